@@ -106,7 +106,8 @@ class EnvironmentConfig:
     horizon_every: Positive = 100
     """Iterations per stage of `horizons`."""
     env_workers: Count = 0
-    """Threads that step slow environments (0: the main thread)."""
+    """Threads that step slow environments (0: the main thread). Which of them act together then
+    depends on their speed, and with it the last bits of a run."""
 
     @property
     def ids(self) -> tuple[str, ...]:

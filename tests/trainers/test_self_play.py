@@ -509,6 +509,13 @@ def test_an_interrupted_rollout_moves_no_reference(tmp_path: Path, monkeypatch):
     assert rows == expected and equal(resumed, whole)
 
 
+def test_hooks_read_a_reference_that_moves_in_a_rollout(tmp_path: Path):
+    """Trees of Optima are grown by the probabilities of the reference policy."""
+    game = {"env_id": "PrisonersDilemma-v0", "env_kwargs": {"max_turns": 2}, "group_size": 2}
+    moving = MOVING | {"kl_reference": "moving:1", "update": "dpo", "threshold": 0.0}
+    run("optima", tmp_path, iterations=1, **game, **moving)
+
+
 def test_the_reference_is_the_moving_average_of_the_policies_of_all_iterations(tmp_path: Path):
     name, kept = "model.model.norm.weight", []
 

@@ -47,7 +47,6 @@ class Iteration:
         trainer.policy.engine.sleep()
         first_pass = self._first_pass_recomputes
         batch, forward = self._batch(trajectories), None
-        self._move_reference()
         if not first_pass:
             batch, forward = self._evaluate_actions(batch)
         credit, entering = self._assign_credit(batch, forward)
@@ -63,12 +62,18 @@ class Iteration:
         trainer.callbacks.call("on_update_end", trainer, numbers)
 
     def _begin(self) -> None:
-        """Numbers the weights."""
-        trainer = self._trainer
+        """Numbers the weights, and moves the reference policy towards them if that is due."""
+        trainer, loss = self._trainer, self._config.loss
         for policy in trainer.policies.values():
             policy.version = self._number
         trainer.stop.agree()
         trainer.callbacks.call("on_iteration_start", trainer)
+        due = loss.reference_every and self._number % loss.reference_every == 0
+        # An iteration that is repeated after an interruption has moved it already.
+        if due and trainer.state.reference != self._number:
+            for policy in trainer.policies.values():
+                policy.freeze_reference(loss.reference_tau)
+            trainer.state.reference = self._number
 
     def _batch(self, trajectories: list[Trajectory]) -> Batch:
         """Returns the trajectories to learn from, given those that were played."""
@@ -79,16 +84,6 @@ class Iteration:
         learning, hooks.env_steps = from_main(accelerator, (learning, hooks.env_steps))
         align(accelerator, hooks.modules())
         return Batch.of(learning)
-
-    def _move_reference(self) -> None:
-        """Moves the reference policy towards the policy if that is due.
-
-        The iteration can no longer be interrupted. A resumed run would move it again.
-        """
-        loss = self._config.loss
-        if loss.reference_every and self._number % loss.reference_every == 0:
-            for policy in self._trainer.policies.values():
-                policy.freeze_reference(loss.reference_tau)
 
     @property
     def _needs_forward(self) -> bool:

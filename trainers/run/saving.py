@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.processes import from_main
 from agentgym.trainers.update.updater import Updater
-from agentgym.utils.serialization import from_json
+from agentgym.utils.serialization import ADDED, from_json
 
 if TYPE_CHECKING:
     from agentgym.trainers.trainer import Trainer
@@ -39,6 +39,7 @@ class RunState:
         best_reward: the mean reward of the best evaluation (None: none).
         first: the evaluation before the first iteration, as JSON.
         last: the latest evaluation.
+        reference: the iteration in which the reference policy last moved (-1: never).
     """
 
     iteration: int = 0
@@ -50,6 +51,7 @@ class RunState:
     best_reward: float | None = None
     first: dict[str, Any] | None = None
     last: dict[str, Any] | None = None
+    reference: int = field(default=-1, metadata=ADDED)
 
 
 class Saver:
