@@ -21,7 +21,9 @@ def test_steps_have_rows_of_all_lengths():
 
 
 def test_a_row_longer_than_a_step_has_one_of_its_own_or_ends_one():
-    rows = Rows([(i, 0) for i in range(4)], np.array([9, 30, 9, 9]), [np.array([i]) for i in range(4)])
+    rows = Rows(
+        [(i, 0) for i in range(4)], np.array([9, 30, 9, 9]), [np.array([i]) for i in range(4)]
+    )
     steps = rows.steps(10, np.random.default_rng(0))
     assert sorted(np.concatenate(steps).tolist()) == [0, 1, 2, 3]
     assert all(len(step) for step in steps)
