@@ -28,6 +28,7 @@ def read(
     row: Tensor,
     column: Tensor,
     others: Sequence[tuple[Tensor, Tensor]] = (),
+    /,
     **inputs: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """Computes the hidden states of rows of tokens.

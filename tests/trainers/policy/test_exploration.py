@@ -102,7 +102,7 @@ def test_one_seat_of_each_game_explores(tmp_path: Path):
 def test_a_single_explorer_needs_a_game_and_epsilon():
     for changes in ({}, {"epsilon": 0.5, "constrain": True}, {"opponents": "mirror"}):
         with pytest.raises(ConfigError, match="explorers = 'one' selects the seat"):
-            recipes.exit.Config.of(explorers="one", **changes)
+            recipes.load("exit").Config.of(explorers="one", **changes)
 
 
 def test_the_leaves_of_a_trie_are_the_different_sequences():
