@@ -19,6 +19,7 @@ from agentgym.errors import ConfigError
 from agentgym.tools.calls import CLOSE, OPEN, CallFormat
 from agentgym.tools.decorator import Tool
 from agentgym.tools.env import ToolEnv
+from agentgym.tools.gbnf import to_gbnf
 
 _INTEGER = r"-?(?:0|[1-9][0-9]{0,17})"
 _NUMBER = _INTEGER + r"(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?"
@@ -38,6 +39,11 @@ class Grammar:
 
     regex: str
     json_schema: dict[str, Any] | None = None
+
+    @property
+    def gbnf(self) -> str:
+        """The grammar of `regex` in GBNF, for llama.cpp (`grammar`) and engines with XGrammar."""
+        return to_gbnf(self.regex)
 
 
 class _Dialect(NamedTuple):

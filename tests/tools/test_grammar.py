@@ -263,3 +263,111 @@ def test_what_has_no_grammar_is_refused():
     with pytest.raises(ConfigError, match="name of a Python function"):
         action_grammar([Tool(stock.function, name="take stock")], call_format="python")
     assert action_grammar([Tool(stock.function, name="take stock")]).json_schema
+
+
+class Gbnf:
+    """A matcher of the part of llama.cpp's GBNF without references to rules, by sets of ends."""
+
+    def __init__(self, grammar: str):
+        name, self.rest = grammar.strip().split(" ::= ", 1)
+        assert name == "root"
+        self.tree = self.alternatives()
+        assert not self.rest
+
+    def take(self, pattern: str) -> re.Match[str] | None:
+        found = re.match(pattern, self.rest, re.DOTALL)
+        self.rest = self.rest[found.end() :] if found else self.rest
+        return found
+
+    def alternatives(self) -> Any:
+        options = [self.sequence()]
+        while self.take(r" *\|"):
+            options.append(self.sequence())
+        return lambda text, starts: {end for each in options for end in each(text, starts)}
+
+    def sequence(self) -> Any:
+        items: list[Any] = []
+        while item := self.item():
+            low, high = 1, 1
+            if found := self.take(r"\*|\?|\{(\d+)(?:,(\d+))?\}"):
+                fixed = {"*": (0, 10**9), "?": (0, 1)}
+                low, high = fixed.get(found[0]) or (int(found[1]), int(found[2] or found[1]))
+            items.append((item, low, high))
+
+        def match(text: str, starts: set[int]) -> set[int]:
+            for item, low, high in items:
+                reached, ends, count = starts, set(starts) if low == 0 else set(), 0
+                while reached and count < high:
+                    reached, count = (
+                        item(text, reached) - (ends if count >= low else set()),
+                        count + 1,
+                    )
+                    ends |= reached if count >= low else set()
+                starts = ends
+            return starts
+
+        return match
+
+    def item(self) -> Any:
+        if found := self.take(r' *"((?:\\.|[^"\\])*)"'):
+            literal = unescaped(found[1])
+            return lambda text, starts: {
+                s + len(literal) for s in starts if text.startswith(literal, s)
+            }
+        if found := self.take(r" *\[((?:\\.|[^\]\\])+)\]"):
+            charset = re.compile(f"[{found[1]}]", re.DOTALL)
+            return lambda text, starts: {s + 1 for s in starts if charset.match(text, s)}
+        if self.take(r" *\("):
+            inner = self.alternatives()
+            assert self.take(r" *\)")
+            return inner
+        return None
+
+    def matches(self, text: str) -> bool:
+        return len(text) in self.tree(text, {0})
+
+
+def unescaped(text: str) -> str:
+    """The text of a GBNF string."""
+    escapes = {"n": "\n", "r": "\r", "t": "\t"}
+    sign = lambda m: chr(int(m[1], 16)) if m[1] else escapes.get(m[2], m[2])  # noqa: E731
+    return re.sub(r"\\(?:U([0-9A-F]{8})|(.))", sign, text, flags=re.DOTALL)
+
+
+READERS = {name: Gbnf(found.gbnf) for name, found in GRAMMARS.items()}
+
+
+@by_format
+@quick
+@given(data=st.data())
+def test_gbnf_accepts_what_the_regular_expression_accepts(
+    call_format: CallFormat, data: st.DataObject
+):
+    text = data.draw(STRINGS[call_format])
+    reader, regex = READERS[call_format], GRAMMARS[call_format].regex
+    assert reader.matches(text)
+    place = data.draw(st.integers(0, len(text)))
+    for other in (text[:place], text[:place] + text[place + 1 :], f"{text[:place]}x{text[place:]}"):
+        assert reader.matches(other) == bool(re.fullmatch(regex, other)), other
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4))
+@quick
+def test_gbnf_of_admissible_actions(actions: list[str]):
+    reader = Gbnf(action_grammar(actions).gbnf)
+    assert all(reader.matches(action) for action in actions)
+    assert not reader.matches("".join(actions) + "?!")
+
+
+def test_gbnf_of_messages():
+    grammar = action_grammar(DESKS["python"])
+    reader = Gbnf(grammar.gbnf)
+    for text in (
+        "Do you confirm (yes/no)?",
+        "get_line(line_id='L2000')",
+        "",
+        " x",
+        "\u2003x",
+        "a{",
+    ):
+        assert reader.matches(text) == bool(re.fullmatch(grammar.regex, text))
