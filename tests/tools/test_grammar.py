@@ -330,7 +330,11 @@ class Gbnf:
 def unescaped(text: str) -> str:
     """The text of a GBNF string."""
     escapes = {"n": "\n", "r": "\r", "t": "\t"}
-    sign = lambda m: chr(int(m[1], 16)) if m[1] else escapes.get(m[2], m[2])  # noqa: E731
+
+    def sign(mark: re.Match[str]) -> str:
+        code, letter = mark[1], str(mark[2])
+        return chr(int(code, 16)) if code else escapes.get(letter, letter)
+
     return re.sub(r"\\(?:U([0-9A-F]{8})|(.))", sign, text, flags=re.DOTALL)
 
 
