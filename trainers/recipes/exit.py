@@ -69,9 +69,6 @@ class Config(TrainConfig):
     visited: bool = False
     """In games, imitate the search in every turn of the policy's own episodes. Otherwise it is
     imitated from a sampled turn of each episode on, from which it plays itself."""
-    distinct: bool = False
-    """With `visited`, imitate the search once per iteration for each different prompt, so that rare
-    states weigh as much as the first ones of all episodes."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -82,8 +79,6 @@ class Config(TrainConfig):
             covariance_clip=0.0,
         )
         self.fixed("the search goes on from every episode", filter_groups=False)
-        if self.distinct and not self.visited:
-            raise ConfigError("distinct counts prompts of visited states: set visited to True.")
 
     @property
     def foreign_actions(self) -> bool:
@@ -195,15 +190,11 @@ class Teaching(RecipeHooks):
             for turn, sample in zip(each.turns, advice, strict=True)
         ]
         self.metrics = {"agreement": float(np.mean(same))}
-        taught = [
+        return [
             with_action(each, place, sample, taught_from=0)
             for each, advice in advised
             for place, sample in enumerate(advice)
         ]
-        if self.config.distinct:
-            taught = [*{_prompt(each): each for each in reversed(taught)}.values()][::-1]
-        self.metrics["imitated"] = len(taught) / len(same)
-        return taught
 
     def _play(
         self, own: list[list[Trajectory]], turns: list[int], iteration: int
@@ -243,12 +234,6 @@ class Teaching(RecipeHooks):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
         self.earlier.load_state_dict(state["earlier"])
-
-
-def _prompt(taught: Trajectory) -> bytes:
-    """Returns the tokens before the action of a single turn."""
-    [turn], [segment] = taught.turns, taught.segments
-    return segment.tokens[: turn.start].tobytes()
 
 
 def build(config: Config) -> Algorithm:
