@@ -172,7 +172,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                 "epsilon": 0.8,
                 "explorers": "one",
                 "replayed": 4000,
-                "iterations": 40,
+                "iterations": 80,
                 "epochs": 1,
                 "minibatches": 94,
                 "lr": 3e-3,
