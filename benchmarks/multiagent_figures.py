@@ -149,6 +149,8 @@ def _draw(experiments: Mapping[str, Any], digest: str) -> bytes:
 
 
 def _panel(axes: Any, name: str, found: Mapping[str, Any]) -> None:
+    """Draws the curves of an experiment, over a logarithmic axis if their lengths differ much."""
+    ends: list[float] = []
     for i, (variant, row) in enumerate(found["variants"].items()):
         curves = [np.array(curve) for curve in row["curves"].values() if curve]
         for curve in curves:
@@ -157,9 +159,13 @@ def _panel(axes: Any, name: str, found: Mapping[str, Any]) -> None:
             points = min(map(len, curves))
             mean = np.mean([curve[:points] for curve in curves], axis=0)
             axes.plot(*mean.T, color=f"C{i}", label=variant)
+            ends.append(mean[-1, 0])
     x, y = found["axes"]
     axes.set(title=name, xlabel=x, ylabel=y)
-    axes.locator_params(axis="x", nbins=5)
+    if max(ends, default=0) > 10 * min(ends, default=0):
+        axes.set_xscale("log")
+    else:
+        axes.locator_params(axis="x", nbins=5)
     axes.grid(alpha=0.3)
     axes.legend(fontsize="x-small")
 
