@@ -6,31 +6,29 @@ plays one seat against the default opponents. The rule is the same for every id:
 1. **Behaviour cloning** of the expert on training tasks, from at most `demonstrations` episodes and
    about `demonstrated_turns` turns, at least 20 episodes. It ends when the loss on a tenth of them,
    which is not fitted, has not fallen for five epochs, and keeps the best epoch. It is done once
-   for each of `CONTEXTS`. The cloned policy with the highest mean return on training tasks is
+   for each of `CONTEXTS`. The cloned policy with the highest mean return on 100 training tasks is
    kept, the first one of several that are equal.
 2. **Selection**, on training tasks alone: each of `CANDIDATES` trains the cloned policy for a
    fifth of `env_steps`. The candidate with the highest mean return in the second half of its
    iterations is selected, the first one of several that are equal.
 3. **RL**: the selected candidate trains the cloned policy for `env_steps`, with another seed.
-4. **Keeping**: the last policy of RL is kept if its mean return on training tasks is higher than
-   that of the cloned policy. Else the cloned one is kept.
+4. **Keeping**: the last policy of RL is kept if its mean return on the 100 training tasks of
+   cloning, played greedily, is higher than that of the cloned policy. Else the cloned one is kept.
 
-Mean returns on training tasks are those of at most 100 tasks. A policy plays greedily or at the
-temperature of training, whichever returns more on training tasks, and greedily if both are equal.
 An iteration has 16 to 64 episodes: `env_steps / iterations` turns, if their length is the mean of
 those of the random agent and the expert. The random agent, the cloned policy, the trained policy
-and the expert play the same held-out tasks. The gain of RL is the mean difference of the kept to
-the cloned policy, episode by episode. The score is the reward between those of the random agent
-(0) and the expert (1). The 95 % confidence intervals are over tasks, with one seed of training.
+and the expert play the same held-out tasks, the policies greedily. The gain of RL is the mean
+difference of the kept to the cloned policy, episode by episode. The score is the reward between
+those of the random agent (0) and the expert (1). The 95 % confidence intervals are over tasks, with
+one seed of training.
 
 Each stage is an `agentgym train` in a process of its own. Finished ones are kept and interrupted
 ones are resumed, so the same command continues an interrupted benchmark. The design budget is an
 hour per ten ids on two cores.
 
 The fourth step was added after the results without it (`results/solve_last_policy.json`), in which
-RL ends below cloning in three of twelve environments. Policies with a critic also took full steps
-then when all episodes had the same return (see `lr_by_reliability`), and all policies played
-greedily, in which those of RL often repeated states. Both rules precede all results with them.
+RL ends below cloning in three of twelve environments, and before those with it. Policies with a
+critic also took full steps then when all episodes had the same return (see `lr_by_reliability`).
 
 The first rule (`results/solve_300_demonstrations.json`) had 300 demonstrations, a quarter of the
 environment steps, smaller learning rates, more optimiser steps per iteration, and the last three
@@ -43,6 +41,7 @@ turns in every prompt. Cloning reached what this model can reach, and RL gained 
 
 from __future__ import annotations
 
+import json
 import random
 import shlex
 import subprocess
@@ -67,6 +66,7 @@ from agentgym.evaluation.runner import evaluate
 from agentgym.registration import TABLE
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.run.sweep import training_return
+from agentgym.utils.serialization import from_json
 
 HERE = Path(__file__).parent
 CONFIG = HERE / "solve.yaml"
@@ -83,8 +83,6 @@ CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {
 """Recipe and settings of each candidate, by name."""
 CONTEXTS = ("current", "actions", "window")
 """Contexts of the prompt: the page, the page and all earlier actions, the last three turns."""
-TEMPERATURES = (0.0, 1.0)
-"""Temperatures at which a policy may play: greedily, or as in training."""
 SELECTION_SEED = 100
 
 
@@ -125,13 +123,11 @@ class Place:
         name: its id.
         settings: the settings of the benchmark.
         chosen: the settings of its runs beyond `solve.yaml`.
-        held_out: number of held-out tasks of the evaluation.
     """
 
     name: str
     settings: Settings
     chosen: Mapping[str, Any]
-    held_out: int
 
     @classmethod
     def of(cls, name: str, settings: Settings) -> Place:
@@ -148,39 +144,28 @@ class Place:
         chosen |= {
             "env_id": name,
             "episodes_per_iteration": min(64, max(16, episodes)),
+            "eval_episodes": min(settings.episodes, held_out),
         }
-        return cls(name, settings, chosen, min(settings.episodes, held_out))
+        return cls(name, settings, chosen)
 
     def folder(self, run: str) -> Path:
         """Returns the folder of a run."""
         return self.settings.runs / self.name / run.replace(", ", "-").replace(" ", "-")
 
-    def play(self, run: str, temperature: float, split: str, tasks: int) -> Report:
-        """Returns the episodes of the policy of a run."""
-        agent = load_agent(str(self.folder(run)), temperature=temperature)
-        return evaluate(self.name, agent, tasks=tasks, split=split)
-
-    def decode(self, run: str) -> tuple[float, float]:
-        """Returns the best temperature for the policy of a run, and its reward there.
-
-        Both are found on training tasks.
-        """
-        tasks = min(100, self.held_out)
-        rewards = {
-            each: self.play(run, each, "train", tasks).aggregate()["reward"].mean
-            for each in TEMPERATURES
-        }
-        best = max(rewards, key=lambda each: rewards[each])
-        return best, rewards[best]
+    def training_reward(self, run: str) -> float:
+        """Returns the mean reward of the policy of a run on 100 training tasks, played greedily."""
+        agent = load_agent(str(self.folder(run)), temperature=0.0)
+        report = evaluate(self.name, agent, tasks=100, split="train")
+        return report.aggregate()["reward"].mean
 
     def clone(self) -> tuple[str, list[str]]:
         """Trains the policies that RL can start from. Returns the best context, and the command."""
-        flags = {**self.chosen, "iterations": 0}
+        flags = {**self.chosen, "iterations": 0, "eval_episodes": 0}
         commands, returns = {}, {}
         for context in CONTEXTS:
             run = f"cloned {context}"
             commands[context] = self._train("poad", run, {**flags, "context": context})
-            _, returns[context] = self.decode(run)
+            returns[context] = self.training_reward(run)
         best = max(CONTEXTS, key=lambda each: returns[each])
         return best, commands[best]
 
@@ -203,7 +188,7 @@ class Place:
         found = {}
         for candidate in CANDIDATES:
             run = f"select {candidate}"
-            short = {"env_steps": steps, "seed": SELECTION_SEED}
+            short = {"env_steps": steps, "seed": SELECTION_SEED, "eval_episodes": 0}
             self.reinforce(context, candidate, run, **short)
             found[candidate] = training_return(self.folder(run))
         return found
@@ -217,25 +202,25 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     returns = place.select(context)
     candidate = max(returns, key=lambda each: returns[each])
     trained = place.reinforce(context, candidate, "trained", env_steps=settings.env_steps)
-    runs = {"cloned": f"cloned {context}", "trained": "trained"}
-    decoded = {each: place.decode(run) for each, run in runs.items()}
-    on_training = {each: reward for each, (_, reward) in decoded.items()}
-    kept = max(on_training, key=lambda each: on_training[each])  # of equal ones the cloned policy
     reports = {
-        who: evaluate(name, who, tasks=place.held_out, split="test") for who in ("random", "expert")
+        report.agent: report
+        for report in (
+            from_json(Report, each)
+            for each in json.loads((place.folder("trained") / "report.json").read_text())
+        )
     }
-    for each, run in runs.items():
-        temperature, _ = decoded[each]
-        reports[each] = place.play(run, temperature, "test", place.held_out)
+    agents = ("random", "start", CANDIDATES[candidate][0], "expert")
+    runs = {"cloned": f"cloned {context}", "trained": "trained"}
+    on_training = {each: place.training_reward(run) for each, run in runs.items()}
+    kept = max(on_training, key=lambda each: on_training[each])  # of equal ones the cloned policy
     return {
         "context": context,
         "selected": candidate,
         "training_returns": {each: round(value, 4) for each, value in returns.items()},
-        "episodes": place.held_out,
+        "episodes": len(reports["random"].episodes),
         "training_tasks": {each: round(value, 4) for each, value in on_training.items()},
-        "temperatures": {each: temperature for each, (temperature, _) in decoded.items()},
         "kept": kept,
-        **summary(**reports, kept=kept),
+        **summary(*(reports[agent] for agent in agents), kept=kept),
         "commands": [shlex.join(cloned), shlex.join(trained)],
         "seconds": round(time.perf_counter() - begun, 1),
     }
