@@ -162,8 +162,6 @@ def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
     )
     row |= {"kept": "cloned", "trained": {"reward": [0.1, 0.0, 0.2]}}
     header, _, line = figures.solve_table().split("\n")
-    row["temperatures"] = {"cloned": 1.0, "trained": 0.0}
-    assert "| poad, sampled |" in figures.solve_table()
     assert "| Kept | Gain of RL |" in header and "| cloned | +0.10 [+0.05, +0.15] |" in line
     assert figures.solve_summary().endswith(
         "kept in 1. In 1, the last policy of RL has a lower reward on held-out tasks than the "
