@@ -531,7 +531,8 @@ class ImitationConfig:
     """Learning rate of behaviour cloning (None: 1e-3, for a loaded model 1e-5, for an adapter
     1e-4)."""
     bc_batch_tokens: Positive = 8192
-    """Tokens per step of behaviour cloning."""
+    """Tokens per step of behaviour cloning, without padding. There are at least four steps per
+    epoch."""
     bc_lm_coef: NonNegative = 0.0
     """Loss coefficient of the observation tokens. Above 0, a new model learns to read them."""
     bc_share: Fraction = 0.0

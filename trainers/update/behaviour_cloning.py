@@ -38,6 +38,9 @@ from agentgym.trainers.update.optimizer import AdamW
 from agentgym.trainers.update.sharding import load_optimizer
 from agentgym.trainers.update.updater import Updater, clip_gradients
 
+LEAST_STEPS = 4
+"""Minimum number of steps per epoch, if there are as many rows."""
+
 
 @dataclass(frozen=True)
 class _Material:
@@ -237,7 +240,7 @@ def fit_demonstrations(
         trajectories: the demonstrations.
         lr: learning rate of the first step.
         epochs: number of epochs.
-        batch_tokens: tokens per step.
+        batch_tokens: tokens per step, fewer if an epoch would have fewer than `LEAST_STEPS` steps.
         microbatch_tokens: maximum number of tokens per forward and backward pass, padding included.
             None: `batch_tokens`.
         lm_coef: loss coefficient of the tokens that are not the expert's actions. Above 0, every
@@ -252,6 +255,7 @@ def fit_demonstrations(
     """
     material = _Material.of(trajectories, lm_coef > 0)
     rows = Rows.of(material.batch)
+    limit = min(batch_tokens, -(-int(rows.lengths.sum()) // LEAST_STEPS))
     budget = TokenBudget(min(batch_tokens, microbatch_tokens or batch_tokens), shared=True)
     begun = time.perf_counter()
     for epoch in range(finished, epochs):
@@ -259,7 +263,7 @@ def fit_demonstrations(
             break
         rng = rngs(epoch)
         # A step has rows of all lengths. Its microbatches have rows of similar length.
-        steps = rows.steps(batch_tokens, rng)
+        steps = rows.steps(limit, rng)
         sums = np.zeros(4)
         for i, step in enumerate(steps):
             check()

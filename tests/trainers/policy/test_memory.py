@@ -219,6 +219,7 @@ def adapted(policy: Policy, dtype: torch.dtype = torch.float32) -> Policy:
 @pytest.mark.parametrize("kind", KINDS)
 def test_layers_are_computed_again(make, as_batch, kind, lora):
     policy = adapted(make(kind)) if lora else make(kind)
+    policy.restricts = False  # of other shapes, so rounding differs
     collated = played(policy, as_batch, None)
     seen, layers = passes(policy), policy.model.config.num_hidden_layers
     plain, once = learned(policy, collated), len(seen)
