@@ -57,6 +57,7 @@ VALUES: dict[str, Any] = {
     "sweet_rl.information": "none",
     "exit.teacher": "search:best_first,budget=2",
     "exit.replayed": 2,
+    "agent_q.exploration": 8.0,
     "agent_r.revision": " ",
     "agent_rlvr.hint": f"{__name__}:nothing",
     "early_experience.reflection": "outcomes",
