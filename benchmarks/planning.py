@@ -87,7 +87,7 @@ def learn(settings: Settings) -> dict[str, Any]:
     common: dict[str, Any] = {
         "env_id": env, "model": "nano", "context": "window", "constrain": True, "threads": 1,
         "instructions": False, "eval_episodes": 0, "seed": settings.seed, "device": "cpu",
-        "quiet": True, "resume": True, "bc_demonstrations": 0, "lr": 2e-3, "target_kl": 0.1,
+        "quiet": True, "resume": True, "bc_demonstrations": 0, "lr": 2e-3,
         "episodes_per_iteration": 64,
     }  # fmt: skip
     found = {}
