@@ -1,0 +1,61 @@
+"""Groups of settings shared by all recipes.
+
+Each group is a dataclass. `TrainConfig` nests the groups, and their flags on the command line are
+flat. Bounds of numbers are annotations of the fields (`annotated_types`). Choices are `Literal`s.
+The docstring of a field is its help text.
+"""
+
+from __future__ import annotations
+
+from agentgym.trainers.settings.credit import CriticConfig, RewardConfig
+from agentgym.trainers.settings.groups import defaults, group_of, groups_of
+from agentgym.trainers.settings.kinds import (
+    BY_MODEL,
+    ByModel,
+    Count,
+    EnvIds,
+    Fraction,
+    KeyValues,
+    NonNegative,
+    Normalize,
+    Opponents,
+    Positive,
+    Seed,
+)
+from agentgym.trainers.settings.learning import ImitationConfig, LossConfig, OptimisationConfig
+from agentgym.trainers.settings.playing import (
+    EnvironmentConfig,
+    GameConfig,
+    GroupRolloutConfig,
+    RolloutConfig,
+)
+from agentgym.trainers.settings.running import EvaluationConfig, ModelConfig, RunConfig
+
+__all__ = [
+    "BY_MODEL",
+    "ByModel",
+    "Count",
+    "CriticConfig",
+    "EnvIds",
+    "EnvironmentConfig",
+    "EvaluationConfig",
+    "Fraction",
+    "GameConfig",
+    "GroupRolloutConfig",
+    "ImitationConfig",
+    "KeyValues",
+    "LossConfig",
+    "ModelConfig",
+    "NonNegative",
+    "Normalize",
+    "Opponents",
+    "OptimisationConfig",
+    "Positive",
+    "RewardConfig",
+    "RolloutConfig",
+    "RunConfig",
+    "Seed",
+    "defaults",
+    "group_of",
+    "groups_of",
+]

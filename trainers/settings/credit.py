@@ -1,0 +1,109 @@
+"""Settings of credit assignment: changes of the rewards, and the critic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agentgym.trainers.settings.kinds import (
+    BY_MODEL,
+    ByModel,
+    Count,
+    Fraction,
+    KeyValues,
+    NonNegative,
+    Positive,
+)
+
+
+@dataclass
+class RewardConfig:
+    """Changes of the rewards before credit assignment, for recipes that assign credit from rewards.
+
+    Metrics of the rollout and evaluations show the environment's rewards.
+    """
+
+    shape_progress: NonNegative = 0.0
+    """Weight of potential-based shaping by `info["progress"]`, which leaves optimal policies
+    unchanged (0: none). The potential is 0 at the end of an episode, so undiscounted returns of
+    whole episodes do not change."""
+    process_reward: str = ""
+    """Process reward of each turn: "progress" (1 if the turn raises the progress), "valid" (1 for a
+    valid action), a reward term of the environment, module:function, which maps an episode, with
+    the turns of all its agents, to scores in [0, 1], or chat:MODEL@URL, a language model that
+    scores every turn (empty: none)."""
+    process_weight: Fraction = 0.5
+    """Weight w of the process reward: (1 - w) reward + w process reward."""
+    process_iterations: Count = 0
+    """Iterations in which the weight falls linearly to 0, so that outcomes decide in the end
+    (Atom-Searcher, 0: a constant weight)."""
+    process_combine: Literal["mean", "outcome", "gated", "episode", "turn"] = "mean"
+    """Process reward of an episode: the mean score of its turns ("mean"), or scores that are moved
+    by the outcome so that no turn of a success is penalised and none of a failure is rewarded
+    ("outcome", ReNorm), or the mean score in a success and 0 in a failure ("gated", DeepTravel). Or
+    the rewards of all agents, divided anew in proportion to the scores: over all turns of the
+    episode ("episode"), or over the agents that act in a turn of the environment ("turn")."""
+    reward_constraints: KeyValues = field(default_factory=dict)
+    """Least means of reward terms per episode, such as format=0. The weight of a term starts at 1,
+    grows while its mean is below and falls while it is above."""
+    constraint_lr: NonNegative = 0.1
+    """Step size of these weights."""
+    novelty_bonus: NonNegative = 0.0
+    """Reward of a turn that leads to a state which is new in the episode."""
+    count_bonus: NonNegative = 0.0
+    """Reward of an action that was rarely taken in its state: the bonus divided by the square root
+    of the number of times in the run so far (MBIE-EB). States are compared by `info["state_key"]`
+    within an environment, also between tasks."""
+
+    @property
+    def splits_rewards(self) -> bool:
+        """Whether rewards of several agents are divided anew among them."""
+        return bool(self.process_reward) and self.process_combine in ("episode", "turn")
+
+
+@dataclass
+class CriticConfig:
+    """The critic, for recipes that have one."""
+
+    critic_lr: ByModel[NonNegative] = BY_MODEL
+    """Learning rate of the critic (None: 1e-3, for a loaded model 1e-4)."""
+    value_coef: NonNegative = 0.5
+    """Value loss coefficient."""
+    value_clip: NonNegative | None = None
+    """Clip of the value change per iteration (None: no clip)."""
+    critic_layers: tuple[int, ...] = (256,)
+    """Widths of the critic's hidden layers."""
+    critic_detach: bool = False
+    """Stop the gradient of the value loss at the model's hidden states."""
+    critic_warmup: Count = 0
+    """Number of first iterations in which only the critic is trained."""
+    lr_by_reliability: bool = True
+    """Multiply the policy's learning rate by the reliability of the advantages: the standard
+    deviation of returns divided by that of the advantages, at most 1. Advantages that vary more
+    than returns are the critic's error, and a batch of equal returns takes no step."""
+    critic_trunk: Literal["policy", "own"] = "policy"
+    """The language model that the critic reads with: the policy, or a copy that only the value loss
+    trains (an adapter's base is shared). Values of the copy are normalised. Roles with policies of
+    their own share one such critic."""
+    critic_sees: Literal["own", "all", "hidden", "state"] = "own"
+    """Input of a critic with its own trunk: the prompt of the agent ("own"), or a text that the
+    policy never reads. "hidden": the hidden state (`TextEnv.privileged_text`) beside the prompt
+    (asymmetric actor-critic). "state": the same in place of the prompt, with less computation.
+    "all": beside the prompt, the observations of all other agents of a game at that time, as for
+    the central critic of MAPPO."""
+    critic_head: Literal["scalar", "two_hot"] = "scalar"
+    """Output of a critic with its own trunk: the value, or logits over bins whose expectation is
+    the value, trained by cross-entropy (DreamerV3). The bins follow the scale of the returns."""
+    critic_epochs: Positive = 2
+    """Epochs per iteration of a critic with its own trunk."""
+    critic_rounds: Positive = 4
+    """Last iterations whose episodes a critic with its own trunk is fitted to."""
+    critic_batch_tokens: Positive = 8192
+    """Tokens per step of a critic with its own trunk."""
+    critic_episodes: Count = 0
+    """Episodes played before RL to fit a critic with its own trunk."""
+
+    @property
+    def sees_hidden_state(self) -> bool:
+        """Whether the critic reads the hidden state of the environment."""
+        return self.critic_sees in ("hidden", "state")

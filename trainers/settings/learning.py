@@ -1,0 +1,177 @@
+"""Settings of learning: the optimiser, the policy loss, and behaviour cloning before RL."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Lt
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.settings.kinds import (
+    BY_MODEL,
+    ByModel,
+    Count,
+    Fraction,
+    NonNegative,
+    Normalize,
+    Positive,
+)
+
+
+@dataclass
+class OptimisationConfig:
+    """The optimiser and its schedule."""
+
+    lr: ByModel[NonNegative] = BY_MODEL
+    """Learning rate of the policy (None: 3e-4, for a loaded model 1e-6, for an adapter 1e-5)."""
+    epochs: Positive = 2
+    """Epochs over each rollout."""
+    minibatches: Positive = 4
+    """Optimiser steps per epoch."""
+    lr_schedule: Literal["constant", "linear"] = "constant"
+    """Learning-rate schedule. "linear" decays to 0 at the last iteration."""
+    lr_warmup: Count = 0
+    """Iterations in which the learning rates increase linearly to their full values."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay (AdamW)."""
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of AdamW's averages of the gradient and of its square."""
+    adam_eps: ByModel[NonNegative] = BY_MODEL
+    """Added to the denominator of AdamW's step (None: 1e-5, for a loaded model 1e-8)."""
+    max_grad_norm: Annotated[float, Ge(1e-12)] = 1.0
+    """Gradient norm clip, for policy and critic separately."""
+    microbatch_tokens: Positive | None = None
+    """Tokens per forward and backward pass, padding included (None: as many as fit into the free
+    memory of a GPU, 4096 on a CPU). Gradients are accumulated over a minibatch, so a lower value
+    saves memory and gives the same result. It is halved if a GPU runs out of memory."""
+
+
+@dataclass
+class LossConfig:
+    """The policy loss and the advantages that enter it."""
+
+    clip: NonNegative = 0.2
+    """PPO clip: the ratio is clipped to [1 - clip, 1 + clip_high]."""
+    clip_high: NonNegative | None = None
+    """Upper clip, as in clip-higher (None: the same as `clip`)."""
+    clip_gradient: bool = False
+    """Keep the gradient of tokens above the upper clip, with the bound as their ratio (AEPO)."""
+    dual_clip: Annotated[float, Gt(1.0)] | None = None
+    """Dual clip: bounds the loss of a negative advantage by this multiple (None: no bound)."""
+    ratio: Literal["token", "turn", "turn_product", "trajectory", "trajectory_product", "none"] = (
+        "token"
+    )
+    """Granularity of the importance-sampling ratio: of a token, the geometric mean over the tokens
+    of a turn or trajectory, or the product over them, which is the ratio of the action or of the
+    whole trajectory. none: no ratio, no clip and no KL to the behaviour policy, for the gradient of
+    plain log-likelihood."""
+    aggregation: Literal["token", "turn", "trajectory", "constant"] = "token"
+    """Loss aggregation: mean over tokens, turns or trajectories, or a sum divided by a constant
+    (Dr. GRPO)."""
+    normalize_advantages: Normalize = "batch"
+    """Standardise advantages over the batch, each environment, task, agent or group ("none": do
+    not)."""
+    entropy_coef: NonNegative = 0.0
+    """Entropy bonus coefficient."""
+    entropy_floor: NonNegative | None = None
+    """Give the entropy bonus only to tokens with an entropy below this in nats (None: to all)."""
+    kl_coef: NonNegative = 0.0
+    """KL penalty coefficient with respect to the reference policy."""
+    kl_reference: str = "start"
+    """Reference policy: the policy before RL ("start"), the policy itself, renewed every K
+    iterations ("moving:K"), or the exponential moving average of its weights, or of the weights of
+    its adapter, with the coefficient TAU per iteration ("polyak:TAU"). In self-play, a penalty on
+    leaving a slowly moving reference damps the cycles of the last policy."""
+    kl_in: Literal["loss", "reward"] = "loss"
+    """Add the KL penalty to the loss or subtract it from the rewards."""
+    target_kl: NonNegative | None = None
+    """End the epochs of an iteration when the approximate KL to the behaviour policy exceeds this
+    (nats/token, None: never). Without a ratio, there is no estimate, and this has no effect."""
+    max_kl: NonNegative = 10.0
+    """Abort the run when the approximate KL to the behaviour policy exceeds this (nats/token)."""
+    importance_cap: Annotated[float, Gt(0.0)] | None = None
+    """Truncated importance sampling: weight the policy loss of each token by
+    min(exp(log p_training - log p_generation), cap), for generation and training that compute
+    different log-probabilities, or differ in their weights (None: no weights, with
+    `max_staleness`, `cross_policy` or `epsilon` 5, as AReaL publishes). Ratios then compare with
+    the policy before the update."""
+    check_logprobs: NonNegative | None = None
+    """Abort the run when log-probabilities of generation and of training differ by more than this
+    (nats, None: never). `rollout/logprob_gap` is the largest difference."""
+    covariance_clip: Fraction = 0.0
+    """Maximum share of tokens detached from the gradient because they lower the entropy most
+    (Clip-Cov)."""
+    filter_groups: bool = False
+    """Drop groups whose episodes all have the same return (dynamic sampling)."""
+    group_weight: Literal["none", "difficulty"] = "none"
+    """Weight of a group's advantages: equal, or from 1 for a task that the whole group solves to 2
+    for one that it fails ("difficulty"), divided by the mean."""
+    thought_coef: NonNegative = 1.0
+    """Weight of thought tokens in the policy loss (0: only the action of a reply is trained).
+    Thoughts are the parts of a reply that the wrapper ExtractAction does not read."""
+    thought_credit: Literal["token", "turn"] = "token"
+    """Advantage of a thought token: its own, or that of its turn, the one of its first token."""
+    overlong_margin: Count = 0
+    """Soft overlong penalty: grows from 0 to 1 over the last tokens before `max_new_tokens`."""
+
+    @property
+    def reference_every(self) -> int:
+        """The number of iterations after which the reference policy moves, 0 if it never does.
+
+        Raises:
+            ConfigError: if `kl_reference` is unknown.
+        """
+        kind, _, number = self.kl_reference.partition(":")
+        if self.kl_reference == "start":
+            return 0
+        if kind == "moving" and number.isdecimal() and int(number) > 0:
+            return int(number)
+        if kind == "polyak" and re.fullmatch(r"\d*\.?\d+", number) and 0 < float(number) <= 1:
+            return 1
+        raise ConfigError(
+            "kl_reference must be 'start', 'moving:K' with a number K of iterations, or "
+            f"'polyak:TAU' with a coefficient TAU in (0, 1], got {self.kl_reference!r}."
+        )
+
+    @property
+    def reference_tau(self) -> float:
+        """The coefficient with which the reference policy moves towards the policy."""
+        kind, _, number = self.kl_reference.partition(":")
+        return float(number) if kind == "polyak" else 1.0
+
+
+@dataclass
+class ImitationConfig:
+    """Behaviour cloning before RL, and data from files."""
+
+    bc_demonstrations: Count = 0
+    """Expert demonstrations on training tasks (0: no behaviour cloning). With opponents of a game,
+    the expert plays all trained seats, and each of them is cloned."""
+    bc_epochs: Positive = 10
+    """Epochs over the demonstrations, the maximum with `bc_patience`."""
+    bc_patience: Positive | None = None
+    """Hold out a tenth of the demonstrations, stop when their loss has not fallen for this many
+    epochs, and keep the weights of the best epoch (None: all epochs on all demonstrations)."""
+    bc_lr: ByModel[float] = BY_MODEL
+    """Learning rate of behaviour cloning (None: 1e-3, for a loaded model 1e-5, for an adapter
+    1e-4)."""
+    bc_batch_tokens: Positive = 8192
+    """Tokens per step of behaviour cloning, without padding. There are at least four steps per
+    epoch."""
+    bc_lm_coef: NonNegative = 0.0
+    """Loss coefficient of the observation tokens. Above 0, a new model learns to read them."""
+    bc_share: Fraction = 0.0
+    """Share of `env_steps` spent on demonstrations, in place of `bc_demonstrations`."""
+    data: tuple[str, ...] = ()
+    """Files with episodes to learn from, in place of the scripted expert's: chats (`messages`),
+    ShareGPT, AgentInstruct, `agentgym export`, or folders of runs. They are cloned before RL, and
+    are the data set of a recipe that learns offline."""
+    data_mask: bool = True
+    """Leave invalid actions of `data` out of the policy loss. They stay in the prompts. Replies
+    marked by `weight` 0 or `loss` false are always left out."""
+    general_data: tuple[str, ...] = ()
+    """Files with general text in the same formats, cloned together with the episodes."""
+    general_share: Annotated[float, Ge(0.0), Lt(1.0)] = 0.8
+    """Share of the general text in the loss of cloning (AgentTuning: 0.8)."""

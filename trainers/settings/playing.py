@@ -1,0 +1,216 @@
+"""Settings of the environment, of the players of a game, and of rollouts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Lt
+
+from agentgym.making import short_id
+from agentgym.trainers.opponents import POOLS, Opponent, parse_opponents
+from agentgym.trainers.policy.sampling import Normalization
+from agentgym.trainers.rollout.context import Mode, Overflow
+from agentgym.trainers.settings.kinds import (
+    BY_MODEL,
+    ByModel,
+    Count,
+    EnvIds,
+    Fraction,
+    KeyValues,
+    NonNegative,
+    Opponents,
+    Positive,
+)
+
+
+@dataclass
+class EnvironmentConfig:
+    """The environment and its training tasks."""
+
+    env_id: EnvIds = "AgentGym/NumberLine-v0"
+    """Environment id (see `agentgym list`), or your_module:YourEnv-v0. Several ids are trained in
+    one run. ID:arg=value,... has arguments of its own, as in KG-QA-v0:hops=1 KG-QA-v0:hops=2."""
+    mix: tuple[int, ...] = ()
+    """How often each environment is played, if there are several, for example 2 1 1 (empty: equally
+    often)."""
+    env_kwargs: KeyValues = field(default_factory=dict)
+    """Arguments of the environments, such as max_turns=20."""
+    wrap: tuple[str, ...] = ()
+    """Wrappers of the environment, the first one innermost: names of agentgym.wrappers or
+    module:Class, with arguments as in ExtractAction:format=tags. Evaluations use them too."""
+    train_tasks: Positive | None = None
+    """Number of training tasks to use, from the first (None: all)."""
+    curriculum: str = "uniform"
+    """Sampling of training tasks: uniform, tasks with a medium success rate ("window"), failed
+    tasks again ("failures"), tasks with the largest regret again ("regret"), tasks with the
+    largest learning progress ("progress"), or the environments of several ids one after another
+    ("levels"). module:function proposes tasks from success rates."""
+    horizons: tuple[int, ...] = ()
+    """Turn limits of successive stages, for example 5 10 20. Empty: the environment's limit."""
+    horizon_every: Positive = 100
+    """Iterations per stage of `horizons`."""
+    env_workers: Count = 0
+    """Threads that step slow environments (0: the main thread). Which of them act together then
+    depends on their speed, and with it the last bits of a run."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the environments."""
+        return (self.env_id,) if isinstance(self.env_id, str) else tuple(self.env_id)
+
+    @property
+    def label(self) -> str:
+        """The ids without namespaces, joined by "+"."""
+        return "+".join(short_id(id) for id in self.ids)
+
+
+@dataclass
+class GameConfig:
+    """The players of a game with several agents."""
+
+    opponents: Opponents = "scripted"
+    """Players of the other seats of a game. With scripted, scripted players of the level in
+    `env_kwargs`, or scripted:LEVEL. With mirror, the policy itself, and all seats are trained. With
+    the others, one seat is trained, in turn: past:K (the last K snapshots of the policy), winrate:R
+    (snapshots, each taken when the policy wins at rate R), league (all snapshots, preferring those
+    that win), psro, psro:uniform, psro:nash or psro:alpharank (the meta-strategy of their payoff
+    matrix), policy:FOLDER, chat:MODEL@URL, or an agent around another one such as
+    plan_execute:chat:MODEL@URL. Several are mixed by weights, as in mirror=0.7 past:5=0.3."""
+    learners: tuple[str, ...] = ()
+    """Seats that are trained, such as player_0 (empty: all). With opponents mirror, scripted
+    players play the other seats."""
+    explorers: Literal["all", "one"] = "all"
+    """Seats that explore with `epsilon`: all, or one in each episode, in turn. With "one" and a
+    large `epsilon`, the policy's own actions meet random ones."""
+    snapshot_every: Positive = 10
+    """Iterations between the snapshots of opponents past:K, league and psro."""
+    payoff_deals: Positive = 100
+    """Deals that each pair of snapshots plays, in all seats, for the payoff matrix of psro."""
+    roles: Literal["shared", "separate", "adapters"] = "shared"
+    """Policies of the roles of a game: one for all roles ("shared"), a full policy for each role
+    ("separate"), or one frozen base model with a LoRA adapter for each role ("adapters")."""
+    role_lr: KeyValues = field(default_factory=dict)
+    """Learning rates of roles that have a policy of their own, such as verifier=1e-5, in place of
+    `lr`. 0 freezes a role: its policy, and its critic with `critic_trunk` policy."""
+    alternate: Count = 0
+    """Train one role at a time, for this number of iterations (0: all roles at once)."""
+    exchange: Count = 0
+    """Iterations after which each role takes over the policy, critic and optimiser of the role
+    before it (0: never)."""
+
+    @property
+    def mixture(self) -> tuple[Opponent, ...]:
+        """The components of `opponents`.
+
+        Raises:
+            ConfigError: for a kind, an argument or weights that are not known.
+        """
+        return parse_opponents(self.opponents)
+
+    @property
+    def scripted(self) -> bool:
+        """Whether the policy plays a single seat of an environment, as a single agent."""
+        return self.opponents in ("scripted", ("scripted",))
+
+    @property
+    def pool(self) -> Opponent | None:
+        """The opponent that plays members of the pool, if there is one."""
+        return next((each for each in self.mixture if each.kind in POOLS), None)
+
+    @property
+    def frozen(self) -> bool:
+        """Whether frozen policies play some of the seats."""
+        return any(each.kind in (*POOLS, "policy") for each in self.mixture)
+
+
+@dataclass
+class RolloutConfig:
+    """Prompts, sampling of actions, and the size of a rollout."""
+
+    context: Mode = "full"
+    """Prompt: the full history ("full"), the last `window` turns ("window"), all earlier actions
+    with the current observation ("actions"), or the current observation alone ("current")."""
+    window: int = 3
+    """Earlier turns in the context "window"."""
+    instructions: bool = True
+    """Start every prompt with the environment's instructions."""
+    constrain: bool = False
+    """Sample from the admissible actions if the environment lists them."""
+    stop: tuple[str, ...] = ()
+    """Strings that end a free-form action, such as "</action>", besides the end tokens of the
+    model. The action is the text before the string."""
+    max_new_tokens: ByModel[Positive] = BY_MODEL
+    """Maximum length of a free-form action in tokens (None: 32, for a loaded model 256)."""
+    episodes_per_iteration: Positive = 64
+    """Episodes per iteration."""
+    group_size: Positive = 1
+    """Episodes per task and seed. Group-relative credit needs at least 2."""
+    adaptive_groups: bool = False
+    """Play more episodes of tasks with a medium success rate in earlier iterations, and fewer, at
+    least 2, of tasks that always fail or succeed. `group_size` is then the mean."""
+    num_envs: Positive = 64
+    """Environments stepped in parallel."""
+    engine: Literal["own", "vllm"] = "own"
+    """Engine that generates the actions: the trained model itself ("own"), or vLLM in the same
+    process, with a copy of the weights that follows every update ("vllm")."""
+    engine_url: str | None = None
+    """Address of a running vLLM server that generates in place of this process, such as
+    http://localhost:8000 (None: none)."""
+    engine_memory: Annotated[float, Gt(0.0), Lt(1.0)] = 0.3
+    """Share of a GPU's memory that vLLM takes for its copy of the weights and its cache."""
+    engine_sleep: bool = False
+    """Free that memory while the model is trained: vLLM's weights wait in the CPU's memory."""
+    rollout_workers: Count = 0
+    """Processes of Ray that play the episodes, each with a copy of the model and its share of
+    `num_envs` (0: this process plays them)."""
+    worker_cpus: Positive = 1
+    """CPU cores of a rollout worker."""
+    worker_gpus: NonNegative = 0.0
+    """GPUs of a rollout worker, for example 0.5 for two workers on one."""
+    ray_address: str | None = None
+    """Address of the Ray cluster with the rollout workers, "auto" for the one that runs on this
+    machine (None: start Ray on this machine)."""
+    max_staleness: Count = 0
+    """Maximum age of the weights that play an episode, in iterations. Above 0, rollout workers
+    play while the policy is updated (0: they wait for the new weights)."""
+    cross_policy: Fraction = 0.0
+    """Share of the turns that an older copy of the policy samples (cross-policy sampling, arXiv
+    2510.04206). Episodes then reach states that the policy alone no longer visits."""
+    cross_policy_every: Positive = 10
+    """Iterations after which the older copy is renewed."""
+    generation_batch: Positive | None = None
+    """Maximum number of actions generated together (None: as their keys and values allow)."""
+    continuous_batching: bool = False
+    """Step environments and begin their next actions while other actions are still generated. Meant
+    for slow environments (env_workers): with fast ones on a CPU it gains nothing."""
+    temperature: float = 1.0
+    """Sampling temperature."""
+    top_k: Count = 0
+    """Top-k sampling: sample from the k most probable tokens (0: all)."""
+    top_p: float = 1.0
+    """Nucleus sampling: sample from the most probable tokens with this total probability."""
+    normalization: Normalization | None = None
+    """Sampling of admissible actions. None: token by token. Otherwise a softmax over the
+    log-probabilities of whole actions: their sum ("sum"), or the sum divided by the number of
+    tokens ("token") or words ("word")."""
+    epsilon: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0
+    """Epsilon-greedy exploration: probability of a uniform choice among the admissible actions, in
+    place of the policy's (with `constrain`). Behaviour log-probabilities are those of the mixture,
+    and `importance_cap` corrects for them. Frozen opponents explore too. Evaluations do not."""
+    max_tokens: int | None = None
+    """Maximum length of prompt plus action in tokens (None: the limit of the model)."""
+    template_kwargs: KeyValues = field(default_factory=dict)
+    """Arguments of the model's chat template, such as enable_thinking=false. An argument that the
+    template never reads is refused."""
+    overflow: Overflow = "truncate"
+    """End of an episode whose prompt exceeds the context: truncated, so that a critic bootstraps
+    its last value, or terminal ("terminate"), so that no reward is expected after it."""
+
+
+@dataclass
+class GroupRolloutConfig(RolloutConfig):
+    """Rollouts in groups, for recipes that compare episodes with the same start."""
+
+    group_size: Annotated[int, Ge(2)] = 8
+    """Episodes per task and seed, at least 2: an episode is compared with its group."""

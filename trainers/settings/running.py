@@ -1,0 +1,95 @@
+"""Settings of a run: the model, evaluations, budget, seed and output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agentgym.trainers.settings.kinds import (
+    BY_MODEL,
+    ByModel,
+    Count,
+    NonNegative,
+    Positive,
+    Seed,
+)
+
+
+@dataclass
+class ModelConfig:
+    """The language model."""
+
+    model: str = "tiny"
+    """"tiny", "nano", "small" or "reader" (a new decoder with a tokenizer trained on the
+    environment's text. "reader" can copy before it sees the text), a Hugging Face id, or a
+    folder."""
+    trust_remote_code: bool = False
+    """Run Python code that the model folder contains. Set it only for models that you trust."""
+    lora_rank: Count = 0
+    """Rank of the LoRA adapter (0: train all parameters)."""
+    lora_alpha: float = 32.0
+    """LoRA alpha. The adapter is scaled by alpha / rank."""
+    lora_targets: tuple[str, ...] | None = None
+    """Modules with an adapter (None: the default of the architecture)."""
+    dtype: ByModel[Literal["float32", "bfloat16", "float16", "auto"]] = BY_MODEL
+    """Data type of the weights (None: bfloat16 for a loaded model on a GPU without
+    `mixed_precision`, otherwise float32). Adapters, and the weights that the optimiser of full
+    fine-tuning holds, are in float32."""
+    mixed_precision: Literal["no", "bf16", "fp16"] = "no"
+    """Autocast of accelerate. The frozen base of a LoRA adapter is then kept in this precision."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Device. "auto": a GPU if available."""
+    gradient_checkpointing: bool | None = None
+    """Keep only the inputs of the model's layers and compute the layers again in the backward pass:
+    less memory, slower updates (None: for a loaded model that supports it)."""
+
+
+@dataclass
+class EvaluationConfig:
+    """Evaluation on held-out tasks."""
+
+    eval_every: Count = 10
+    """Iterations between evaluations (0: only before and after training)."""
+    eval_episodes: Count = 200
+    """Held-out tasks per evaluation (0: no evaluation)."""
+    eval_temperature: NonNegative = 0.0
+    """Sampling temperature of evaluations (0: greedy)."""
+    eval_env_id: tuple[str, ...] = ()
+    """Further environments of the evaluations, which are not trained on."""
+    eval_nashconv: bool = False
+    """Also compute NashConv of the policy in each evaluation, exactly, in a small game. It is
+    logged as eval/nashconv and drawn in curve.png. With `eval_temperature` 1, the policy is
+    evaluated as it plays in training."""
+    eval_baselines: bool = False
+    """Also evaluate the random agent and the scripted expert at the end."""
+
+
+@dataclass
+class RunConfig:
+    """Budget, seed and output of a run."""
+
+    iterations: Count = 100
+    """Number of iterations, each a rollout and an update."""
+    env_steps: Positive | None = None
+    """Stop after this many environment steps if that comes first (None: no limit)."""
+    seed: Seed = 0
+    """Random seed."""
+    run_dir: str = "runs/{recipe}-{env}-{seed}"
+    """Folder for logs, checkpoints and the policy."""
+    resume: bool = False
+    """Continue the run in `run_dir` if there is one."""
+    save_every: Positive = 1
+    """Iterations between checkpoints."""
+    save_minutes: ByModel[NonNegative] = BY_MODEL
+    """Least minutes between checkpoints (None: 0, for a loaded model 10). A run that ends or is
+    interrupted always saves."""
+    keep: Positive = 2
+    """Number of latest checkpoints to keep, besides the best policy."""
+    log_with: tuple[str, ...] = ("tensorboard",)
+    """Experiment trackers of accelerate: tensorboard, wandb, trackio, mlflow, ..."""
+    transcripts: Count = 4
+    """Trajectories per iteration written to trajectories.jsonl."""
+    threads: Positive | None = None
+    """Threads of PyTorch (None: its default)."""
+    quiet: bool = False
+    """Print only the final table."""
