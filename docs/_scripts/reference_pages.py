@@ -34,7 +34,7 @@ from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.parallel import ParallelGame
 from agentgym.multiagent.rules import GameRules, InvalidMove
 from agentgym.multiagent.single_seat import SingleSeat
-from agentgym.trainers import settings, trajectory
+from agentgym.trainers import trajectory
 from agentgym.trainers.api import LoadedPolicy, load_policy, train
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
@@ -45,6 +45,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.settings import groups_of
 from agentgym.trainers.trainer import Algorithm, Trainer
 
 PAGES: dict[str, tuple[str, str, list[Any]]] = {
@@ -167,17 +168,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
     "settings": (
         "Settings",
         "The groups of `TrainConfig`. On the command line their flags are flat.",
-        [
-            settings.EnvironmentConfig,
-            settings.ModelConfig,
-            settings.RunConfig,
-            settings.RolloutConfig,
-            settings.OptimisationConfig,
-            settings.LossConfig,
-            settings.CriticConfig,
-            settings.ImitationConfig,
-            settings.EvaluationConfig,
-        ],
+        [*groups_of(TrainConfig).values()],
     ),
     "credit": (
         "Credit assignment",
