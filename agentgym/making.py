@@ -14,7 +14,8 @@ from gymnasium.envs.registration import load_env_creator
 from agentgym.entry import NAMESPACE, Entry, import_module_of
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.multiagent.game import TextGame
-from agentgym.registration import REGISTRY, TABLE, find
+from agentgym.registration import REGISTRY, find
+from agentgym.table import TABLE
 from agentgym.tasks import Tasks
 from agentgym.textify.text_actions import as_text_env
 from agentgym.utils.arguments import (

@@ -23,7 +23,7 @@ from agentgym.entry import Entry
 from agentgym.errors import MissingExtraError
 from agentgym.evaluation.report import Report, compare
 from agentgym.evaluation.runner import evaluate
-from agentgym.registration import TABLE
+from agentgym.table import TABLE
 
 RESULT = Path(__file__).parent / "results" / "baselines.json"
 

@@ -35,7 +35,7 @@ from agentgym.entry import Entry
 from agentgym.errors import AgentGymError, MissingExtraError
 from agentgym.evaluation.runner import evaluate
 from agentgym.making import make_env
-from agentgym.registration import TABLE
+from agentgym.table import TABLE
 from agentgym.trainers import train
 
 RESULT = Path(__file__).parent / "results" / "imitation.json"

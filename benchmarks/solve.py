@@ -63,7 +63,7 @@ from rich.table import Table
 from agentgym.errors import AgentGymError
 from agentgym.evaluation.report import Report, mean_interval
 from agentgym.evaluation.runner import evaluate
-from agentgym.registration import TABLE
+from agentgym.table import TABLE
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.run.sweep import training_return
 from agentgym.utils.serialization import from_json

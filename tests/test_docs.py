@@ -14,7 +14,7 @@ import pytest
 from agentgym.cli.main import main
 from agentgym.cli.serve_command import serve
 from agentgym.multiagent.game import GAME_INFO_KEYS
-from agentgym.registration import TABLE
+from agentgym.table import TABLE
 from agentgym.time_step import INFO_KEYS
 from agentgym.utils.arguments import keyword_parameters
 

@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 from agentgym.agents.expert import NoExpertError
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.making import make_env
-from agentgym.registration import TABLE
+from agentgym.table import TABLE
 
 ENTRIES = {entry.name: entry for entry in TABLE}
 

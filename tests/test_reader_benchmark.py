@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agentgym.registration import TABLE
+from agentgym.table import TABLE
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import tiny_model
 from agentgym.trainers.rollout.context import Context, ContextSettings

@@ -9,7 +9,7 @@ from typing import Any
 from agentgym.entry import Entry
 from agentgym.errors import MissingExtraError
 from agentgym.making import author_class
-from agentgym.registration import TABLE
+from agentgym.table import TABLE
 from agentgym.utils.arguments import keyword_parameters
 
 

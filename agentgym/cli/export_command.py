@@ -21,7 +21,7 @@ from agentgym.evaluation.runner import evaluate
 from agentgym.integrations.hub import write_hub_folder
 from agentgym.integrations.minari import create_dataset
 from agentgym.making import full_id, make_env, split_id
-from agentgym.registration import TABLE
+from agentgym.table import TABLE
 from agentgym.utils.arguments import parse_arguments
 
 Sources = tyro.conf.Positional[

@@ -48,7 +48,7 @@ from agentgym.cli.viewer import render as render_run
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.evaluation.runner import EpisodeRunner, own_wrappers
 from agentgym.making import TextGym, make_env, render_modes, tasks_of
-from agentgym.registration import TABLE
+from agentgym.table import TABLE
 from agentgym.tasks import task_rng
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.printable import printable

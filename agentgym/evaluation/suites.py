@@ -14,7 +14,8 @@ from statistics import fmean
 from agentgym.errors import MissingExtraError
 from agentgym.evaluation.report import Estimate, Report
 from agentgym.making import author_class, full_id
-from agentgym.registration import TABLE, find
+from agentgym.registration import find
+from agentgym.table import TABLE
 
 
 @dataclass(frozen=True)

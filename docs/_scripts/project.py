@@ -24,7 +24,7 @@ from agentgym.cli.catalogue import describe as describe
 from agentgym.entry import Entry
 from agentgym.errors import AgentGymError, MissingExtraError
 from agentgym.making import author_class
-from agentgym.registration import TABLE
+from agentgym.table import TABLE
 from agentgym.trainers import recipes
 from agentgym.trainers.config import TrainConfig
 

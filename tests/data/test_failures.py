@@ -16,7 +16,7 @@ from agentgym.errors import ConfigError, DataError
 from agentgym.evaluation.runner import evaluate
 from agentgym.goals import towards
 from agentgym.making import make_env
-from agentgym.registration import TABLE
+from agentgym.table import TABLE
 
 REPAIRED: dict[str, dict[str, Any]] = {
     "NumberLine-v0": {"max_turns": 8},

@@ -15,7 +15,7 @@ from agentgym.envs.lmrl import maze
 from agentgym.envs.planning.env import PlanningEnv
 from agentgym.goals import GoalConditioned
 from agentgym.making import make_env
-from agentgym.registration import TABLE
+from agentgym.table import TABLE
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.tiny import tiny_policy
