@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,18 +16,14 @@ pytest.importorskip("torch")
 from agentgym.making import make_env
 from agentgym.trainers.trajectory import Batch
 
+from .helpers.benchmarks import benchmark_script
 from .helpers.worlds import trajectory
-
-PARTS = ("critic_episodes", "critic_fits", "critic_figures")
 
 
 @pytest.fixture(scope="module")
 def critic():
-    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-    yield importlib.import_module("critic")
-    sys.path.pop(0)
-    for name in ("critic", *PARTS, "decisive_turn"):
-        sys.modules.pop(name, None)
+    with benchmark_script("critic") as script:
+        yield script
 
 
 @pytest.fixture(scope="module")

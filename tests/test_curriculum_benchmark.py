@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +11,13 @@ pytest.importorskip("torch")
 
 from agentgym.trainers.run.cli import read_config
 
+from .helpers.benchmarks import benchmark_script
+
 
 @pytest.fixture(scope="module")
 def curriculum():
-    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-    yield importlib.import_module("curriculum")
-    sys.path.pop(0)
+    with benchmark_script("curriculum") as script:
+        yield script
 
 
 def test_every_curriculum_is_a_setting_of_grpo(curriculum: Any):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ pytest.importorskip("torch")
 
 from agentgym.trainers import make_trainer
 from agentgym.trainers.run.cli import read_config
+
+from .helpers.benchmarks import benchmark_script
 
 TINY = {
     "constrain": True,
@@ -28,12 +29,8 @@ TINY = {
 
 @pytest.fixture(scope="module")
 def modules():
-    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-    names = ("families", "families_figures")
-    yield [importlib.import_module(name) for name in names]
-    sys.path.pop(0)
-    for name in names:
-        sys.modules.pop(name)
+    with benchmark_script("families") as script:
+        yield script, importlib.import_module("families_figures")
 
 
 def test_recipes_start_from_one_cloned_policy_and_other_results_are_kept(

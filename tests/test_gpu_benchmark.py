@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,13 @@ import pytest
 
 pytest.importorskip("torch")
 
+from .helpers.benchmarks import benchmark_script
+
 
 @pytest.fixture(scope="module")
 def gpu():
-    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-    yield importlib.import_module("gpu")
-    sys.path.pop(0)
-    sys.modules.pop("gpu", None)
+    with benchmark_script("gpu") as script:
+        yield script
 
 
 @pytest.fixture(scope="module")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from .helpers.benchmarks import benchmark_script
+
 
 @pytest.fixture
-def grid_tables(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
-    return importlib.import_module("grid_tables")
+def grid_tables():
+    with benchmark_script("grid_tables") as script:
+        yield script
 
 
 def test_scores_are_0_at_the_start_and_1_for_the_expert(grid_tables: Any):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,15 +17,15 @@ from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.making import make_env
 from agentgym.table import TABLE
 
+from .helpers.benchmarks import benchmark_script
+
 ENTRIES = {entry.name: entry for entry in TABLE}
 
 
 @pytest.fixture(scope="module")
 def imitation():
-    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-    yield importlib.import_module("imitation")
-    sys.path.pop(0)
-    sys.modules.pop("imitation")
+    with benchmark_script("imitation") as script:
+        yield script
 
 
 def prompts(name: str, seed: int) -> list[str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("pydantic_monty", reason="needs the extra code")
+
+from .helpers.benchmarks import benchmark_script
 
 
 class Scripted:
@@ -25,10 +24,8 @@ class Scripted:
 
 @pytest.fixture(scope="module")
 def interpreter():
-    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-    yield importlib.import_module("interpreter")
-    sys.path.pop(0)
-    sys.modules.pop("interpreter", None)
+    with benchmark_script("interpreter") as script:
+        yield script
 
 
 @pytest.mark.parametrize(("run", "missing"), [("kept", 0.0), ("reset", 1.0)])

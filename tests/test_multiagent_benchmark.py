@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from dataclasses import replace
@@ -19,6 +18,8 @@ pytest.importorskip("torch")
 import agentgym
 from agentgym.trainers import make_trainer
 from agentgym.trainers.run.cli import read_config
+
+from .helpers.benchmarks import benchmark_script
 
 SMALL = {
     "cooks": {"bc_demonstrations": 1, "episodes_per_iteration": 2},
@@ -41,11 +42,8 @@ def benchmark():
     """The benchmark. The game that it registers is there for these tests alone."""
     tables = agentgym.REGISTRY, gymnasium.registry
     before = [dict(entries) for entries in tables]
-    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-    yield importlib.import_module("multiagent")
-    sys.path.pop(0)
-    for name in ("multiagent", "two_scales"):
-        sys.modules.pop(name, None)
+    with benchmark_script("multiagent") as script:
+        yield script
     for entries, known in zip(tables, before, strict=True):
         for id in entries.keys() - known.keys():
             del entries[id]

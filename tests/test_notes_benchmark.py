@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
 
 from agentgym.envs.diary.pages import pages_of
 
+from .helpers.benchmarks import benchmark_script
+
 
 @pytest.fixture(scope="module")
 def notes():
-    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-    yield importlib.import_module("notes")
-    sys.path.pop(0)
-    sys.modules.pop("notes", None)
+    with benchmark_script("notes") as script:
+        yield script
 
 
 def test_facts_are_read_from_every_form_of_an_entry(notes):

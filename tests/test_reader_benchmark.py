@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,17 +12,15 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import tiny_model
 from agentgym.trainers.rollout.context import Context, ContextSettings
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+from .helpers.benchmarks import benchmark_script
+
 SHOWCASE = ("WebShop", "TextCraft", "Blocksworld", "Wordle", "Sokoban", "Household", "TicTacToe")
 
 
 @pytest.fixture(scope="module")
 def script():
-    sys.path.insert(0, str(BENCHMARKS))
-    yield importlib.import_module("pretrain_reader")
-    sys.path.pop(0)
-    for name in ("pretrain_reader", "reading_pages", "result_files"):
-        sys.modules.pop(name, None)
+    with benchmark_script("pretrain_reader") as script:
+        yield script
 
 
 @pytest.fixture(scope="module")

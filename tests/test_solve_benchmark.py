@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,13 @@ from agentgym.trainers import make_trainer
 from agentgym.trainers.run.cli import read_config
 from agentgym.utils.serialization import to_json
 
+from .helpers.benchmarks import benchmark_script
+
 
 @pytest.fixture(scope="module")
 def solve():
-    sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-    yield importlib.import_module("solve")
-    sys.path.pop(0)
-    sys.modules.pop("solve")
+    with benchmark_script("solve") as script:
+        yield script
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -12,17 +10,15 @@ import pytest
 
 from agentgym.trainers import recipes
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-
+from ...helpers.benchmarks import benchmark_script
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        yield importlib.import_module("credit_oracle")
+    with benchmark_script("credit_oracle") as script:
+        yield script
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from pathlib import Path
 
 from agentgym.trainers.policy.tiny import tiny_policy
 
+from ...helpers.benchmarks import benchmark_script
+
 
 def test_the_benchmark_against_generate_runs(tmp_path: Path, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
-    peers = importlib.import_module("peers")
-    monkeypatch.setattr(peers, "find_spec", lambda name: None)
-    try:
+    with benchmark_script("peers") as peers:
+        monkeypatch.setattr(peers, "find_spec", lambda name: None)
         settings = peers.Settings(
             size="nano",
             env_id="AgentGym/NumberLine-v0",
@@ -26,8 +24,6 @@ def test_the_benchmark_against_generate_runs(tmp_path: Path, monkeypatch, capsys
             out=tmp_path / "peers.json",
         )
         peers.main(settings)
-    finally:
-        sys.modules.pop("peers", None)
     assert "TRL is not installed" in capsys.readouterr().out
     results = json.loads(settings.out.read_text())["results"]
     assert list(results) == [
@@ -39,16 +35,12 @@ def test_the_benchmark_against_generate_runs(tmp_path: Path, monkeypatch, capsys
 
 
 def test_a_side_of_the_comparison_with_trl_trains(tmp_path: Path, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
-    side = importlib.import_module("peers_grpo")
     tiny_policy("AgentGym/Countdown-v0", size="nano").save(tmp_path)
     settings = {"model": str(tmp_path), "env_id": "Countdown-v0", "episodes": 8, "tokens": 3}
     path = tmp_path / "settings.json"
     path.write_text(json.dumps(settings | {"updates": 2, "equal": 0.5}))
-    try:
+    with benchmark_script("peers_grpo") as side:
         side.main("own", str(path))
-    finally:
-        sys.modules.pop("peers_grpo", None)
     report = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert len(report["seconds"]) == len(report["tokens"]) == 2
     assert report["peak_bytes"] > report["start_bytes"] > 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+from ...helpers.benchmarks import BENCHMARKS, benchmark_script
+
 SHAPE = {
     "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4, "vocab_size": 1024,
     "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -20,9 +20,8 @@ VECTOR = 2 * SHAPE["hidden_size"]
 
 @pytest.fixture(scope="module")
 def memory() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        yield importlib.import_module("memory")
+    with benchmark_script("memory") as script:
+        yield script
 
 
 @pytest.mark.slow
