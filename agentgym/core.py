@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from agentgym.errors import ConfigError, SnapshotError, did_you_mean
+from agentgym.errors import SnapshotError
 from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
@@ -19,15 +18,15 @@ from agentgym.time_step import TimeStep, check_step, step_info
 from agentgym.utils.action_parsing import match_action
 from agentgym.utils.arguments import (
     check_arguments,
+    check_limits,
     check_render_mode,
+    check_reset_options,
     check_types,
     keyword_parameters,
 )
 from agentgym.utils.before_reset import BeforeReset
 from agentgym.utils.printable import printable
 from agentgym.utils.serialization import from_json, to_json
-
-RESET_OPTIONS = ("task", "max_turns")
 
 
 class UnreadableAction(str):
@@ -52,37 +51,6 @@ class UnreadableAction(str):
         action = super().__new__(cls, text)
         action.feedback = feedback
         return action
-
-
-def check_limits(split: str, max_turns: int | None) -> None:
-    """Checks the arguments that environments and games share.
-
-    Raises:
-        ConfigError: for an unknown split or a turn limit below 1.
-    """
-    if max_turns is not None and max_turns < 1:
-        raise ConfigError(f"max_turns must be None or at least 1, got {max_turns}.")
-    if split not in ("train", "test"):
-        raise ConfigError(f"split must be 'train' or 'test', got {split!r}.")
-
-
-def check_reset_options(options: Any) -> None:
-    """Checks the names of the options of `TextEnv.reset`.
-
-    Raises:
-        TypeError: if the options are no mapping.
-        ValueError: for an unknown option.
-    """
-    if not isinstance(options, Mapping):
-        raise TypeError(
-            f'options must be a mapping, such as {{"task": "train/0"}}, got {options!r:.80}.'
-        )
-    for key in options:
-        if key not in RESET_OPTIONS:
-            hint = did_you_mean(str(key), RESET_OPTIONS)
-            raise ValueError(
-                f"Unknown reset option {key!r:.80}. The options are {RESET_OPTIONS}.{hint}"
-            )
 
 
 @dataclasses.dataclass

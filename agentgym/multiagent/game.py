@@ -15,13 +15,18 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
-from agentgym.core import UnreadableAction, check_limits
+from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.rules import GameRules, InvalidMove, Rewards
 from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.time_step import INFO_KEYS, TimeStep, check_reward_terms, step_info
-from agentgym.utils.arguments import check_arguments, check_types, keyword_parameters
+from agentgym.utils.arguments import (
+    check_arguments,
+    check_limits,
+    check_types,
+    keyword_parameters,
+)
 from agentgym.utils.before_reset import BeforeReset
 from agentgym.utils.serialization import from_json, to_json
 

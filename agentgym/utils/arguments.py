@@ -1,4 +1,4 @@
-"""Parsing of `key=value` arguments, and checks of argument names and types."""
+"""Parsing of `key=value` arguments, and checks of the arguments of environments."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 
+RESET_OPTIONS = ("task", "max_turns")
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 _KINDS: dict[Any, Any] = {
     bool: (bool, np.bool_),
@@ -173,6 +174,37 @@ def check_render_mode(mode: str | None, known: Iterable[str]) -> None:
     """
     if mode is not None and mode not in known:
         raise UnknownArgumentError(f"render_mode must be None or one of {known}, got {mode!r}.")
+
+
+def check_limits(split: str, max_turns: int | None) -> None:
+    """Checks the arguments that environments and games share.
+
+    Raises:
+        ConfigError: for an unknown split or a turn limit below 1.
+    """
+    if max_turns is not None and max_turns < 1:
+        raise ConfigError(f"max_turns must be None or at least 1, got {max_turns}.")
+    if split not in ("train", "test"):
+        raise ConfigError(f"split must be 'train' or 'test', got {split!r}.")
+
+
+def check_reset_options(options: Any) -> None:
+    """Checks the names of the options of `TextEnv.reset`.
+
+    Raises:
+        TypeError: if the options are no mapping.
+        ValueError: for an unknown option.
+    """
+    if not isinstance(options, Mapping):
+        raise TypeError(
+            f'options must be a mapping, such as {{"task": "train/0"}}, got {options!r:.80}.'
+        )
+    for key in options:
+        if key not in RESET_OPTIONS:
+            hint = did_you_mean(str(key), RESET_OPTIONS)
+            raise ValueError(
+                f"Unknown reset option {key!r:.80}. The options are {RESET_OPTIONS}.{hint}"
+            )
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
