@@ -128,7 +128,11 @@ class Joint:
         if credit.targets is not None:
             targets = np.empty_like(credit.targets)
             targets[self.tokens if reads == "tokens" else self.turns] = credit.targets
-        return replace(credit, advantages=advantages, targets=targets)
+        returns = None
+        if credit.returns is not None:
+            returns = np.empty_like(credit.returns)
+            returns[self.turns] = credit.returns
+        return replace(credit, advantages=advantages, targets=targets, returns=returns)
 
 
 @dataclass(frozen=True)
