@@ -56,6 +56,16 @@ def test_exact_values_are_reliable():
     assert trust(poad()(*coin(3.0)), coin(3.0)[0]) == 1
 
 
+@pytest.mark.parametrize("reward", [0.0, 0.1, -3.0])
+def test_equal_advantages_of_equal_episodes_are_not_reliable(reward: float):
+    """A full step would be that of the value loss alone."""
+    batch = Batch.of([trajectory([2, 1], [reward, reward])] * 3)
+    same = np.full(9, 0.7, np.float32)
+    critic = Values(same, same[:6], same[:3])
+    for estimator in (turn(1.0, 1.0), poad(1.0)):
+        assert trust(estimator(batch, critic), batch) == 0
+
+
 def test_it_falls_with_the_error_of_the_critic():
     batch, critic = coin(0.5)
     rng = np.random.default_rng(0)
