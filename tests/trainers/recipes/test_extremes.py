@@ -69,7 +69,7 @@ def played(recipe: str, folder: Path, env_id: str, model: str, **changes: Any) -
     fields = recipes.load(recipe).Config().as_dict()
     own = {k: v for k, v in SETTINGS.get(recipe, {}).items() if k in fields}
     few = {name: 4 for name in STEPS if name in fields}
-    settings = {
+    settings: dict[str, Any] = {
         "env_id": env_id, "model": model, "context": "current", "instructions": False,
         "constrain": True, "num_envs": 8, "device": "cpu", "threads": 1, "quiet": True,
         "log_with": (), "transcripts": 0, "eval_every": 0, "run_dir": str(folder),
@@ -83,7 +83,8 @@ def played(recipe: str, folder: Path, env_id: str, model: str, **changes: Any) -
     }
     if recipe == "malt":
         last |= {"group_size": 4}
-    trainer = make_trainer(recipe, **settings | own | QUICK | few | last | changes)
+    settings |= own | QUICK | few | last | changes
+    trainer = make_trainer(recipe, **settings)
     trainer.run()
     return trainer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class Counted(NumberLine):
 class Broken(Callback):
     """Fails in the second iteration."""
 
-    def on_update_end(self, trainer: Any, numbers: dict[str, float]) -> None:
+    def on_update_end(self, trainer: Any, metrics: Mapping[str, float]) -> None:
         if trainer.state.iteration == 2:
             raise RuntimeError("broken")
 
@@ -42,7 +43,7 @@ def nothing_open() -> None:
     Counted.made = 0
 
 
-def settings(folder: Path) -> dict[str, Any]:
+def settings(folder: Path, **changes: Any) -> dict[str, Any]:
     return {
         "env": Counted,
         "model": "nano",
@@ -55,6 +56,7 @@ def settings(folder: Path) -> dict[str, Any]:
         "quiet": True,
         "log_with": (),
         "run_dir": str(folder),
+        **changes,
     }
 
 
@@ -73,5 +75,5 @@ def test_all_environments_are_closed_after_an_error(recipe: str, tmp_path: Path)
 
 def test_all_environments_are_closed_if_a_run_cannot_be_set_up(tmp_path: Path):
     with pytest.raises(Exception, match="missing"):
-        make_trainer("grpo", **settings(tmp_path) | {"model": str(tmp_path / "missing")})
+        make_trainer("grpo", **settings(tmp_path, model=str(tmp_path / "missing")))
     assert Counted.made and not Counted.opened
