@@ -9,6 +9,7 @@ it had never stopped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -104,21 +105,22 @@ class Trainer:
             )
         self.is_main = self.accelerator.is_main_process
         self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
+        self.hooks = RecipeHooks()
         self.pool = EnvPool(
             self.make_env,
             -(-config.rollout.num_envs // self.world),
             config.environment.env_workers,
         )
-        self.tasks = tasks_of(self.pool.env(0)).split("train")
-        check_constraint(config, self.pool.env(0))
-        self.lineup = Lineup(config, self.pool.env(0))
-        self.folder = open_folder(self.accelerator, recipe, config)
-        self.saver, self.evaluator = Saver(self), Evaluator(self)
-        try:
+        with ExitStack() as opened:
+            opened.enter_context(self.pool)
+            self.tasks = tasks_of(self.pool.env(0)).split("train")
+            check_constraint(config, self.pool.env(0))
+            self.lineup = Lineup(config, self.pool.env(0))
+            self.folder = open_folder(self.accelerator, recipe, config)
+            opened.callback(self.folder.close)
+            self.saver, self.evaluator = Saver(self), Evaluator(self)
             self._build(env, reward)
-        except BaseException:
-            self.folder.close()
-            raise
+            opened.pop_all()  # nothing is closed unless there is an error
         self.log = RunLog(
             self.folder.path,
             start=self.state.iteration,
@@ -171,7 +173,6 @@ class Trainer:
             env=env,
             reward=reward,
         )
-        self.hooks = RecipeHooks()
         self.rewards = RewardOptions(config, instructions_by_id(self.pool.env(0)))
         if start is None:
             self.rollouts.forget()
@@ -225,6 +226,7 @@ class Trainer:
                 raise
             finally:
                 self.rollouts.executor.close()
+                self.hooks.close()
                 self.pool.close()
                 self.log.close()
                 self.folder.close()

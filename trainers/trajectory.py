@@ -379,13 +379,14 @@ class Credit:
         targets: value targets, [K] for a token-level critic, [M] for a turn-level critic, None
             without a critic.
         metrics: metrics that are logged under `credit/`.
-        reliability: factor in [0, 1] of the policy's learning rate (see `credit.reliability`).
+        returns: [M] discounted return from each turn on, to which the spread of the advantages is
+            compared (see `credit.reliability`). None: the advantages are trusted.
     """
 
     advantages: FloatArray
     targets: FloatArray | None = None
     metrics: dict[str, float] = field(default_factory=dict)
-    reliability: float = 1.0
+    returns: NDArray[np.float64] | None = None
 
 
 def episode_numbers(trajectories: Sequence[Trajectory]) -> list[int]:

@@ -94,7 +94,7 @@ class PettingZooMixin:
 
     @property
     def instructions(self) -> str:
-        """Rules and action format: the system prompt, the same for every agent in most games.
+        """Rules and action format of all agents. Agents read those of `instructions_for`.
 
         Wrappers of PettingZoo are bypassed by `env.unwrapped.instructions`. The role of an agent,
         where a game has roles, is part of its observations.
@@ -102,7 +102,15 @@ class PettingZooMixin:
         return self.game.instructions
 
     def instructions_for(self, agent: str) -> str:
-        """Returns the instructions that an agent may read: see `GameRules.instructions_for`."""
+        """Returns the agent's system prompt, in most games the same for all agents.
+
+        See `GameRules.instructions_for`.
+
+        Raises:
+            ConfigError: if there is no such agent.
+        """
+        if agent not in self.possible_agents:
+            raise ConfigError(f"Expected one of {self.possible_agents}, got {agent!r:.80}.")
         return self.game.instructions_for(agent)
 
     def observation_space(self, agent: str) -> gymnasium.Space[Any]:

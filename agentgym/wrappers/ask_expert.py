@@ -94,7 +94,7 @@ class AskExpert(TextWrapper):
             observation = f"{self._advice}\n\n{observation}"
         terms = {**info.get("reward_terms", {}), TERM: 0.0}
         added = {"admissible": admissible, "questions_left": self._left, "reward_terms": terms}
-        return observation, {**info, **added}
+        return observation, self._keyed({**info, **added}, self._left, self._advice)
 
     def _begin(self) -> None:
         self._left, self._advice, self._over = self.budget, "", False

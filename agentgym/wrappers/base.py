@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import reprlib
 from collections.abc import Mapping
 from typing import Any
@@ -65,8 +67,23 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Returns the transformed observation and info."""
         return observation, info
 
+    def _keyed(self, info: dict[str, Any], *memory: Any) -> dict[str, Any]:
+        """Returns the info with a `state_key` that tells apart states by the wrapper's memory.
+
+        Args:
+            info: the environment's info. Without a `state_key`, it stays as it is.
+            *memory: JSON values, the part of the memory that makes it another state for the agent.
+        """
+        if "state_key" not in info:
+            return info
+        digest = hashlib.blake2b(json.dumps(memory).encode(), digest_size=8).hexdigest()
+        return {**info, "state_key": f"{digest} {info['state_key']}"}
+
     def _memory(self) -> dict[str, Any]:
-        """Returns the wrapper's state within an episode as JSON values."""
+        """Returns the wrapper's state within an episode as JSON values.
+
+        `_view` passes on with `_keyed` what of it makes two states different for the agent.
+        """
         return {}
 
     def _remember(self, memory: dict[str, Any]) -> None:

@@ -106,8 +106,9 @@ class CodeAction(TextWrapper):
         self._calls = int(memory["calls"])
 
     def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        info = {**info, "calls": self._calls}
         self._idle_info = info  # of an action without calls
+        programs = [[cell.code, cell.answers] for cell in self._cells] if self.persistent else []
+        info = self._keyed({**info, "calls": self._calls}, programs, self._text)
         return observation if self._text is None else self._text, info
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:

@@ -115,12 +115,14 @@ class Memory(TextWrapper):
     def _shown(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         notes = self._notes
         admissible = tuple(info.get("admissible", ()))
-        if admissible and self._used < self.turns:
+        editable = self._used < self.turns
+        if admissible and editable:
             forget = [f"forget {number}" for number in range(1, len(notes) + 1)]
             admissible = (*admissible, "remember", *forget)
         if notes:
             observation = f"{_listed(notes)}\n\n{observation}"
-        return observation, {**info, "admissible": admissible, "notes": tuple(notes)}
+        info = {**info, "admissible": admissible, "notes": tuple(notes)}
+        return observation, self._keyed(info, notes, editable)
 
     def _begin(self) -> None:
         self._notes: list[str] = []

@@ -71,6 +71,7 @@ class Monologue(TextWrapper):
 
     def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         self._current = observation, info
+        info = self._keyed(info, self._thought)
         if self._over:
             return observation, {**info}
         if self._thought is None:

@@ -127,7 +127,7 @@ class MultiTrial(TextWrapper):
             line = f"This is attempt {trial + 1} of {self.n}."
             gap = "\n\n" if self.transcripts else "\n"
             observation = f"{gap.join([*self._earlier, line])}\n\n{observation}"
-        return observation, {**info, "trial": trial}
+        return observation, self._keyed({**info, "trial": trial}, self._earlier)
 
     def _begin(self) -> None:
         self._earlier, self._current, self._return = [], [], 0.0

@@ -136,7 +136,9 @@ class Reflector(TextWrapper):
             "valid": True,
             "reward_terms": {TERM: 0.0},
         }
-        return f"{line} {self._return:g}.\n\n{self._text}", {**info, **added}
+        memory = self._turn, self._reflections, self._return, self._text
+        info = self._keyed({**info, **added}, *memory)
+        return f"{line} {self._return:g}.\n\n{self._text}", info
 
     def _begin(self) -> None:
         self._reflections: list[str] = []

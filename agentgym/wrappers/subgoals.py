@@ -81,7 +81,8 @@ class Subgoals(TextWrapper):
         terms = {**info.get("reward_terms", {}), SUBGOAL: self._gained}
         if self._subgoal:
             observation = f"{observation}\nSubgoal: {self._subgoal}"
-        return observation, {**info, SUBGOAL: self._subgoal, "reward_terms": terms}
+        info = {**info, SUBGOAL: self._subgoal, "reward_terms": terms}
+        return observation, self._keyed(info, self._subgoal, sorted(self._reached))
 
     def _memory(self) -> dict[str, Any]:
         return {

@@ -83,10 +83,12 @@ class ToolRules(TextWrapper):
                 call = None  # the environment explains the problem
             reason = self.reason(call) if call else ""
         self._denied += bool(reason)
-        result = super().step(UnreadableAction(action, reason) if reason else action)
-        if call and not reason and result[-1]["valid"]:
+        played = UnreadableAction(action, reason) if reason else action
+        observation, reward, terminated, truncated, info = self.env.step(played)
+        if call and not reason and info["valid"]:
             self._counts[call.name] = self._counts.get(call.name, 0) + 1
-        return result
+        observation, info = self._view(observation, info)
+        return observation, float(reward), terminated, truncated, info
 
     def reason(self, call: Call) -> str:
         """Returns the rule that a call breaks now, as a sentence, or ""."""
@@ -113,7 +115,10 @@ class ToolRules(TextWrapper):
         return sum(count for name, count in self._counts.items() if fnmatchcase(name, tool))
 
     def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return observation, {**info, "denied": self._denied}
+        earlier = sorted({other for others in self._after.values() for other in others})
+        called = [self._count(tool) > 0 for tool in earlier]
+        used = [min(self._count(tool), most) for tool, most in self._limit.items()]
+        return observation, self._keyed({**info, "denied": self._denied}, called, used)
 
 
 def _compiled(patterns: Mapping[str, str]) -> dict[str, re.Pattern[str]]:

@@ -122,7 +122,7 @@ class WholePlan(TextWrapper):
     def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         told = f"{self._told}\n\n{observation}" if self._told else observation
         changed = {"admissible": (), "turn": self._turn, "plan_steps": self._steps}
-        return told, {**info, **changed}
+        return told, self._keyed({**info, **changed}, self._turn, self._told)
 
     def _begin(self) -> None:
         self._turn, self._told, self._steps = 0, "", 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shutil
@@ -139,7 +140,33 @@ def test_a_single_role_learns_as_a_shared_policy(recipe: str, tmp_path: Path):
     assert same(state(one, "player_0"), state(shared, ""))
     for row, other in zip(rows, expected, strict=True):
         assert other.pop("charts/lr") == row.pop("charts/player_0/lr")
-        assert {k: v for k, v in row.items() if "losses/player_0/" not in k} == other
+        own = ("losses/player_0/", "credit/player_0/")
+        assert {k: v for k, v in row.items() if not k.startswith(own)} == other
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_learning_rate_of_each_role_depends_on_its_own_reliability(kind: str, tmp_path: Path):
+    trainer = made("turn", tmp_path, **KINDS[kind])
+    trainer._begin()
+
+    def for_nothing(batch: Batch, *_: Any) -> Batch:
+        """All returns of player_1 are 0, so that its advantages are the critic's error."""
+        first = np.array([t.role == "player_0" for t in batch.trajectories])
+        return batch.with_rewards(np.where(first[batch.turn_trajectory], batch.rewards, 0.0))
+
+    trainer.hooks.on_rewards = for_nothing  # type: ignore[method-assign]
+    policies = [trainer.policies[role] for role in ROLES]
+    before = [copy.deepcopy(policy.own_weights()) for policy in policies]
+    trainer.iterate()
+    unmoved = [same(old, new.own_weights()) for old, new in zip(before, policies, strict=True)]
+    assert unmoved == [False, True]
+    trainer.log.close()
+    [row] = [row for row in read_metrics(tmp_path) if "credit/reliability" in row]
+    assert row["credit/player_1/reliability"] == row["charts/player_1/lr"] == 0
+    assert row["credit/player_0/reliability"] > 0.05
+    assert row["charts/player_0/lr"] == pytest.approx(1e-3 * row["credit/player_0/reliability"])
+    assert row["credit/reliability"] == pytest.approx(row["credit/player_0/reliability"] / 2)
+    trainer.folder.close()
 
 
 def test_a_frozen_role_acts_and_the_other_learns_as_beside_a_learning_one(tmp_path: Path):

@@ -10,7 +10,7 @@ from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.scan import Float64, discounted_returns
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction
-from agentgym.trainers.trajectory import Batch, Credit, IntArray, Values
+from agentgym.trainers.trajectory import Batch, Credit, Values
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,9 @@ class AdvantageAlignment:
         A_i(t) = G_i(t) - mean of the group's other G_i(t)
         W_i(t) = gamma sum_{k < t} gamma^(t - k) A_i(k), divided by 1 + t with `average`
         A'_i(t) = A_i(t) + beta W_i(t) sum_{j != i} A_j(t)
+
+    The turns are those in which any agent acts. In a game of alternating turns, the others do
+    nothing in an agent's turn, and have an advantage by what it does.
 
     Actions that are good for the others are reinforced if the past was good for the agent, and
     discouraged if it was bad. The group holds the episodes with the same start and agent.
@@ -48,28 +51,29 @@ class AdvantageAlignment:
 
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
         """Returns advantages. `values` are not used."""
-        joint = Joint.of(batch)
-        owner, time = batch.turn_trajectory, np.empty(batch.num_turns, np.int64)
-        time[joint.turns] = joint.clock
-        span = int(time.max()) + 1
-        returns = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
-        members = members_of(batch.groups[owner] * span + time)
-        own = members.compare(returns, scale=False, epsilon=0.0)
-        own *= members.count / np.maximum(members.count - 1, 1)
-        together, alone = joint.episode[owner] * span + time, owner * span + time
-        others = np.bincount(together, own)[together] - np.bincount(alone, own)[alone]
-        shaping = self.beta * self._past(own, time, batch) * others
+        joint, owner = Joint.of(batch), batch.turn_trajectory
+        rewards, time = joint.rewards_by_time(), joint.time
+        lengths = np.zeros(len(batch.trajectories), np.int64)  # turns of the environment
+        np.maximum.at(lengths, joint.episode[owner], time + 1)
+        lengths = lengths[joint.episode]
+        turns = np.arange(rewards.shape[1])
+        played = turns < lengths[:, None]
+        starts = len(turns) * np.arange(len(rewards) + 1)
+        returns = discounted_returns(rewards.ravel(), starts, self.gamma)[played.ravel()]
+        members = members_of((batch.groups[:, None] * len(turns) + turns)[played])
+        own = np.zeros_like(rewards)
+        own[played] = members.compare(returns, scale=False, epsilon=0.0)
+        own[played] *= members.count / np.maximum(members.count - 1, 1)
+        together = np.zeros_like(rewards)
+        np.add.at(together, joint.episode, own)
+        shaping = self.beta * self._past(own) * (together[joint.episode] - own)
         metrics = members.metrics("group", returns)
-        metrics["alignment"] = float(np.abs(shaping).mean())
-        return Credit(broadcast(own + shaping, batch), metrics=metrics)
+        metrics["alignment"] = float(np.abs(shaping[owner, time]).mean())
+        return Credit(broadcast((own + shaping)[owner, time], batch), metrics=metrics)
 
-    def _past(self, advantages: Float64, time: IntArray, batch: Batch) -> Float64:
-        """Returns the weight W of each turn [M]."""
-        weights = np.zeros(batch.num_turns)
-        for start, stop in zip(batch.turn_offsets, batch.turn_offsets[1:], strict=False):
-            past = 0.0
-            for m in range(start + 1, stop):
-                past = (past + advantages[m - 1]) * self.gamma ** (time[m] - time[m - 1])
-                weights[m] = past
-        weights *= self.gamma
-        return weights / (1 + time) if self.average else weights
+    def _past(self, advantages: Float64) -> Float64:
+        """Returns the weights W [N, T] of advantages [N, T]."""
+        weights = np.zeros_like(advantages)
+        for t in range(1, advantages.shape[1]):
+            weights[:, t] = self.gamma * (weights[:, t - 1] + self.gamma * advantages[:, t - 1])
+        return weights / (1 + np.arange(advantages.shape[1])) if self.average else weights

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-from agentgym.trainers.credit.reliability import reliability
 from agentgym.trainers.credit.scan import discounted_returns, reverse_scan
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
 from agentgym.trainers.trajectory import Batch, Credit, Values
@@ -87,5 +86,4 @@ class ChunkGAE:
         returns = reverse_scan(rewards, decay)
         found = broadcast((returns - value)[first], batch)
         outcomes = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
-        trust = reliability(found, outcomes, batch)
-        return Credit(found, returns.astype(np.float32), reliability=trust)
+        return Credit(found, returns.astype(np.float32), returns=outcomes)

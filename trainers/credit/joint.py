@@ -102,6 +102,28 @@ class Joint:
         decay[self.batch.turn_offsets[1:] - 1] = 0.0
         return reverse_scan(self.batch.rewards, decay)
 
+    @property
+    def time(self) -> IntArray:
+        """[M] turn of the environment in the episode, from 0, of each turn of `source`."""
+        found = np.empty_like(self.turns)
+        found[self.turns] = self.clock
+        return found
+
+    def rewards_by_time(self) -> Float64:
+        """Returns the rewards [N, T] of each trajectory of `source` by turn of the environment."""
+        batch, owner, time = self.source, self.source.turn_trajectory, self.time
+        found = np.zeros((len(batch.trajectories), int(time.max()) + 1))
+        np.add.at(found, (owner, time), batch.rewards)
+        clock, joint_time = _times(batch)[1][self.turns], self.clock
+        for m, turn in enumerate(batch.turns):
+            for at, reward in turn.delayed:
+                episode = self.episode[owner[m]]
+                span = slice(*self.batch.turn_offsets[episode : episode + 2])
+                last = np.searchsorted(clock[span], at, side="right") - 1
+                found[owner[m], time[m]] -= reward
+                found[owner[m], joint_time[span][max(int(last), 0)]] += reward
+        return found
+
     def values(self, values: Values) -> Values:
         """Returns a critic's values of `source` for `batch`.
 
@@ -128,7 +150,11 @@ class Joint:
         if credit.targets is not None:
             targets = np.empty_like(credit.targets)
             targets[self.tokens if reads == "tokens" else self.turns] = credit.targets
-        return replace(credit, advantages=advantages, targets=targets)
+        returns = None
+        if credit.returns is not None:
+            returns = np.empty_like(credit.returns)
+            returns[self.turns] = credit.returns
+        return replace(credit, advantages=advantages, targets=targets, returns=returns)
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ def normalize_advantages(
 
     Tokens contribute to mean and std with their weight in the loss (see `Batch.weights`): forced
     tokens do not. The result has unit variance whatever the advantages are made of, also if they
-    are nothing but the error of a critic. `Credit.reliability` is unchanged, and lowers the
-    learning rate of such an update.
+    are nothing but the error of a critic. The learning rate of such an update is lower: see
+    `credit.reliability`.
 
     Args:
         credit: credit whose advantages are normalised.

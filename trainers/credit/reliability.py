@@ -47,5 +47,7 @@ def reliability(advantages: FloatArray, returns: Float64, batch: Batch) -> float
     if not compared.any():
         return 1.0
     signal = float(squares[batch.token_turn][compared].mean())
+    if signal <= (1e-6 * np.abs(returns).max()) ** 2:  # equal up to rounding
+        return 0.0
     spread = float(np.asarray(advantages, np.float64)[compared].var())
     return 1.0 if spread <= signal else (signal / spread) ** 0.5

@@ -159,6 +159,21 @@ def episode_credit(advantages: ArrayLike, batch: Batch) -> Credit:
     return turn_credit(np.asarray(advantages, np.float64)[batch.turn_trajectory], batch)
 
 
+def outcome_returns(batch: Batch, gamma: float) -> Float64:
+    """Returns the discounted outcome of each turn [M], gamma^(T - 1 - t) R.
+
+    R is the return of the trajectory, as if all of it was received at the end.
+
+    Args:
+        batch: the trajectories.
+        gamma: discount per turn.
+    """
+    check_fraction("gamma", gamma)
+    to_end = batch.turn_offsets[1:][batch.turn_trajectory] - 1 - np.arange(batch.num_turns)
+    totals = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
+    return np.power(gamma, to_end, dtype=np.float64) * totals[batch.turn_trajectory]
+
+
 def monte_carlo_values(batch: Batch, gamma: float = 0.95) -> Float64:
     """Returns Monte Carlo action values [M]: the mean outcome of turns with equal state and action.
 
@@ -171,10 +186,7 @@ def monte_carlo_values(batch: Batch, gamma: float = 0.95) -> Float64:
         batch: the trajectories.
         gamma: discount per turn.
     """
-    check_fraction("gamma", gamma)
-    to_end = batch.turn_offsets[1:][batch.turn_trajectory] - 1 - np.arange(batch.num_turns)
-    totals = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
-    outcomes = np.power(gamma, to_end, dtype=np.float64) * totals[batch.turn_trajectory]
+    outcomes = outcome_returns(batch, gamma)
     numbers: dict[str, int] = {}
     actions = [numbers.setdefault(turn.action, len(numbers)) for turn in batch.turns]
     pairs = anchor_groups(batch) * len(numbers) + np.array(actions, np.int64)

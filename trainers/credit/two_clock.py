@@ -23,7 +23,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from agentgym.trainers.credit.reliability import reliability
 from agentgym.trainers.credit.scan import Float64, discounted_returns, reverse_scan
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, IntArray, Values
 
@@ -119,8 +118,7 @@ class TwoClockGAE:
             following = _following(value, future, batch.turn_offsets)
             advantages = reverse_scan(rewards + gamma * following - value, decays)
             targets = (advantages + value).astype(np.float32)
-            found = broadcast(advantages, batch)
-            return Credit(found, targets, reliability=reliability(found, returns, batch))
+            return Credit(broadcast(advantages, batch), targets, returns=returns)
         assert values.tokens is not None
         slots = Slots.of(batch)
         value, delta, decay = np.empty((3, slots.last[-1] + 1))
@@ -136,9 +134,7 @@ class TwoClockGAE:
             delta[slots.of_token] += np.asarray(token_rewards, np.float64)
         advantages = reverse_scan(delta, decay, out=delta)
         value += advantages
-        found = slots.tokens(advantages)
-        trust = reliability(found, returns, batch)
-        return Credit(found, slots.tokens(value), reliability=trust)
+        return Credit(slots.tokens(advantages), slots.tokens(value), returns=returns)
 
 
 def poad(gamma: float = 0.99, lambda_: float = 0.95, lambda_token: float = 1.0) -> TwoClockGAE:
@@ -254,10 +250,8 @@ class BilevelGAE:
         delta[slots.last], decay[slots.last] = turns, 0.0
         advantages = reverse_scan(delta, decay, out=delta)
         value += advantages
-        found = slots.tokens(advantages)
         returns = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma_turn)
-        trust = reliability(found, returns, batch)
-        return Credit(found, slots.tokens(value), reliability=trust)
+        return Credit(slots.tokens(advantages), slots.tokens(value), returns=returns)
 
 
 @dataclass(frozen=True)

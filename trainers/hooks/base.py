@@ -94,6 +94,9 @@ class RecipeHooks:
     def publish(self, folder: Path) -> None:
         """Writes learned models to the folder of the run at its end, for later use."""
 
+    def close(self) -> None:
+        """Frees what the hooks hold beside the trainer, at the end of a run or after an error."""
+
     def state_dict(self) -> dict[str, Any]:
         """Returns the state as tensors and plain Python values."""
         return {}

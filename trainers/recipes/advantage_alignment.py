@@ -13,9 +13,9 @@ learners.
 Kept: the formula, the baseline without the episode itself, the clipped ratio (proximal advantage
 alignment), and the division of the sum by 1 + t (the code of the first paper and an option of the
 second one's, `no-average` turns it off). Changed: games may have more than two agents, and ratios
-are per token. Play it with `opponents mirror`: against scripted opponents, whose advantages are not
-known, it equals independent learning. So it does in the turns of a game in which a single agent
-acts (`credit/alignment` is then 0).
+are per token. In a game of alternating turns, the opponents do nothing in an agent's turn, and
+their advantages are those of its action for them. Play it with `opponents mirror`: against scripted
+opponents, whose advantages are not known, it equals independent learning (`credit/alignment` 0).
 """
 
 from __future__ import annotations

@@ -167,6 +167,10 @@ class Guidance(RecipeHooks):
         }
         return [*fresh, *unguided]
 
+    def close(self) -> None:
+        """Closes the environments of the retries."""
+        self.pool.close()
+
 
 def expert_action(env: gymnasium.Env[Any, Any]) -> str:
     """Returns the action of the scripted expert.

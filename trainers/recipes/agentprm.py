@@ -14,7 +14,9 @@ The paper's reference is the policy of the stage before (`--kl-reference moving:
 of two actions in one state, which needs a far more accurate Q than gains along an episode do.
 
 Kept: the targets, gamma = 0.95, groups of 16, iterated training, the beta of 0.03. Changed:
-outcomes are discounted by the distance to the *end* (the authors' code counts from the start).
+outcomes are discounted by the distance to the *end* (the authors' code counts from the start), and
+gains that vary more than outcomes, which are errors of Q, lower the learning rate
+(`lr_by_reliability`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,12 @@ from annotated_types import Gt, Le
 
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit.turn_rewards import monte_carlo_values, turn_credit, value_gains
+from agentgym.trainers.credit.turn_rewards import (
+    monte_carlo_values,
+    outcome_returns,
+    turn_credit,
+    value_gains,
+)
 from agentgym.trainers.critics.transitions import answer, prompt_of
 from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences
 from agentgym.trainers.hooks.turn_judge import TurnJudge
@@ -110,7 +117,8 @@ class ProcessReward(TurnJudge):
             credit = self.preferences.credit(batch, forward, iteration, rng)
             self.metrics |= self.preferences.metrics
             return credit
-        return turn_credit(value_gains(batch, self._fit(batch, rng), self.gamma), batch)
+        gains = value_gains(batch, self._fit(batch, rng), self.gamma)
+        return replace(turn_credit(gains, batch), returns=outcome_returns(batch, self.gamma))
 
     def _fit(self, batch: Batch, rng: np.random.Generator) -> FloatArray:
         """Fits the model to the outcomes of a batch and returns its values [M]."""

@@ -274,7 +274,13 @@ class EarlyExperience(Demonstrations):
         explorer = Explorer(self._agent(), config.own_actions, reflect)
         shown = self._explore(explorer, starts, 1 << 30)
         self.env_steps = sum(len(each.turns) for each in shown) + len(explorer.found)
-        return [*shown, *self._predictions(explorer.found, shown[0].env_id)]
+        predictions = self._predictions(explorer.found, shown[0].env_id)
+        if config.world_iterations and not predictions:
+            raise ConfigError(
+                "No outcome of an action fits into the context, so there is nothing to predict: "
+                "raise max_tokens, or set world_iterations to 0."
+            )
+        return [*shown, *predictions]
 
     def _explore(
         self, explorer: Explorer, starts: Sequence[tuple[str, int]], purpose: int

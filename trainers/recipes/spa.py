@@ -7,23 +7,26 @@ predictions, plus a bonus for valid actions, are the rewards of turn-level PPO.
 Kept: the sum as the model's only supervision, the bonus for grounded actions. Changed: the model
 takes tokens (the authors' is a linear layer on logits) and is trained along with the policy instead
 of once. Its error is added to the last turn, so the rewards add up to the return exactly.
+Advantages that vary more than returns lower the learning rate (`lr_by_reliability`), so that
+contributions to equal returns, which are its errors, change nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 
 from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.credit.turn_rewards import attribute_progress
+from agentgym.trainers.credit.turn_rewards import attribute_progress, outcome_returns
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, Positive, defaults
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.trajectory import Batch, Credit, Values
 from agentgym.trainers.update.losses import Sum
 from agentgym.trainers.update.offline_losses import span_sums
 
@@ -80,6 +83,18 @@ class ProgressEstimator(TurnJudge):
         return attribute_progress(batch, contributions, valid_bonus=self.valid_bonus)
 
 
+@dataclass(frozen=True)
+class ProgressGAE(two_clock.TwoClockGAE):
+    """GAE over contributions, whose spread is compared to that of whole returns."""
+
+    def __call__(
+        self, batch: Batch, values: Values | None, token_rewards: ArrayLike | None = None
+    ) -> Credit:
+        """Returns advantages and value targets: see `TwoClockGAE`."""
+        credit = super().__call__(batch, values, token_rewards)
+        return replace(credit, returns=outcome_returns(batch, self.gamma_turn))
+
+
 def error_of_sums(values: Tensor, targets: Tensor, index: Tensor, batch: Batch) -> Sum:
     """Returns half the squared error of sums over trajectories, with their returns as targets."""
     owner = torch.from_numpy(batch.turn_trajectory).to(index.device)[index]
@@ -91,7 +106,7 @@ def error_of_sums(values: Tensor, targets: Tensor, index: Tensor, batch: Batch) 
 def build(config: Config) -> Algorithm:
     """Returns the parts of SPA."""
     return Algorithm(
-        credit=two_clock.turn(config.gamma, config.lambda_turn),
+        credit=ProgressGAE(1.0, 1.0, config.gamma, config.lambda_turn, reads="turns"),
         critic=value_head("turns", config),
         hooks=lambda trainer: ProgressEstimator(trainer, config),
     )

@@ -11,7 +11,9 @@ turns: invalid, cut-off, repetitive or unreadable actions (the paper's "Dr.BoT")
 Kept: buffer size, age limit, P50 baseline, cosines, clip 0.2 / 0.28, masking 2 % by covariance, a
 bonus of 0.1 per tool call up to 1, the filters. Changed: void turns have the advantage 0 instead of
 no weight in the loss. Groups are filtered by `filter_groups` (theirs: the 75 % with the largest
-standard deviation).
+standard deviation). Advantages of fresh episodes are standardised over these
+(`normalize_advantages none`: not, as theirs), and those of replayed ones are in standard deviations
+of recent returns. As in the paper, replayed episodes are no part of the statistics of fresh ones.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import numpy as np
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
+from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
 from agentgym.trainers.settings import (
     LossConfig,
@@ -34,7 +37,7 @@ from agentgym.trainers.settings import (
     Positive,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Turn
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Turn, Values
 
 if TYPE_CHECKING:
     from agentgym.trainers.update.learner import ForwardPass
@@ -63,6 +66,18 @@ class Config(GroupConfig):
     """Leave out invalid, cut-off, repetitive and unreadable actions."""
 
 
+@dataclass(frozen=True)
+class FreshBaseline(group.GroupBaseline):
+    """Group-relative credit of the fresh episodes. That of replayed ones is 0."""
+
+    def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
+        """Returns advantages. `values` are not used."""
+        credit = super().__call__(fresh_part(batch))
+        advantages = np.zeros(batch.num_tokens, np.float32)
+        advantages[batch.fresh] = credit.advantages
+        return replace(credit, advantages=advantages)
+
+
 class SelfImitation(RecipeHooks):
     """Replays good episodes with their advantage over recent returns.
 
@@ -77,7 +92,6 @@ class SelfImitation(RecipeHooks):
         self.recent: deque[float] = deque(
             maxlen=max(256, 4 * config.rollout.episodes_per_iteration)
         )
-        self._fresh = 0
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -90,7 +104,6 @@ class SelfImitation(RecipeHooks):
         if len(good) > self.config.replayed:
             chosen = rng.choice(len(good), self.config.replayed, replace=False)
             good = [good[i] for i in np.sort(chosen)]
-        self._fresh = len(fresh)
         advantages = group.dr_grpo()(batch := Batch.of(fresh)).advantages
         first = advantages[batch.token_offsets[batch.turn_offsets[:-1]]]
         self.buffer.add((t for t, a in zip(fresh, first, strict=True) if a > 0), iteration)
@@ -119,13 +132,18 @@ class SelfImitation(RecipeHooks):
     def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
         """Sets the advantages of replayed episodes and of void turns.
 
-        Replayed ones have theirs in standard deviations of recent returns, void turns have 0.
+        Replayed ones have theirs in standard deviations of recent returns, void turns have 0. The
+        others are standardised again, over the fresh episodes alone.
         """
+        per, thought = self.config.loss.normalize_advantages, self.config.loss.thought_coef
+        fresh = Credit(credit.advantages[batch.fresh])
+        if per != "none":
+            fresh = normalize_advantages(fresh, fresh_part(batch), per, thought_coef=thought)
         returns = np.array([trajectory.episode_return for trajectory in batch.trajectories])
         gain = (returns - np.median(self.recent)) / (np.std(self.recent) + 1e-6)
         owner = batch.turn_trajectory[batch.token_turn]
-        replayed = self._weight(iteration) * np.maximum(gain, 0.0)[owner]
-        advantages = np.where(owner < self._fresh, credit.advantages, replayed)
+        advantages = self._weight(iteration) * np.maximum(gain, 0.0)[owner]
+        advantages[batch.fresh] = fresh.advantages
         if self.config.filter_void:
             limit = self.config.rollout.max_new_tokens
             void = np.array([is_void(turn, tokens, limit) for turn, tokens in said(batch)])
@@ -141,6 +159,11 @@ class SelfImitation(RecipeHooks):
         """Restores a checkpoint."""
         self.buffer.load_state_dict(state["buffer"])
         self.recent.extend(state["recent"])
+
+
+def fresh_part(batch: Batch) -> Batch:
+    """Returns the batch of the trajectories that are not replayed."""
+    return batch.select(np.flatnonzero([not t.replayed for t in batch.trajectories]))
 
 
 def rising(iteration: int, length: int) -> float:
@@ -174,6 +197,6 @@ def is_void(turn: Turn, tokens: list[int], limit: int) -> bool:
 def build(config: Config) -> Algorithm:
     """Returns the parts of SPEAR."""
     return Algorithm(
-        credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome),
+        credit=FreshBaseline(scale=config.scale, outcome=config.outcome),
         hooks=lambda _: SelfImitation(config),
     )

@@ -27,7 +27,6 @@ import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit.reliability import reliability
 from agentgym.trainers.credit.scan import reverse_scan
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
@@ -82,9 +81,8 @@ class SubgoalGAE:
         targets = (advantages + value).astype(np.float32)
         ending = np.where(goes_on, self.gamma, 0.0)
         ending[last] = 0.0
-        found = broadcast(advantages, batch)
-        trust = reliability(found, reverse_scan(batch.rewards, ending), batch)
-        return Credit(found, targets, reliability=trust)
+        returns = reverse_scan(batch.rewards, ending)
+        return Credit(broadcast(advantages, batch), targets, returns=returns)
 
 
 def build(config: Config) -> Algorithm:

@@ -183,7 +183,14 @@ class Play:
         Args:
             sample: the action.
             policy: the policy that thought before it acted. None: there are no thoughts.
+
+        Raises:
+            ValueError: if the action has no tokens, which the engine must not return.
         """
+        if not len(sample.tokens):
+            raise ValueError(
+                f"An action has at least one token, its end, but the engine returned {sample}."
+            )
         assert self.prompt is not None
         segment, start = self._append(self.prompt)
         self.segments[segment] = np.concatenate([self.prompt, sample.tokens]).astype(np.int32)

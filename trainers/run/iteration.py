@@ -12,7 +12,7 @@ from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.run.alternatives import transcript_alternatives
 from agentgym.trainers.run.metrics import log_iteration
 from agentgym.trainers.run.processes import align, from_main
-from agentgym.trainers.run.roles import set_learning_rates
+from agentgym.trainers.run.roles import reliabilities, set_learning_rates
 from agentgym.trainers.run.rollouts import CRITIC, HOOKS, SHUFFLE
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
@@ -51,13 +51,14 @@ class Iteration:
             batch, forward = self._evaluate_actions(batch)
         credit, entering = self._assign_credit(batch, forward)
         alternatives = transcript_alternatives(trainer, batch)  # before the weights change
-        losses = self._update(batch, credit, entering, forward, first_pass)
+        trust = reliabilities(trainer.updaters, batch, credit)
+        losses = self._update(batch, credit, entering, forward, first_pass, trust)
         times = {"time/collect": collected - begun, "time/update": time.perf_counter() - collected}
         trainer.rollouts.observe(trajectories)
         speeds = self._count(trajectories, sum(times.values()))
         played = trajectories or list(batch.trajectories)
         numbers = log_iteration(
-            trainer, played, batch, credit, forward, losses, times | speeds, alternatives
+            trainer, played, batch, credit, forward, losses, trust, times | speeds, alternatives
         )
         trainer.callbacks.call("on_update_end", trainer, numbers)
 
@@ -166,12 +167,12 @@ class Iteration:
         entering: Credit,
         forward: ForwardPass | None,
         first_pass: bool,
+        trust: dict[str, float],
     ) -> dict[str, float]:
         """Updates policy and critic and returns the losses."""
         trainer, number = self._trainer, self._number
-        trusted = self._config.critic.lr_by_reliability
-        reliability = entering.reliability if trusted else 1.0
-        set_learning_rates(trainer.updaters, self._config, number, reliability)
+        factors = trust if self._config.critic.lr_by_reliability else {}
+        set_learning_rates(trainer.updaters, self._config, number, factors)
         epochs = range(self._config.optimisation.epochs)
         shuffles = (trainer.rng(SHUFFLE, number, epoch) for epoch in epochs)
         losses = trainer.updaters.update(

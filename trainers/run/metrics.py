@@ -27,6 +27,7 @@ def log_iteration(
     credit: Credit,
     forward: ForwardPass | None,
     losses: Mapping[str, float],
+    reliabilities: Mapping[str, float],
     times: Mapping[str, float],
     alternatives: Alternatives,
 ) -> dict[str, float]:
@@ -39,6 +40,7 @@ def log_iteration(
         credit: their credit, before normalisation.
         forward: the forward pass before the update, or None.
         losses: scalars of the update.
+        reliabilities: reliability of the advantages by role.
         times: durations and speeds.
         alternatives: log-probabilities of the admissible actions, by turn of the batch.
     """
@@ -51,6 +53,9 @@ def log_iteration(
     if greedy := [batch.turns[m].action == pairs[0][0] for m, pairs in alternatives.items()]:
         numbers["rollout/greedy"] = float(np.mean(greedy))
     numbers |= {f"losses/{k}": v for k, v in losses.items()}
+    if reliabilities:
+        numbers["credit/reliability"] = float(np.mean([*reliabilities.values()]))
+    numbers |= {f"credit/{role}/reliability": x for role, x in reliabilities.items() if role}
     numbers["charts/tokens"] = float(state.tokens)
     for role, updater in trainer.updaters.parts.items():
         name = f"charts/{role}/lr" if role else "charts/lr"
@@ -108,7 +113,6 @@ def iteration_metrics(
             values = forward.values.turns if values is None else values
             numbers["losses/explained_variance"] = explained_variance(values, credit.targets)
             numbers["credit/value_mean"] = float(values.mean())
-            numbers["credit/reliability"] = credit.reliability
             returns = discounted_returns(batch.rewards, batch.turn_offsets, 1.0)
             numbers["losses/value_correlation"] = correlation(
                 forward.values.turns, returns.astype(np.float32)

@@ -10,12 +10,14 @@ from torch import nn
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.reliability import reliability
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.roles import load_sibling, role_folder
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.run.saving import load_reference
 from agentgym.trainers.run.setup import build_updater, load_options, load_policy
+from agentgym.trainers.trajectory import Batch, Credit
 from agentgym.trainers.update.role_updater import RoleUpdater
 from agentgym.trainers.update.sharding import share_frozen
 
@@ -104,8 +106,27 @@ def build_updaters(
     return RoleUpdater(parts, learning)
 
 
+def reliabilities(updaters: RoleUpdater, batch: Batch, credit: Credit) -> dict[str, float]:
+    """Returns the reliability of the advantages for each policy that has any in a batch.
+
+    Args:
+        updaters: the updaters of all roles.
+        batch: the trajectories.
+        credit: their credit before normalisation. Without returns, there are no reliabilities.
+    """
+    found = {}
+    for role, part in updaters.split(batch).items():
+        own = part.credit(credit)
+        if own.returns is not None:
+            found[role] = reliability(own.advantages, own.returns, part.batch)
+    return found
+
+
 def set_learning_rates(
-    updaters: RoleUpdater, config: TrainConfig, iteration: int, reliability: float = 1.0
+    updaters: RoleUpdater,
+    config: TrainConfig,
+    iteration: int,
+    factors: Mapping[str, float] | None = None,
 ) -> None:
     """Sets the learning rates of an iteration, of policies and critics.
 
@@ -113,7 +134,7 @@ def set_learning_rates(
         updaters: the updaters of all roles.
         config: the settings of the run.
         iteration: number of finished iterations.
-        reliability: factor of the learning rate of policies.
+        factors: factors of the learning rates of policies by role. Those of other roles are 1.
     """
     optimisation, left = config.optimisation, 1.0
     if optimisation.lr_schedule == "linear":
@@ -121,7 +142,7 @@ def set_learning_rates(
     if optimisation.lr_warmup:
         left *= min(1.0, (iteration + 1) / optimisation.lr_warmup)
     for role, updater in updaters.parts.items():
-        policy = config.game.role_lr.get(role, optimisation.lr) * reliability
+        policy = config.game.role_lr.get(role, optimisation.lr) * (factors or {}).get(role, 1.0)
         rates = (policy, config.critic.critic_lr)
         for group, rate in zip(updater.optimizer.param_groups, rates, strict=False):
             group["lr"] = rate * left

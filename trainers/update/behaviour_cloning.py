@@ -255,7 +255,6 @@ def fit_demonstrations(
     """
     material = _Material.of(trajectories, lm_coef > 0)
     rows = Rows.of(material.batch)
-    limit = min(batch_tokens, -(-int(rows.lengths.sum()) // LEAST_STEPS))
     budget = TokenBudget(min(batch_tokens, microbatch_tokens or batch_tokens), shared=True)
     begun = time.perf_counter()
     for epoch in range(finished, epochs):
@@ -263,7 +262,7 @@ def fit_demonstrations(
             break
         rng = rngs(epoch)
         # A step has rows of all lengths. Its microbatches have rows of similar length.
-        steps = rows.steps(limit, rng)
+        steps = rows.steps(batch_tokens, rng, LEAST_STEPS)
         sums = np.zeros(4)
         for i, step in enumerate(steps):
             check()

@@ -138,11 +138,23 @@ class Rows:
         parts = [np.flatnonzero(np.isin(units, part)) for part in np.array_split(names, count)]
         return [part for part in parts if self.num_tokens(part)]
 
-    def steps(self, limit: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-        """Shuffles the rows and splits them into steps of about `limit` tokens, without padding."""
+    def steps(
+        self, limit: int, rng: np.random.Generator, least: int = 1
+    ) -> list[NDArray[np.int64]]:
+        """Shuffles the rows and splits them into steps of about `limit` tokens, without padding.
+
+        Args:
+            limit: number of tokens, fewer if there would be fewer than `least` steps.
+            rng: generator of the shuffle.
+            least: minimum number of steps, if there are as many rows.
+        """
         order = rng.permutation(len(self.rows))
+        limit = min(limit, -(-int(self.lengths.sum()) // least))
         number = (np.cumsum(self.lengths[order]) - 1) // limit
-        return np.split(order, np.flatnonzero(np.diff(number)) + 1)
+        steps = np.split(order, np.flatnonzero(np.diff(number)) + 1)
+        least = min(least, len(order))
+        # Rows that are longer than a step make fewer.
+        return steps if len(steps) >= least else np.array_split(order, least)
 
     def num_tokens(self, part: NDArray[np.int64]) -> int:
         """Returns the number of action tokens of some rows."""

@@ -60,7 +60,9 @@ class Part:
         if targets is not None:
             per_token = len(targets) == len(whole.advantages)
             targets = targets[self.tokens if per_token else self.turns]
-        return replace(whole, advantages=whole.advantages[self.tokens], targets=targets)
+        returns = None if whole.returns is None else whole.returns[self.turns]
+        own = whole.advantages[self.tokens]
+        return replace(whole, advantages=own, targets=targets, returns=returns)
 
 
 class RoleUpdater:

@@ -66,6 +66,20 @@ def test_the_user_reads_nothing_of_the_policy_and_the_tools(name: str):
 
 
 @by_name
+@pytest.mark.parametrize("make", [agentgym.make_aec, agentgym.make_parallel])
+def test_pettingzoo_environments_have_the_instructions_of_each_agent(
+    name: str, make: Callable[[str], Any]
+):
+    env = make(f"{name}-TwoPlayer-v0")
+    for agent in env.possible_agents:
+        text = env.unwrapped.instructions_for(agent)
+        assert text == env.instructions_for(agent) == game(name).instructions_for(agent)
+        assert text != env.unwrapped.instructions
+    with pytest.raises(ConfigError, match=r"Expected one of .*, got 'user'"):
+        env.instructions_for("user")
+
+
+@by_name
 def test_a_single_seat_has_the_instructions_of_its_role(name: str):
     env: Any = gymnasium.make(f"AgentGym/{name}-TwoPlayer-v0").unwrapped
     texts = {}

@@ -17,7 +17,7 @@ from .test_joint import agent
 def episodes(rewards: np.ndarray) -> list[Trajectory]:
     """Simultaneous games with rewards [episode, agent, turn]."""
     return [
-        agent("ab"[i], mine.tolist(), [*range(len(mine))], episode=e)
+        agent("abc"[i], mine.tolist(), [*range(len(mine))], episode=e)
         for e, each in enumerate(rewards)
         for i, mine in enumerate(each)
     ]
@@ -51,6 +51,31 @@ def test_a_single_agent_learns_independently(rng: np.random.Generator):
     single = random_batch(rng, max_turns=1)
     expected = rloo()(single).advantages
     assert np.allclose(AdvantageAlignment()(single).advantages, expected, atol=1e-5)
+
+
+@given(rng=generators)
+@settings(deadline=None, max_examples=40)
+def test_in_alternating_turns_the_others_do_nothing(rng: np.random.Generator):
+    """A game of alternating turns has the advantages of one in which all act at once."""
+    agents, turns = int(rng.integers(2, 4)), int(rng.integers(3, 8))
+    rewards = rng.normal(size=(3, agents, turns)) * rng.integers(0, 2, (3, agents, turns))
+    found = AdvantageAlignment(0.7, 0.9)
+    expected = found(Batch.of(episodes(rewards))).advantages.reshape(rewards.shape)
+    alternating, kept = [], []
+    for e, i in np.ndindex(3, agents):
+        times = np.arange(i, turns, agents)
+        # The reward of a step lasts to the next one. That before the first belongs to it.
+        step = np.maximum(np.searchsorted(times, np.arange(turns), side="right") - 1, 0)
+        sums = np.bincount(step, rewards[e, i], len(times))
+        one = agent("abc"[i], sums.tolist(), times.tolist(), episode=e)
+        for number, turn in enumerate(one.turns):
+            apart = [t for t in range(turns) if step[t] == number and t != turn.clock]
+            turn.delayed = tuple((t, r) for t in apart if (r := float(rewards[e, i, t])))
+        alternating.append(one)
+        kept.append(expected[e, i, times])
+    credit = found(Batch.of(alternating))
+    assert credit.advantages == pytest.approx(np.concatenate(kept), abs=1e-5)
+    assert credit.metrics["alignment"] > 0 or not rewards.any()
 
 
 def test_a_good_past_rewards_what_is_good_for_the_other_and_a_bad_one_punishes_it():

@@ -21,6 +21,7 @@ from agentgym.making import make_env
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
+from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer, TurnBuffer
 from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer, pairs_of
@@ -34,7 +35,15 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
-from agentgym.trainers.recipes import agent_rlvr, archer_iql, digi_q, etpo, inverse_prm, sweet_rl
+from agentgym.trainers.recipes import (
+    agent_rlvr,
+    archer_iql,
+    digi_q,
+    etpo,
+    inverse_prm,
+    spear,
+    sweet_rl,
+)
 from agentgym.trainers.recipes.sac_glam import steps_of
 from agentgym.trainers.recipes.spa import Config
 from agentgym.trainers.recipes.spear import Config as SpearConfig
@@ -160,7 +169,9 @@ def test_divergence_is_taken_off_the_turn_it_happened_in():
 
 
 def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
-    config = SpearConfig.of(ramp=2, max_age=5, episodes_per_iteration=8)
+    config = SpearConfig.of(
+        ramp=2, max_age=5, episodes_per_iteration=8, normalize_advantages="none"
+    )
     hook, rng = SelfImitation(config), np.random.default_rng(0)
     first = [trajectory([1], [r], seed=1) for r in (0.0, 1.0)]
     assert hook.on_rollout_end(first, 0, rng) == first  # nothing to replay yet
@@ -172,6 +183,29 @@ def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
     assert credit.advantages[:2] == pytest.approx([0.3, -0.3])
     assert 0 < credit.advantages[2] < 2  # half of what it will weigh later
     assert hook.on_advantages(batch, credit, 2).advantages[2] > 1.5 * credit.advantages[2]
+
+
+@pytest.mark.parametrize("per", ["batch", "group", "none"])
+def test_replayed_episodes_of_spear_do_not_change_the_advantages_of_fresh_ones(per: str):
+    """Also those with the start of fresh ones, which are in their group."""
+    config = SpearConfig.of(ramp=1, filter_void=False, tool_bonus=0, normalize_advantages=per)
+    rng = np.random.default_rng(0)
+    fresh = [trajectory([2], [r], seed=n // 4) for n, r in enumerate((0, 1, 0, 0, 1, 2, 0, 3.0))]
+    old = [trajectory([1], [r], seed=seed) for r, seed in ((9.0, 0), (5.0, 1), (7.0, 8))]
+    found = []
+    for buffered in ([], old):
+        algorithm = spear.build(config)
+        assert algorithm.hooks is not None and algorithm.credit is not None
+        hook = algorithm.hooks(None)  # type: ignore[arg-type]
+        assert isinstance(hook, SelfImitation)
+        hook.buffer.add(buffered, 0)
+        batch = Batch.of(hook.on_rollout_end(fresh, 1, rng))
+        credit = algorithm.credit(batch, None)
+        scope = None if per == "none" else per
+        entering = normalize_advantages(credit, batch, scope)  # type: ignore[arg-type]
+        found.append(hook.on_advantages(batch, entering, 1).advantages)
+    alone, mixed = found
+    assert np.allclose(mixed[: len(alone)], alone, atol=1e-5) and (mixed[len(alone) :] > 0).all()
 
 
 def test_inverse_rewards_are_logits_of_the_expert():
@@ -285,15 +319,16 @@ def test_void_turns_of_spear_have_no_advantage():
     some.turns[3].admissible = ("d",)
     batch = Batch.of([some])
     credit = Credit(np.ones(41, np.float32))
+    raw: dict[str, Any] = {"normalize_advantages": "none"}
     for limit, void in [(4, [0, 1, 2, 4]), (30, [0, 1])]:
-        hook = SelfImitation(SpearConfig.of(max_new_tokens=limit))
+        hook = SelfImitation(SpearConfig.of(max_new_tokens=limit, **raw))
         hook.on_rollout_end([some], 0, np.random.default_rng(0))
         found = hook.on_advantages(batch, credit, 0).advantages == 0
         assert np.unique(batch.token_turn[found]).tolist() == void
         assert found.sum() == np.isin(batch.token_turn, void).sum()
     turn, tokens = some.turns[2], list(range(30))
     assert is_void(turn, 11 * tokens, 1000) and not is_void(turn, 10 * tokens, 1000)
-    off = SelfImitation(SpearConfig.of(max_new_tokens=4, filter_void=False))
+    off = SelfImitation(SpearConfig.of(max_new_tokens=4, filter_void=False, **raw))
     off.on_rollout_end([some], 0, np.random.default_rng(0))
     assert off.on_advantages(batch, credit, 0).advantages.all()
 

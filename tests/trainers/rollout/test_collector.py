@@ -104,6 +104,14 @@ def facts(trajectories):
     ]
 
 
+def test_an_action_without_tokens_is_refused():
+    nothing = Sample(np.zeros(0, np.int32), np.zeros(0, np.float32), None, "", True)
+    policy = RandomWalk()
+    policy.say = lambda text: nothing
+    with pytest.raises(ValueError, match=r"at least one token, its end, but the engine returned"):
+        play(policy)
+
+
 @pytest.mark.parametrize("mode", ["full", "window", "current"])
 def test_results_do_not_depend_on_the_number_of_environments(mode):
     expected = facts(play(num_envs=1, mode=mode))

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentgym.trainers import train
+from agentgym.trainers.update import behaviour_cloning
 from agentgym.trainers.update.learner import Rows
 
 
@@ -19,6 +26,37 @@ def test_steps_have_rows_of_all_lengths():
     again, other = (rows.steps(4096, np.random.default_rng(seed)) for seed in (0, 1))
     assert all((a == b).all() for a, b in zip(steps, again, strict=True))
     assert not (steps[0] == other[0][: len(steps[0])]).all()
+
+
+@given(
+    lengths=st.lists(st.integers(1, 200), min_size=1, max_size=30),
+    limit=st.integers(1, 5000),
+    least=st.integers(1, 6),
+)
+def test_there_are_as_many_steps_as_asked_for(lengths: list[int], limit: int, least: int):
+    places = range(len(lengths))
+    rows = Rows([(i, 0) for i in places], np.array(lengths), [np.array([i]) for i in places])
+    steps = rows.steps(limit, np.random.default_rng(0), least)
+    assert len(steps) >= min(least, len(lengths))
+    assert sorted(np.concatenate(steps).tolist()) == [*places] and all(len(s) for s in steps)
+
+
+@pytest.mark.parametrize(("demonstrations", "expected"), [(2, 2), (4, 4), (7, 4)])
+def test_an_epoch_of_behaviour_cloning_has_at_least_four_steps(
+    demonstrations: int, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """One row per demonstration, all of which fit into a step."""
+    steps: list[int] = []
+    real = behaviour_cloning.clip_gradients
+    monkeypatch.setattr(
+        behaviour_cloning, "clip_gradients", lambda *args: steps.append(1) or real(*args)
+    )
+    train(
+        "poad", env_id="NumberLine-v0", model="nano", context="full",
+        bc_demonstrations=demonstrations, bc_epochs=3, bc_batch_tokens=1_000_000, iterations=0,
+        eval_episodes=0, device="cpu", quiet=True, log_with=(), run_dir=str(tmp_path),
+    )  # fmt: skip
+    assert len(steps) == 3 * expected
 
 
 def test_a_row_longer_than_a_step_has_one_of_its_own_or_ends_one():
