@@ -170,6 +170,24 @@ def grid_tables_block() -> str:
     return grid_tables.tables(results("grid"))
 
 
+def grid_first_tables() -> str:
+    """Returns the tables of the first comparison."""
+    return grid_tables.tables(results("grid_first"))
+
+
+def grid_learned() -> str:
+    """Returns which recipes reach the threshold in all runs of an environment, by environment."""
+    grid, parts = results("grid"), []
+    for env in grid["envs"]:
+        runs = [run for run in grid["runs"] if run["env"] == env]
+        reached: dict[str, list[bool]] = {}
+        for run in runs:
+            reached.setdefault(run["recipe"], []).append(run["steps_to_threshold"] is not None)
+        names = [f"`{recipe}`" for recipe, found in reached.items() if all(found)]
+        parts.append(f"{', '.join(names) or 'none'} in {env}")
+    return "; ".join(parts)
+
+
 def grid_final() -> str:
     """Returns the final reward of every recipe in each environment, ordered by the mean rank."""
     grid = results("grid")
@@ -325,6 +343,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
         head_memory,
         credit_oracle,
         grid_tables_block,
+        grid_first_tables,
+        grid_learned,
         grid_final,
         grid_over_environments,
         learning_webshop,

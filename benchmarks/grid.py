@@ -1,23 +1,24 @@
 """Recipes x environments x seeds from the same behaviour-cloned policies.
 
-For each environment (`grid/NAME.yaml`) a small model is trained by behaviour cloning on a few
-demonstrations. Every run starts from this policy and has the same budget of environment steps. The
-learning rate of each recipe and environment is selected from two candidates before, on a separate
-seed, by the return on *training* tasks with half the budget. All other settings are the defaults of
-the recipe. Finished runs are kept and interrupted ones are resumed, so the same command continues
-an interrupted grid.
+For each environment (`grid/NAME.yaml`) and seed, a small model is trained by behaviour cloning on a
+few demonstrations. All recipes train this policy, with the same budget of environment steps. The
+learning rate of each recipe and environment is selected from three candidates before, on a separate
+seed, by the return on *training* tasks with half the budget. Recipes with a state-value critic have
+one with a model of its own. All other settings are the defaults of the recipe.
+
+Finished runs are kept and interrupted ones are resumed, so the same command continues an
+interrupted grid. Results in `--out` stay as long as the settings of their environment are the same,
+also without their runs, so that seeds, recipes and environments can be added.
 
     python benchmarks/grid.py --jobs 4
-    python benchmarks/grid.py --envs salad --recipes poad turn --seeds 0
+    python benchmarks/grid.py --envs dice --recipes poad turn --seeds 0
     python benchmarks/grid.py --report          # results of finished runs
-
-Pieces of the grid, in any order, share a folder of runs and have an `--out` of their own:
-
-    python benchmarks/grid.py --envs tictactoe --recipes poad --seeds 0 --out piece.json
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 import tyro
 import yaml
-from grid_tables import OVER_ENVIRONMENTS, THRESHOLDS, over_environments, ranks, tables
+from grid_tables import OVER_ENVIRONMENTS, over_environments, ranks, tables
 from learning import launch
 from result_files import versions, write
 
@@ -36,26 +37,36 @@ from agentgym.trainers.run.sweep import training_return
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "grid.json"
-RECIPES = "poad ntpo turn twosome bilevel grpo rloo gigpo archer spa istar filtered_bc".split()
-# Settings beyond the defaults: groups for recipes with group-relative credit, and shorter
-# iterations for the off-policy recipe.
+ENVS = ("questions", "forms", "words", "line", "dice")
+CRITIC = "poad ntpo bilevel turn twosome vl_dac".split()
+"""Recipes with a state-value critic."""
+RECIPES = (*CRITIC, *"archer vine grpo rloo gigpo istar spa filtered_bc".split())
+SMALLER = {"archer": 2, "vine": 4}
+"""Divisors of the episodes per iteration: of an off-policy recipe, and of one whose continuations
+are environment steps too."""
 FLAGS: dict[str, tuple[Any, ...]] = {
     **{name: ("--group-size", 8) for name in ("grpo", "rloo", "gigpo", "istar")},
-    "archer": ("--episodes-per-iteration", 32, "--eval-every", 8),
+    **{
+        name: ("--critic-trunk", "own", "--critic-rounds", 1, "--critic-lr", 2e-3)
+        for name in CRITIC
+    },
 }
-LEARNING_RATES = (5e-4, 1.2e-3)
+"""Settings of recipes beyond their defaults."""
+LEARNING_RATES = (2e-4, 5e-4, 1.2e-3)
 TUNING_SEED = 100
+LEARNED = 0.9
+"""Part of the way from the random agent's reward to the expert's that counts as learned."""
 
 
 @dataclass
 class Settings:
     """Settings of the benchmark."""
 
-    envs: tuple[str, ...] = ("salad", "webshop", "cars")
+    envs: tuple[str, ...] = ENVS
     """Environments, names of files in grid/."""
-    recipes: tuple[str, ...] = tuple(RECIPES)
+    recipes: tuple[str, ...] = RECIPES
     """Recipes to compare."""
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     """Seeds of each recipe."""
     jobs: int = 1
     """Runs in parallel."""
@@ -93,15 +104,19 @@ class Place:
         """Returns the folder of a run."""
         return self.runs / self.name / run
 
-    def clone_expert(self) -> None:
-        """Trains the initial policy of every run by behaviour cloning."""
-        launch("poad", self.config, self.folder("start"), ["--iterations", 0])
+    def clone_expert(self, seed: int) -> None:
+        """Trains the initial policy of the runs with a seed by behaviour cloning."""
+        flags = ["--seed", seed, "--iterations", 0, "--eval-every", 0, "--eval-episodes", 0]
+        launch("poad", self.config, self.folder(f"start-{seed}"), flags)
 
-    def train(self, recipe: str, run: str, seed: int, lr: float, steps: int) -> None:
-        """Runs a recipe from the initial policy."""
-        start = self.folder("start") / "policy"
+    def train(self, recipe: str, run: str, seed: int, lr: float, steps: int, *others: Any) -> None:
+        """Runs a recipe, with other flags, from the initial policy of a seed."""
+        settings, divisor = self.settings, SMALLER.get(recipe, 1)
+        start = self.folder(f"start-{seed}") / "policy"
         flags = ["--model", start, "--bc-demonstrations", 0, "--seed", seed, "--lr", lr]
         flags += ["--env-steps", steps, *FLAGS.get(recipe, ())]
+        flags += ["--episodes-per-iteration", settings["episodes_per_iteration"] // divisor]
+        flags += ["--eval-every", settings["eval_every"] * divisor, *others]
         launch(recipe, self.config, self.folder(run), flags)
 
     def can_play(self, recipe: str) -> bool:
@@ -111,29 +126,55 @@ class Place:
     def tune(self, recipe: str, lr: float) -> None:
         """Runs the trial of a learning rate."""
         steps = self.settings["env_steps"] // 2
-        self.train(recipe, f"tune-{recipe}-{lr:g}", TUNING_SEED, lr, steps)
+        flags = ("--eval-every", 0, "--eval-episodes", 0)
+        self.train(recipe, f"tune-{recipe}-{lr:g}", TUNING_SEED, lr, steps, *flags)
 
-    def earned(self, recipe: str, lr: float) -> float:
-        """Returns the mean training return of the second half of a trial."""
-        return training_return(self.folder(f"tune-{recipe}-{lr:g}"))
-
-    def learning_rate(self, recipe: str) -> float:
-        """Returns the learning rate with the highest return in its trial."""
-        return max(LEARNING_RATES, key=lambda lr: self.earned(recipe, lr))
+    def earned(self, recipe: str) -> dict[str, float]:
+        """Returns the mean training return of the second half of finished trials by rate."""
+        runs = {f"{lr:g}": self.folder(f"tune-{recipe}-{lr:g}") for lr in LEARNING_RATES}
+        return {lr: round(training_return(run), 4) for lr, run in runs.items() if is_finished(run)}
 
 
-def play(settings: Settings, places: list[Place]) -> None:
+def is_finished(folder: Path) -> bool:
+    """Returns whether a run has finished."""
+    return (folder / "report.json").exists()
+
+
+def earlier(path: Path) -> dict[str, Any]:
+    """Returns the results in a file, without those of environments with other settings now."""
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    now = {name: Place(name, Path()).settings for name in ENVS}
+    envs = {k: about for k, about in found.get("envs", {}).items() if about["config"] == now.get(k)}
+    return {"envs": envs, "runs": [run for run in found.get("runs", ()) if run["env"] in envs]}
+
+
+def play(settings: Settings, places: list[Place], known: Mapping[str, Any]) -> None:
     """Runs all that has not finished: initial policies, trials, then the runs by seed."""
-    pairs = [(p, recipe) for p in places for recipe in settings.recipes if p.can_play(recipe)]
-    trials = [(*pair, lr) for pair in pairs for lr in LEARNING_RATES]
-    runs = [(*pair, seed) for seed in settings.seeds for pair in pairs]
+    done = {(run["env"], run["recipe"], run["seed"]) for run in known["runs"]}
+    tuned = {name: about["tuning"] for name, about in known["envs"].items()}
+    runs = [
+        (place, recipe, seed)
+        for seed in settings.seeds
+        for place in places
+        for recipe in settings.recipes
+        if place.can_play(recipe) and (place.name, recipe, seed) not in done
+    ]
+    trials = [
+        (place, recipe, lr)
+        for place, recipe in dict.fromkeys((place, recipe) for place, recipe, _ in runs)
+        for lr in LEARNING_RATES
+        if recipe not in tuned.get(place.name, {})
+    ]
+    starts = dict.fromkeys((place, TUNING_SEED) for place, *_ in trials)
+    starts |= dict.fromkeys((place, seed) for place, _, seed in runs)
 
     def run(place: Place, recipe: str, seed: int) -> None:
-        lr, steps = place.learning_rate(recipe), place.settings["env_steps"]
+        returns = tuned.get(place.name, {}).get(recipe) or place.earned(recipe)
+        lr, steps = float(max(returns, key=lambda rate: returns[rate])), place.settings["env_steps"]
         place.train(recipe, f"{recipe}-{seed}", seed, lr, steps)
 
     with ThreadPoolExecutor(settings.jobs) as pool:
-        list(pool.map(Place.clone_expert, places))
+        list(pool.map(lambda start: Place.clone_expert(*start), starts))
         list(pool.map(lambda trial: Place.tune(*trial), trials))
         list(pool.map(lambda item: run(*item), runs))
 
@@ -162,17 +203,17 @@ def summary(place: Place, recipe: str, seed: int, threshold: float) -> dict[str,
         "final": float(curve[-1, 1]),
         "mean": float(rewards.mean()),
         "steps_to_threshold": float(steps[reached[0]]) if len(reached) else None,
-        "explained_variance": round(float(np.mean(explained)), 4) if explained else None,
+        "explained_variance": round(float(np.median(explained)), 4) if explained else None,
         "tokens": iterations[-1]["charts/tokens"],
         "seconds": round(sum(r["time/collect"] + r["time/update"] for r in iterations), 1),
         "curve": curve.round(4).tolist(),
     }
 
 
-def collect(settings: Settings, places: list[Place]) -> dict[str, Any]:
-    """Returns the results of all finished runs, with baselines and trials."""
-    found: dict[str, Any] = {"versions": versions("torch")}
-    found["envs"], found["runs"] = {}, []
+def collect(settings: Settings, places: list[Place], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the results of all finished runs, with baselines and trials, and the known ones."""
+    runs = {(run["env"], run["recipe"], run["seed"]): run for run in known["runs"]}
+    envs = dict(known["envs"])
     for place in places:
         config = place.settings
         agents = {
@@ -182,24 +223,22 @@ def collect(settings: Settings, places: list[Place]) -> dict[str, Any]:
             for agent in ("random", "expert")
         }
         rewards = {name: report.aggregate()["reward"].mean for name, report in agents.items()}
-        rewards["warm start"] = next(
-            row["eval/reward"]
-            for row in read_metrics(place.folder("start"))
-            if "eval/reward" in row
-        )
-        runs = [
-            summary(place, recipe, seed, THRESHOLDS[place.name])
-            for recipe in settings.recipes
-            for seed in settings.seeds
-            if (place.folder(f"{recipe}-{seed}") / "report.json").exists()
-        ]
-        tuning = {
-            recipe: {f"{lr:g}": round(place.earned(recipe, lr), 4) for lr in LEARNING_RATES}
-            for recipe in dict.fromkeys(run["recipe"] for run in runs)
-        }
-        found["envs"][place.name] = {"config": config, "baselines": rewards, "tuning": tuning}
-        found["runs"] += runs
-    return found
+        threshold = rewards["random"] + LEARNED * (rewards["expert"] - rewards["random"])
+        tuning = dict(envs.get(place.name, {"tuning": {}})["tuning"])
+        for recipe in settings.recipes:
+            for seed in settings.seeds:
+                if is_finished(place.folder(f"{recipe}-{seed}")):
+                    run = summary(place, recipe, seed, threshold)
+                    runs[place.name, recipe, seed] = run
+            if len(returns := place.earned(recipe)) == len(LEARNING_RATES):
+                tuning[recipe] = returns
+        starts = [run["curve"][0][1] for run in runs.values() if run["env"] == place.name]
+        if starts:
+            rewards["warm start"] = float(np.mean(starts))
+            about = {"config": config, "baselines": rewards, "threshold": threshold}
+            envs[place.name] = about | {"tuning": tuning}
+    ordered = {name: envs[name] for name in ENVS if name in envs}
+    return {"versions": versions("torch"), "envs": ordered, "runs": list(runs.values())}
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
@@ -242,9 +281,10 @@ def draw(found: dict[str, Any], path: Path) -> None:
 def main(settings: Settings) -> None:
     """Runs the missing runs, then writes and prints all results."""
     places = [Place(name, settings.runs) for name in settings.envs]
+    known = earlier(settings.out)
     if not settings.report:
-        play(settings, places)
-    found = collect(settings, places)
+        play(settings, places, known)
+    found = collect(settings, places, known)
     if not found["runs"]:
         raise SystemExit("No run has finished yet.")
     write(settings.out, found)

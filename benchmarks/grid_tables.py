@@ -14,11 +14,8 @@ from agentgym.evaluation.bootstrap import (
 )
 from agentgym.evaluation.report import Estimate, mean_interval
 
-THRESHOLDS = {"salad": 1.0, "webshop": 0.56, "cars": 0.3, "tictactoe": 0.34}
-"""Rewards that count as learned. Those of the first three environments were set after the first
-seed, that of `tictactoe` before the first run: 0.9 of the way from random to expert play."""
-
-
+DETAILS = ("Explained variance", "Thousand tokens", "Seconds", "Learning rate")
+"""Titles of the last columns. The variance is that of new returns, the median of a run."""
 BASELINE = "poad"
 """Recipe that the others are compared with over all environments."""
 SAMPLES = 1000
@@ -34,8 +31,8 @@ def plus_minus(estimate: Estimate) -> str:
 def rows(grid: Mapping[str, Any], env: str) -> list[tuple[str, list[str]]]:
     """Returns (recipe, cells) pairs, the recipe with the highest mean over the run first.
 
-    The cells are: runs, final reward, mean over the run, steps to the threshold, thousand tokens,
-    seconds, learning rate.
+    The cells are: runs, final reward, mean over the run, steps to the threshold, explained
+    variance, thousand tokens, seconds, learning rate.
     """
     found = []
     runs = [run for run in grid["runs"] if run["env"] == env]
@@ -46,11 +43,13 @@ def rows(grid: Mapping[str, Any], env: str) -> list[tuple[str, list[str]]]:
         steps = f"{np.mean(reached):,.0f}" if count == len(mine) else f"{count} of {len(mine)}"
         rates = grid["envs"][env]["tuning"][recipe]
         mean = mean_interval([run["mean"] for run in mine])
+        explained = [x for run in mine if (x := run.get("explained_variance")) is not None]
         cells = [
             str(len(mine)),
             plus_minus(mean_interval([run["final"] for run in mine])),
             plus_minus(mean),
             steps,
+            f"{np.mean(explained):.2f}" if explained else "-",
             f"{np.mean([run['tokens'] for run in mine]) / 1000:,.0f}",
             f"{np.mean([run['seconds'] for run in mine]):,.0f}",
             max(rates, key=lambda rate: rates[rate]),
@@ -60,11 +59,10 @@ def rows(grid: Mapping[str, Any], env: str) -> list[tuple[str, list[str]]]:
     return [(recipe, cells) for _, recipe, cells in found]
 
 
-def header(env: str) -> tuple[str, ...]:
+def header(grid: Mapping[str, Any], env: str) -> tuple[str, ...]:
     """Returns the titles of the columns, the recipe's included."""
-    threshold = f"Steps to {THRESHOLDS[env]:g}"
-    last = ("Thousand tokens", "Seconds", "Learning rate")
-    return ("Recipe", "Runs", "Final", "Mean over the run", threshold, *last)
+    threshold = f"Steps to {grid['envs'][env]['threshold']:.2f}"
+    return ("Recipe", "Runs", "Final", "Mean over the run", threshold, *DETAILS)
 
 
 def ranks(grid: Mapping[str, Any], env: str) -> list[str]:
@@ -74,7 +72,8 @@ def ranks(grid: Mapping[str, Any], env: str) -> list[str]:
 
 def table(grid: Mapping[str, Any], env: str) -> str:
     """Returns the table of an environment in Markdown."""
-    lines = [header(env), ("---",) + ("---:",) * (len(header(env)) - 1)]
+    titles = header(grid, env)
+    lines = [titles, ("---",) + ("---:",) * (len(titles) - 1)]
     lines += [(f"`{recipe}`", *cells) for recipe, cells in rows(grid, env)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

@@ -6,42 +6,34 @@ plays one seat against the default opponents. The rule is the same for every id:
 1. **Behaviour cloning** of the expert on training tasks, from at most `demonstrations` episodes and
    about `demonstrated_turns` turns, at least 20 episodes. It ends when the loss on a tenth of them,
    which is not fitted, has not fallen for five epochs, and keeps the best epoch. It is done once
-   for each of `CONTEXTS`. The cloned policy with the highest mean return on 100 training tasks is
+   for each of `CONTEXTS`. The cloned policy with the highest mean return on training tasks is
    kept, the first one of several that are equal.
-2. **Selection**, on training tasks alone: each of `CANDIDATES` trains the cloned policy for a
-   fifth of `env_steps`. The candidate with the highest mean return in the second half of its
-   iterations is selected, the first one of several that are equal.
-3. **RL**: the selected candidate trains the cloned policy for `env_steps`, with another seed.
-4. **Keeping**: the last policy of RL is kept if its mean return on the 100 training tasks of
-   cloning, played greedily, is higher than that of the cloned policy. Else the cloned one is kept.
+2. **RL**: each of `CANDIDATES` trains the cloned policy for about `env_steps` environment steps.
+   The trained policy is the one with the highest mean return on training tasks.
+3. **Keeping**: it is kept if its mean return on training tasks is higher than that of the cloned
+   policy. Else the cloned one is kept.
 
-An iteration has 16 to 64 episodes: `env_steps / iterations` turns, if their length is the mean of
-those of the random agent and the expert. The random agent, the cloned policy, the trained policy
-and the expert play the same held-out tasks, the policies greedily. The gain of RL is the mean
-difference of the kept to the cloned policy, episode by episode. The score is the reward between
-those of the random agent (0) and the expert (1). The 95 % confidence intervals are over tasks, with
-one seed of training.
+Mean returns on training tasks are those of at most 100 tasks. A policy plays greedily or at the
+temperature of training, whichever returns more on training tasks, and greedily if both are equal.
+The random agent, the cloned policy, the trained policy and the expert play the same held-out tasks.
+The gain of RL is the mean difference of the kept to the cloned policy, episode by episode. The
+score is the reward between those of the random agent (0) and the expert (1). The 95 % confidence
+intervals are over tasks, with one seed of training.
 
 Each stage is an `agentgym train` in a process of its own. Finished ones are kept and interrupted
 ones are resumed, so the same command continues an interrupted benchmark. The design budget is an
 hour per ten ids on two cores.
 
-The fourth step was added after the results without it (`results/solve_last_policy.json`), in which
-RL ends below cloning in three of twelve environments, and before those with it. Policies with a
-critic also took full steps then when all episodes had the same return (see `lr_by_reliability`).
-
-The first rule (`results/solve_300_demonstrations.json`) had 300 demonstrations, a quarter of the
-environment steps, smaller learning rates, more optimiser steps per iteration, and the last three
-turns in every prompt. Cloning reached what this model can reach, and RL gained nothing. Steps 1 to
-3 were written after probes of training tasks in TicTacToe, and before any other environment.
+Earlier rules gave the results in `results/solve_*.json` (see `docs/solved.md`). This one was
+written before all results with it. Its settings of RL are those of `families.yaml`, with one epoch
+of eight steps in place of two of four, and a learning rate that falls to 0.
 
     python benchmarks/solve.py [--ids Ferry-v0 ...] [--jobs 2]
-    python benchmarks/solve.py --shuffled    # a fair sample, as far as there is time
+    python benchmarks/solve.py --shuffled --longest 12    # a fair sample of short environments
 """
 
 from __future__ import annotations
 
-import json
 import random
 import shlex
 import subprocess
@@ -54,7 +46,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from imitation import cloning
+from imitation import cloning, mean_turns
 from learning import as_flags, launch
 from result_files import kept, settings_of, versions, write
 from rich.console import Console
@@ -65,25 +57,25 @@ from agentgym.evaluation.report import Report, mean_interval
 from agentgym.evaluation.runner import evaluate
 from agentgym.table import TABLE
 from agentgym.trainers.policy_agent import load_agent
-from agentgym.trainers.run.sweep import training_return
-from agentgym.utils.serialization import from_json
+from agentgym.trainers.run.logger import read_metrics
 
 HERE = Path(__file__).parent
 CONFIG = HERE / "solve.yaml"
-# A new critic would be noise to a policy that has learned from demonstrations.
-WARM = {"critic_warmup": 3}
-CANDIDATES: dict[str, tuple[str, dict[str, Any]]] = {
-    # Token-level credit from a critic.
-    "poad": ("poad", {"lr": 7e-4, **WARM}),
-    # Small steps, for policies that are near the expert.
-    "poad, small steps": ("poad", {"lr": 2e-4, **WARM}),
+CANDIDATES: dict[str, dict[str, Any]] = {
+    # Token-level credit from a critic, which is fitted to two iterations before the policy moves.
+    "poad": {"critic_trunk": "own", "critic_rounds": 1, "critic_lr": 2e-3, "critic_warmup": 2},
     # Comparison of episodes and of recurring states, without a critic.
-    "gigpo": ("gigpo", {"lr": 7e-4}),
+    "gigpo": {},
 }
-"""Recipe and settings of each candidate, by name."""
+"""Recipes that train the cloned policy, with their settings beyond `solve.yaml`."""
 CONTEXTS = ("current", "actions", "window")
 """Contexts of the prompt: the page, the page and all earlier actions, the last three turns."""
-SELECTION_SEED = 100
+TEMPERATURES = (0.0, 1.0)
+"""Temperatures at which a policy may play: greedily, or as in training."""
+
+
+class TooLongError(AgentGymError):
+    """The episodes of an environment are longer than `longest`."""
 
 
 @dataclass
@@ -95,18 +87,23 @@ class Settings:
     shuffled: bool = False
     """Measure the environments in a random order, which is always the same: what is done when the
     benchmark is ended is a fair sample of all."""
+    longest: float | None = None
+    """Measure only environments whose expert needs at most this many turns on average, which are
+    faster (None: all)."""
     demonstrations: int = 30
     """Maximum number of demonstrations."""
     demonstrated_turns: int = 1500
     """Approximate maximum number of demonstrated turns."""
-    env_steps: int = 30_000
-    """Environment steps of RL. The selection takes a fifth per candidate."""
-    iterations: int = 100
-    """Approximate number of iterations of RL, fewer with long episodes."""
+    env_steps: int = 10_000
+    """Approximate number of environment steps of each candidate, if the episodes of a policy are as
+    long as those of the random agent and the expert on average."""
+    iterations: int = 40
+    """Number of iterations of RL. There are fewer, at least 10, if 16 episodes are longer than an
+    iteration's share of the steps."""
     episodes: int = 200
     """Maximum number of held-out tasks."""
-    evaluated_turns: int = 4000
-    """Approximate maximum number of turns of an evaluation. At least 50 tasks are played."""
+    evaluated_turns: int = 3000
+    """Approximate maximum number of turns of an evaluation. At least 30 tasks are played."""
     jobs: int = 1
     """Environments measured in parallel."""
     runs: Path = Path("runs/solve")
@@ -123,11 +120,13 @@ class Place:
         name: its id.
         settings: the settings of the benchmark.
         chosen: the settings of its runs beyond `solve.yaml`.
+        held_out: number of held-out tasks of the evaluation.
     """
 
     name: str
     settings: Settings
     chosen: Mapping[str, Any]
+    held_out: int
 
     @classmethod
     def of(cls, name: str, settings: Settings) -> Place:
@@ -137,44 +136,56 @@ class Place:
             NoExpertError: if it has no expert.
         """
         chosen = cloning(name, settings.demonstrations, settings.demonstrated_turns)
-        reports = [evaluate(name, who, tasks=20, split="train") for who in ("random", "expert")]
-        turns = sum(report.aggregate()["turns"].mean for report in reports) / 2
+        turns = (mean_turns(name, "random") + mean_turns(name, "expert")) / 2
         episodes = round(settings.env_steps / settings.iterations / turns / 8) * 8
-        held_out = max(50, round(settings.evaluated_turns / turns))
+        episodes = min(128, max(16, episodes))
+        iterations = round(settings.env_steps / episodes / turns)
+        held_out = max(30, round(settings.evaluated_turns / turns))
         chosen |= {
             "env_id": name,
-            "episodes_per_iteration": min(64, max(16, episodes)),
-            "eval_episodes": min(settings.episodes, held_out),
+            "episodes_per_iteration": episodes,
+            "iterations": min(settings.iterations, max(10, iterations)),
         }
-        return cls(name, settings, chosen)
+        return cls(name, settings, chosen, min(settings.episodes, held_out))
 
     def folder(self, run: str) -> Path:
         """Returns the folder of a run."""
         return self.settings.runs / self.name / run.replace(", ", "-").replace(" ", "-")
 
-    def training_reward(self, run: str) -> float:
-        """Returns the mean reward of the policy of a run on 100 training tasks, played greedily."""
-        agent = load_agent(str(self.folder(run)), temperature=0.0)
-        report = evaluate(self.name, agent, tasks=100, split="train")
-        return report.aggregate()["reward"].mean
+    def play(self, run: str, temperature: float, split: str, tasks: int) -> Report:
+        """Returns the episodes of the policy of a run."""
+        agent = load_agent(str(self.folder(run)), temperature=temperature)
+        return evaluate(self.name, agent, tasks=tasks, split=split, num_envs=64)
+
+    def decode(self, run: str) -> tuple[float, float]:
+        """Returns the best temperature for the policy of a run, and its reward there.
+
+        Both are found on training tasks.
+        """
+        tasks = min(100, self.held_out)
+        rewards = {
+            each: self.play(run, each, "train", tasks).aggregate()["reward"].mean
+            for each in TEMPERATURES
+        }
+        best = max(rewards, key=lambda each: rewards[each])
+        return best, rewards[best]
 
     def clone(self) -> tuple[str, list[str]]:
         """Trains the policies that RL can start from. Returns the best context, and the command."""
-        flags = {**self.chosen, "iterations": 0, "eval_episodes": 0}
+        flags = {**self.chosen, "iterations": 0}
         commands, returns = {}, {}
         for context in CONTEXTS:
             run = f"cloned {context}"
             commands[context] = self._train("poad", run, {**flags, "context": context})
-            returns[context] = self.training_reward(run)
+            _, returns[context] = self.decode(run)
         best = max(CONTEXTS, key=lambda each: returns[each])
         return best, commands[best]
 
-    def reinforce(self, context: str, candidate: str, run: str, **settings: Any) -> list[str]:
-        """Trains the cloned policy by RL. Returns the command."""
-        recipe, own = CANDIDATES[candidate]
+    def reinforce(self, context: str, recipe: str) -> list[str]:
+        """Trains the cloned policy with a recipe, a run of its name. Returns the command."""
         start = self.folder(f"cloned {context}") / "policy"
         flags = {**self.chosen, "bc_demonstrations": 0, "model": start, "context": context}
-        return self._train(recipe, run, {**flags, **own, **settings})
+        return self._train(recipe, recipe, flags | CANDIDATES[recipe])
 
     def _train(self, recipe: str, run: str, settings: Mapping[str, Any]) -> list[str]:
         flags, folder = as_flags(settings), self.folder(run)
@@ -182,46 +193,42 @@ class Place:
         shown = ["agentgym", "train", recipe, "--config", "benchmarks/solve.yaml", "--run-dir"]
         return [*shown, str(folder), *flags]
 
-    def select(self, context: str) -> dict[str, float]:
-        """Trains all candidates for a part of the steps. Returns their training returns by name."""
-        steps = self.settings.env_steps // 5
-        found = {}
-        for candidate in CANDIDATES:
-            run = f"select {candidate}"
-            short = {"env_steps": steps, "seed": SELECTION_SEED, "eval_episodes": 0}
-            self.reinforce(context, candidate, run, **short)
-            found[candidate] = training_return(self.folder(run))
-        return found
-
 
 def measure(name: str, settings: Settings) -> dict[str, Any]:
-    """Returns the results of an environment, with the commands that reproduce them."""
+    """Returns the results of an environment, with the commands that reproduce them.
+
+    Raises:
+        NoExpertError: if it has no expert.
+        TooLongError: if its episodes are too long.
+    """
+    if settings.longest is not None and (turns := mean_turns(name, "expert")) > settings.longest:
+        raise TooLongError(f"the expert needs {turns:.1f} turns, more than {settings.longest:g}.")
     begun = time.perf_counter()
     place = Place.of(name, settings)
     context, cloned = place.clone()
-    returns = place.select(context)
-    candidate = max(returns, key=lambda each: returns[each])
-    trained = place.reinforce(context, candidate, "trained", env_steps=settings.env_steps)
+    training = {recipe: place.reinforce(context, recipe) for recipe in CANDIDATES}
+    runs = {"cloned": f"cloned {context}", **{recipe: recipe for recipe in CANDIDATES}}
+    decoded = {each: place.decode(run) for each, run in runs.items()}
+    on_training = {each: reward for each, (_, reward) in decoded.items()}
+    selected = max(CANDIDATES, key=lambda each: on_training[each])
+    # Of equal ones the cloned policy is kept.
+    kept = "trained" if on_training[selected] > on_training["cloned"] else "cloned"
     reports = {
-        report.agent: report
-        for report in (
-            from_json(Report, each)
-            for each in json.loads((place.folder("trained") / "report.json").read_text())
-        )
+        who: evaluate(name, who, tasks=place.held_out, split="test") for who in ("random", "expert")
     }
-    agents = ("random", "start", CANDIDATES[candidate][0], "expert")
-    runs = {"cloned": f"cloned {context}", "trained": "trained"}
-    on_training = {each: place.training_reward(run) for each, run in runs.items()}
-    kept = max(on_training, key=lambda each: on_training[each])  # of equal ones the cloned policy
+    for agent, each in (("cloned", "cloned"), ("trained", selected)):
+        reports[agent] = place.play(runs[each], decoded[each][0], "test", place.held_out)
+    steps = read_metrics(place.folder(selected))[-1]["env_steps"]
     return {
         "context": context,
-        "selected": candidate,
-        "training_returns": {each: round(value, 4) for each, value in returns.items()},
-        "episodes": len(reports["random"].episodes),
+        "selected": selected,
+        "env_steps": steps,
+        "episodes": place.held_out,
         "training_tasks": {each: round(value, 4) for each, value in on_training.items()},
+        "temperatures": {each: temperature for each, (temperature, _) in decoded.items()},
         "kept": kept,
-        **summary(*(reports[agent] for agent in agents), kept=kept),
-        "commands": [shlex.join(cloned), shlex.join(trained)],
+        **summary(**reports, kept=kept),
+        "commands": [shlex.join(cloned), shlex.join(training[selected])],
         "seconds": round(time.perf_counter() - begun, 1),
     }
 
@@ -269,7 +276,7 @@ def main(settings: Settings) -> None:
     names = list(settings.ids) or [entry.name for entry in TABLE if not entry.files]
     if settings.shuffled:
         random.Random(0).shuffle(names)
-    apart = ("ids", "jobs", "runs", "shuffled")
+    apart = ("ids", "jobs", "longest", "runs", "shuffled")
     about = {k: v for k, v in settings_of(settings).items() if k not in apart}
     with ThreadPoolExecutor(settings.jobs) as pool:
         begun = {pool.submit(measure, name, settings): name for name in names if name not in known}

@@ -123,11 +123,10 @@ def solve_budget() -> str:
     if not rows:
         return NOTHING
     settings = results("solve")["settings"]
-    steps = settings["env_steps"]
     return (
         f"Environments measured by this rule: {len(rows)}. Each has at most "
-        f"{settings['demonstrations']} demonstrations, {steps // 5:,} environment steps per "
-        f"candidate of the selection, and {steps:,} of RL."
+        f"{settings['demonstrations']} demonstrations and about {settings['env_steps']:,} "
+        "environment steps of each recipe."
     )
 
 

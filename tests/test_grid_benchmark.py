@@ -1,7 +1,9 @@
-"""The comparison of recipes: statistics over environments."""
+"""The comparison of recipes: its runs, what stays of earlier results, and statistics."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,72 @@ from .helpers.benchmarks import benchmark_script
 def grid_tables():
     with benchmark_script("grid_tables") as script:
         yield script
+
+
+@pytest.fixture
+def grid():
+    pytest.importorskip("torch")
+    with benchmark_script("grid") as script:
+        yield script
+
+
+@pytest.mark.slow
+def test_seeds_are_added_to_earlier_results(
+    grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from agentgym.trainers import make_trainer
+    from agentgym.trainers.run.cli import read_config
+
+    small = {"env_steps": 48, "bc_demonstrations": 4, "eval_episodes": 20, "num_envs": 4}
+    full = grid.Place.settings
+    monkeypatch.setattr(grid, "ENVS", ("line",))
+    monkeypatch.setattr(
+        grid.Place,
+        "settings",
+        property(lambda place: full.fget(place) | small | {"episodes_per_iteration": 8}),
+    )
+    launched: list[str] = []
+
+    def launch(recipe: str, config: Path, folder: Path, flags: list[Any]) -> None:
+        words = [
+            "--config",
+            str(config),
+            *(f"--{k.replace('_', '-')}={v}" for k, v in small.items()),
+        ]
+        words += ["--run-dir", str(folder), *map(str, flags), "--quiet"]
+        make_trainer(recipe, read_config(recipe, words)).run()
+        launched.append(folder.name)
+
+    monkeypatch.setattr(grid, "launch", launch)
+    settings = grid.Settings(
+        envs=("line",), recipes=("poad", "vine"), seeds=(0,), runs=tmp_path / "first",
+        out=tmp_path / "grid.json",
+    )  # fmt: skip
+    grid.main(settings)
+    rates = [f"{rate:g}" for rate in grid.LEARNING_RATES]
+    trials = [f"tune-{recipe}-{rate}" for recipe in settings.recipes for rate in rates]
+    assert launched == ["start-100", "start-0", *trials, "poad-0", "vine-0"]
+    found = json.loads(settings.out.read_text())
+    about = found["envs"]["line"]
+    low, high = (about["baselines"][agent] for agent in ("random", "expert"))
+    assert about["threshold"] == pytest.approx(low + 0.9 * (high - low))
+    assert [set(about["tuning"][recipe]) for recipe in settings.recipes] == [set(rates)] * 2
+
+    # Without the runs of the first seed, whose learning rates and results are kept.
+    launched.clear()
+    settings.runs, settings.seeds = tmp_path / "second", (0, 1)
+    grid.main(settings)
+    assert launched == ["start-1", "poad-1", "vine-1"]
+    both = json.loads(settings.out.read_text())
+    assert [(run["recipe"], run["seed"]) for run in both["runs"]] == [
+        ("poad", 0), ("vine", 0), ("poad", 1), ("vine", 1),
+    ]  # fmt: skip
+    assert both["runs"][:2] == found["runs"]
+
+    # Results with other settings are dropped.
+    assert grid.earlier(settings.out)["envs"]
+    small["env_steps"] = 64
+    assert grid.earlier(settings.out) == {"envs": {}, "runs": []}
 
 
 def test_scores_are_0_at_the_start_and_1_for_the_expert(grid_tables: Any):

@@ -16,7 +16,6 @@ from agentgym.agents.expert import NoExpertError
 from agentgym.evaluation.report import Record, Report
 from agentgym.trainers import make_trainer
 from agentgym.trainers.run.cli import read_config
-from agentgym.utils.serialization import to_json
 
 from .helpers.benchmarks import benchmark_script
 
@@ -71,30 +70,28 @@ def test_the_gain_is_paired_and_the_score_lies_between_random_and_expert(solve: 
 def test_an_environment_is_trained_once_and_kept(
     solve: Any, launched: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(solve, "CANDIDATES", {k: solve.CANDIDATES[k] for k in ("poad", "gigpo")})
     settings = solve.Settings(
         ids=("LiarsDice-Duel-v0",), demonstrations=4, env_steps=80, iterations=2, episodes=3,
         runs=tmp_path / "runs", out=tmp_path / "solve.json",
     )  # fmt: skip
     solve.main(settings)
     cloned = [f"cloned-{context}" for context in solve.CONTEXTS]
-    assert launched == [*cloned, "select-poad", "select-gigpo", "trained"]
+    assert launched == [*cloned, *solve.CANDIDATES]
     results = json.loads(settings.out.read_text())
     found = results["environments"]["LiarsDice-Duel-v0"]
-    returns = found["training_returns"]
-    assert found["selected"] == max(returns, key=lambda name: returns[name])
+    on_training = found["training_tasks"]
+    assert found["selected"] == max(solve.CANDIDATES, key=lambda name: on_training[name])
     assert found["context"] in solve.CONTEXTS
     assert found["episodes"] == 3 and found["gain"][1] <= found["gain"][0] <= found["gain"][2]
-    on_training = found["training_tasks"]
-    better = on_training["trained"] > on_training["cloned"]
+    better = on_training[found["selected"]] > on_training["cloned"]
     assert found["kept"] == ("trained" if better else "cloned")
     if not better:
         assert found["gain"] == [0, 0, 0]
-    for command, steps in zip(found["commands"], (None, 80), strict=True):
+    for command, iterations in zip(found["commands"], (0, 2), strict=True):
         agentgym, train, recipe, *flags = shlex.split(command)
         flags[1] = str(solve.CONFIG)
         assert (agentgym, train) == ("agentgym", "train")
-        assert read_config(recipe, flags).run.env_steps == steps
+        assert read_config(recipe, flags).run.iterations == iterations
     # A killed benchmark keeps its finished runs, and a finished one its results.
     settings.out.unlink()
     launched.clear()
@@ -113,21 +110,50 @@ def test_the_policy_that_is_better_on_training_tasks_is_kept(
     solve: Any, cloned: float, trained: float, kept: str, tmp_path: Path, monkeypatch: Any
 ):
     """On held-out tasks, the trained policy is worse here. This must not count."""
-    place = solve.Place("X-v0", solve.Settings(runs=tmp_path), {})
-    rewards = {"cloned current": cloned, "trained": trained}
+    place = solve.Place("X-v0", solve.Settings(runs=tmp_path), {}, 1)
+    decoded = {"cloned current": (0.0, cloned), "gigpo": (1.0, trained), "poad": (0.0, -1.0)}
     monkeypatch.setattr(solve.Place, "of", lambda *_: place)
     monkeypatch.setattr(solve.Place, "clone", lambda _: ("current", ["train"]))
-    monkeypatch.setattr(solve.Place, "select", lambda *_: {"poad": 1.0})
-    monkeypatch.setattr(solve.Place, "reinforce", lambda *_, **__: ["train"])
-    monkeypatch.setattr(solve.Place, "training_reward", lambda _, run: rewards[run])
-    episodes = {"random": [0.0], "start": [0.5], "poad": [0.25], "expert": [1.0]}
-    place.folder("trained").mkdir(parents=True)
-    written = json.dumps([to_json(report(agent, each)) for agent, each in episodes.items()])
-    (place.folder("trained") / "report.json").write_text(written)
+    monkeypatch.setattr(solve.Place, "reinforce", lambda *_: ["train"])
+    monkeypatch.setattr(solve.Place, "decode", lambda _, run: decoded[run])
+    monkeypatch.setattr(solve, "read_metrics", lambda _: [{"env_steps": 10}])
+    rewards = {"random": 0.0, "expert": 1.0, ("cloned current", 0.0): 0.5, ("gigpo", 1.0): 0.25}
+
+    def play(_: Any, run: str, temperature: float, split: str, tasks: int) -> Report:
+        assert (split, tasks) == ("test", 1)
+        return report(run, [rewards[run, temperature]])
+
+    monkeypatch.setattr(solve.Place, "play", play)
+    monkeypatch.setattr(solve, "evaluate", lambda _, agent, **__: report(agent, [rewards[agent]]))
     found = solve.measure("X-v0", place.settings)
-    assert found["kept"] == kept
-    assert found["training_tasks"] == {"cloned": cloned, "trained": trained}
+    assert (found["kept"], found["selected"]) == (kept, "gigpo")
+    assert found["training_tasks"] == {"cloned": cloned, "gigpo": trained, "poad": -1}
+    assert found["temperatures"] == {"cloned": 0.0, "gigpo": 1.0, "poad": 0.0}
     assert found["gain"][0] == (-0.25 if kept == "trained" else 0)
+
+
+@pytest.mark.parametrize(("sampled", "best"), [(0.6, (1.0, 0.6)), (0.5, (0.0, 0.5))])
+def test_a_policy_plays_at_the_temperature_that_is_better_on_training_tasks(
+    solve: Any, sampled: float, best: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+):
+    place = solve.Place("X-v0", solve.Settings(), {}, 200)
+    rewards = {0.0: 0.5, 1.0: sampled}
+
+    def play(_: Any, run: str, temperature: float, split: str, tasks: int) -> Report:
+        assert (split, tasks) == ("train", 100)
+        return report(run, [rewards[temperature]] * tasks)
+
+    monkeypatch.setattr(solve.Place, "play", play)
+    assert place.decode("trained") == pytest.approx(best)
+
+
+def test_a_long_environment_is_passed_over(
+    solve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(solve, "mean_turns", lambda *_: 12.5)
+    solve.main(solve.Settings(ids=("Ferry-v0",), longest=12, out=tmp_path / "solve.json"))
+    assert "Ferry-v0: the expert needs 12.5 turns, more than 12." in capsys.readouterr().out
+    assert not (tmp_path / "solve.json").exists()
 
 
 def test_an_environment_without_expert_is_passed_over(

@@ -117,9 +117,9 @@ def _results(name: str) -> list[str]:
     lines += [f"![Learning curves of {name}]({name}.svg){{ .figure }}", ""]
     lines += [
         "Thin: seeds. Thick: their mean. Grey: the other recipes. Dotted: random agent. Dashed:",
-        "scripted expert. All runs of an environment start from the same behaviour-cloned decoder",
-        "of 0.2 million parameters (`benchmarks/grid.py`). [Benchmarks](../benchmarks.md) compares",
-        "the recipes and gives the thresholds.",
+        "scripted expert. Runs of an environment with the same seed start from the same behaviour-cloned",
+        "decoder of 0.2 million parameters (`benchmarks/grid.py`). [Benchmarks](../benchmarks.md)",
+        "compares the recipes and gives the thresholds.",
         "",
     ]
     rows = []
@@ -131,7 +131,7 @@ def _results(name: str) -> list[str]:
         )
         rows.append((f"`{grid['envs'][env]['config']['env_id']}`", *cells, f"{rank} of {count}"))
     middle = ("Runs", "Final", "Mean over the run", "Steps to the threshold")
-    header = ("Environment", *middle, *grid_tables.header(envs[0])[-3:], "Rank")
+    header = ("Environment", *middle, *grid_tables.DETAILS, "Rank")
     return [*lines, *table(header, rows, len(header) - 1)]
 
 
