@@ -40,12 +40,16 @@ RESULT = HERE / "results" / "grid.json"
 ENVS = ("questions", "forms", "words", "line", "dice")
 CRITIC = "poad ntpo bilevel turn twosome vl_dac".split()
 """Recipes with a state-value critic."""
-RECIPES = (*CRITIC, *"archer vine grpo rloo gigpo istar spa filtered_bc".split())
+VARIANTS = ("poad, head", "rloo, pairs")
+"""POAD with the default critic, a head on the policy, and RLOO with groups of two episodes, that is
+more tasks per iteration. The recipe is the part before the comma."""
+RECIPES = (*CRITIC, *"archer vine grpo rloo gigpo istar spa filtered_bc".split(), *VARIANTS)
 SMALLER = {"archer": 2, "vine": 4}
 """Divisors of the episodes per iteration: of an off-policy recipe, and of one whose continuations
 are environment steps too."""
 FLAGS: dict[str, tuple[Any, ...]] = {
     **{name: ("--group-size", 8) for name in ("grpo", "rloo", "gigpo", "istar")},
+    "rloo, pairs": ("--group-size", 2),
     **{
         name: ("--critic-trunk", "own", "--critic-rounds", 1, "--critic-lr", 2e-3)
         for name in CRITIC
@@ -102,7 +106,7 @@ class Place:
 
     def folder(self, run: str) -> Path:
         """Returns the folder of a run."""
-        return self.runs / self.name / run
+        return self.runs / self.name / run.replace(", ", "-")
 
     def clone_expert(self, seed: int) -> None:
         """Trains the initial policy of the runs with a seed by behaviour cloning."""
@@ -117,7 +121,7 @@ class Place:
         flags += ["--env-steps", steps, *FLAGS.get(recipe, ())]
         flags += ["--episodes-per-iteration", settings["episodes_per_iteration"] // divisor]
         flags += ["--eval-every", settings["eval_every"] * divisor, *others]
-        launch(recipe, self.config, self.folder(run), flags)
+        launch(recipe.partition(",")[0], self.config, self.folder(run), flags)
 
     def can_play(self, recipe: str) -> bool:
         """Returns whether the environment supports a recipe. TWOSOME needs admissible actions."""

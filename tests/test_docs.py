@@ -216,7 +216,8 @@ def test_the_usage_of_a_recipe_is_accepted():
 
 @pytest.mark.slow
 def test_learning_curves_are_those_of_the_grid(recipes: dict[str, str]):
-    measured = {run["recipe"] for run in project.results("grid")["runs"]}
+    runs = project.results("grid")["runs"]
+    measured = {run["recipe"].partition(",")[0] for run in runs}  # poad has a variant
     assert measured and measured <= set(project.recipe_names())
     for name in project.recipe_names():
         assert (f"recipes/{name}.svg" in recipes) == (name in measured)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -107,7 +108,7 @@ def _grid() -> Iterator[Row]:
     for env, measured in grid["envs"].items():
         for recipe in dict.fromkeys(run["recipe"] for run in grid["runs"] if run["env"] == env):
             runs = [r["final"] for r in grid["runs"] if (r["env"], r["recipe"]) == (env, recipe)]
-            command = f"python benchmarks/grid.py --envs {env} --recipes {recipe}"
+            command = f"python benchmarks/grid.py --envs {env} --recipes {shlex.quote(recipe)}"
             name = measured["config"]["env_id"]
             yield Row(name, recipe, mean_interval(runs), None, f"{len(runs)} seeds", command, True)
 
