@@ -252,12 +252,14 @@ def draw(found: dict[str, Any], path: Path) -> None:
     from matplotlib.figure import Figure
 
     envs = list(found["envs"])
-    figure = Figure(figsize=(5.2 * len(envs), 5), layout="constrained")
+    columns = 2 if len(envs) > 3 else len(envs)
+    rows = -(-len(envs) // columns)
+    figure = Figure(figsize=(5.2 * columns, 4 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(envs), squeeze=False)[0]
+    panels = figure.subplots(rows, columns, squeeze=False).flat
     recipes = list(dict.fromkeys(run["recipe"] for run in found["runs"]))
     lines = {}
-    for env, axes in zip(envs, panels, strict=True):
+    for env, axes in zip(envs, panels, strict=False):
         about = found["envs"][env]
         steps = np.linspace(0, about["config"]["env_steps"], 201)
         for recipe in ranks(found, env):
@@ -277,7 +279,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
         axes.axhline(about["baselines"]["expert"], color="0.5", linestyle=":")
         axes.set(title=f"{env} ({about['config']['env_id']})", xlabel="environment steps")
         axes.grid(alpha=0.3)
-    panels[0].set_ylabel("reward on held-out tasks, mean of seeds (dotted: expert)")
+    figure.supylabel("reward on held-out tasks, mean of seeds (dotted: expert)")
     figure.legend(list(lines.values()), list(lines), loc="outside right center")
     figure.savefig(path, dpi=110)
 
