@@ -150,7 +150,7 @@ class Place:
 
     def folder(self, run: str) -> Path:
         """Returns the folder of a run."""
-        return self.settings.runs / self.name / run.replace(", ", "-").replace(" ", "-")
+        return self.settings.runs / self.name / run.replace(" ", "-")
 
     def play(self, run: str, temperature: float, split: str, tasks: int) -> Report:
         """Returns the episodes of the policy of a run."""
@@ -188,10 +188,12 @@ class Place:
         return self._train(recipe, recipe, flags | CANDIDATES[recipe])
 
     def _train(self, recipe: str, run: str, settings: Mapping[str, Any]) -> list[str]:
+        """Trains a run unless it has finished. Returns its command, in the default folder."""
         flags, folder = as_flags(settings), self.folder(run)
         launch(recipe, CONFIG, folder, flags)
         shown = ["agentgym", "train", recipe, "--config", "benchmarks/solve.yaml", "--run-dir"]
-        return [*shown, str(folder), *flags]
+        words = [*shown, str(folder), *flags]
+        return [word.replace(str(self.settings.runs), str(Settings.runs)) for word in words]
 
 
 def measure(name: str, settings: Settings) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def solve_table(name: str = "solve") -> str:
             *((row["kept"],) if keeps else ()),
             _interval(row["gain"], "+.2f"),
             " to ".join(f"{score:.2f}" for score in row.get("scores", ())) or "-",
-            f"{row['selected']}, {row['context']}" if "context" in row else row["selected"],
+            ", ".join(_selected(row)),
             ", ".join(f"{FAILURES[kind]} {100 * x:.0f} %" for kind, x in row["failures"].items()),
             limit(row),
         )
@@ -134,6 +134,17 @@ def solve_commands() -> str:
     """Returns the commands that train the policies of each environment."""
     parts = [f"# {name}\n" + "\n".join(row["commands"]) for name, row in measured().items()]
     return "```bash\n" + "\n\n".join(parts) + "\n```" if parts else NOTHING
+
+
+def _selected(row: dict[str, Any]) -> list[str]:
+    """Returns the recipe of RL, the context, and how the kept policy plays."""
+    found = [row["selected"]]
+    if "context" in row:
+        found.append(row["context"])
+    if "temperatures" in row:
+        run = "cloned" if row["kept"] == "cloned" else row["selected"]
+        found.append("sampled" if row["temperatures"][run] else "greedy")
+    return found
 
 
 def _interval(estimate: Sequence[float], form: str = ".2f") -> str:

@@ -385,6 +385,12 @@ def test_a_stale_figure_is_found(tmp_path: Path, monkeypatch):
     assert figures.main(["--check"]) == 1
 
 
+def test_results_name_no_folder_of_a_machine():
+    for file in (ROOT / "benchmarks" / "results").glob("*.json"):
+        found = re.findall(r"""[\s"'=](/\w+/[^\s"']+)""", file.read_text(encoding="utf-8"))
+        assert not found, f"{file.name}: {found[:3]}"
+
+
 def test_a_stale_picture_is_found(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(figures, "ROOT", tmp_path)
     monkeypatch.setattr(figures, "documents", list)

@@ -88,6 +88,7 @@ def test_an_environment_is_trained_once_and_kept(
     if not better:
         assert found["gain"] == [0, 0, 0]
     for command, iterations in zip(found["commands"], (0, 2), strict=True):
+        assert str(tmp_path) not in command and "--run-dir runs/solve/LiarsDice-Duel-v0/" in command
         agentgym, train, recipe, *flags = shlex.split(command)
         flags[1] = str(solve.CONFIG)
         assert (agentgym, train) == ("agentgym", "train")
@@ -187,6 +188,8 @@ def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
     )
     row |= {"kept": "cloned", "trained": {"reward": [0.1, 0.0, 0.2]}}
     header, _, line = figures.solve_table().split("\n")
+    row["temperatures"] = {"cloned": 1.0, "poad": 0.0}
+    assert "| poad, sampled |" in figures.solve_table()
     assert "| Kept | Gain of RL |" in header and "| cloned | +0.10 [+0.05, +0.15] |" in line
     assert figures.solve_summary().endswith(
         "kept in 1. In 1, the last policy of RL has a lower reward on held-out tasks than the "
