@@ -38,12 +38,12 @@ from agentgym.trainers.run.sweep import training_return
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "grid.json"
 ENVS = ("questions", "forms", "words", "line", "dice")
-CRITIC = "poad ntpo bilevel turn twosome vl_dac".split()
+CRITIC = "poad ntpo bilevel turn vl_dac".split()
 """Recipes with a state-value critic."""
 VARIANTS = ("poad, head", "rloo, pairs")
 """POAD with the default critic, a head on the policy, and RLOO with groups of two episodes, that is
 more tasks per iteration. The recipe is the part before the comma."""
-RECIPES = (*CRITIC, *"archer vine grpo rloo gigpo istar spa filtered_bc".split(), *VARIANTS)
+RECIPES = (*CRITIC, *"archer vine rae grpo rloo gigpo istar spa filtered_bc".split(), *VARIANTS)
 SMALLER = {"archer": 2, "vine": 4}
 """Divisors of the episodes per iteration: of an off-policy recipe, and of one whose continuations
 are environment steps too."""
@@ -123,10 +123,6 @@ class Place:
         flags += ["--eval-every", settings["eval_every"] * divisor, *others]
         launch(recipe.partition(",")[0], self.config, self.folder(run), flags)
 
-    def can_play(self, recipe: str) -> bool:
-        """Returns whether the environment supports a recipe. TWOSOME needs admissible actions."""
-        return recipe != "twosome" or bool(self.settings["constrain"])
-
     def tune(self, recipe: str, lr: float) -> None:
         """Runs the trial of a learning rate."""
         steps = self.settings["env_steps"] // 2
@@ -161,7 +157,7 @@ def play(settings: Settings, places: list[Place], known: Mapping[str, Any]) -> N
         for seed in settings.seeds
         for place in places
         for recipe in settings.recipes
-        if place.can_play(recipe) and (place.name, recipe, seed) not in done
+        if (place.name, recipe, seed) not in done
     ]
     trials = [
         (place, recipe, lr)

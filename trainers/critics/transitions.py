@@ -53,6 +53,10 @@ class Features:
         """The features of observation and action."""
         return self.observation, self.action
 
+    def take(self, index: NDArray[np.int64]) -> Features:
+        """Returns the features of some turns."""
+        return Features(self.observation[index], self.action[index], self.following[index])
+
 
 def pack_prompts(prompts: Sequence[Prompt | None]) -> dict[str, Any]:
     """Returns prompts as two tensors and lists of texts. None has the length -1."""

@@ -35,11 +35,16 @@ from agentgym.trainers.update.offline_losses import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
     from torch import Tensor, nn
 
     from agentgym.trainers.trainer import Trainer
     from agentgym.trainers.update.learner import ForwardPass
 
+TARGET_EVERY = 10
+"""Critic steps from one update of the target networks to the next."""
 UNLIMITED = 1 << 62
 """Capacity of the buffer of a fixed data set."""
 
@@ -136,64 +141,83 @@ class UtteranceHooks(RecipeHooks):
         frozen = not self.encoder.trained and len(answers)
         new = self.encoder.encode(Batch.of(answers)) if frozen else None
         sums = np.zeros(2)
-        for step in range(settings.critic_steps):
-            turns, fresh = self._draw(answers, new, rng)
-            following = critic.v(turns.slow.following, target=True)
-            targets = utterance_targets(turns.reward, turns.terminated, following, self.gamma)
-            q_loss = 0.5 * (critic.q(*turns.fast.pair) - targets).square().mean()
-            q = critic.q(*fresh.slow.pair, target=True)
-            error = q.detach() - critic.v(fresh.fast.observation)
-            if self.expectile is None:
-                v_loss = 0.5 * error.square().mean()
-            else:
-                v_loss = expectile_loss(error, self.expectile).mean()
-            self.optimizer.zero_grad(set_to_none=True)
-            (q_loss + v_loss).backward()
-            for module in self._trained:
-                torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-            self.optimizer.step()
-            if step % 10 == 9:
+        for start in range(0, settings.critic_steps, TARGET_EVERY):
+            steps = min(TARGET_EVERY, settings.critic_steps - start)
+            for turns, fresh in self._draw(steps, answers, new, rng):
+                sums += self._step(turns, fresh)
+            if steps == TARGET_EVERY:
                 critic.update_target(settings.tau)
                 self.encoder.update_target(settings.tau)
-            sums += float(q_loss.detach()), float(v_loss.detach())
         names = ("utterance_q_loss", "utterance_v_loss")
         self.metrics = dict(zip(names, (sums / settings.critic_steps).tolist(), strict=True))
         self.metrics["buffer"] = float(len(self.buffer))
 
+    def _step(self, turns: Minibatch, fresh: Minibatch) -> tuple[float, float]:
+        """Takes a step of Q on turns and of V on fresh ones, and returns the losses."""
+        critic = self.critic
+        following = critic.v(turns.slow.following, target=True)
+        targets = utterance_targets(turns.reward, turns.terminated, following, self.gamma)
+        q_loss = 0.5 * (critic.q(*turns.fast.pair) - targets).square().mean()
+        q = critic.q(*fresh.slow.pair, target=True)
+        error = q.detach() - critic.v(fresh.fast.observation)
+        if self.expectile is None:
+            v_loss = 0.5 * error.square().mean()
+        else:
+            v_loss = expectile_loss(error, self.expectile).mean()
+        self.optimizer.zero_grad(set_to_none=True)
+        (q_loss + v_loss).backward()
+        for module in self._trained:
+            torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        self.optimizer.step()
+        return float(q_loss.detach()), float(v_loss.detach())
+
     def _draw(
-        self, answers: list[Trajectory], new: Features | None, rng: np.random.Generator
-    ) -> tuple[Minibatch, Minibatch]:
-        """Returns a minibatch of the buffer, and one of answers, or the former if there are none.
+        self,
+        steps: int,
+        answers: list[Trajectory],
+        new: Features | None,
+        rng: np.random.Generator,
+    ) -> Iterator[tuple[Minibatch, Minibatch]]:
+        """Yields minibatches of the buffer, each with one of answers, or itself without answers.
 
         Args:
+            steps: number of critic steps, between which the target networks stay the same.
             answers: fresh actions in observations of the buffer.
             new: their features if the encoder is frozen.
             rng: samples the minibatches.
         """
-        size = self.settings.critic_batch
-        index = rng.integers(len(self.buffer), size=size)
-        at = rng.integers(len(answers), size=size) if answers else index
+        size, kept, fresh = self.settings.critic_batch, [], []
+        for _ in range(steps):
+            kept.append(rng.integers(len(self.buffer), size=size))
+            fresh.append(rng.integers(len(answers), size=size) if answers else kept[-1])
         if isinstance(self.buffer, TurnBuffer):
-            turns = self._read(self.buffer.take(index))
-            return turns, self._read([answers[i] for i in at.tolist()]) if answers else turns
-        turns = self.buffer.take(index)
-        kept = Features(turns.observation, turns.action, turns.following)
-        batch = Minibatch(kept, kept, turns.reward, turns.terminated)
-        if new is None:
-            return batch, batch
-        some = Features(new.observation[at], new.action[at], new.following[at])
-        return batch, replace(batch, fast=some, slow=some)
+            turns = self._read(self.buffer.take, kept)
+            own = self._read(lambda index: [answers[i] for i in index.tolist()], fresh)
+            yield from zip(turns, own, strict=True) if answers else ((each, each) for each in turns)
+            return
+        for index, at in zip(kept, fresh, strict=True):
+            turns = self.buffer.take(index)
+            features = Features(turns.observation, turns.action, turns.following)
+            batch = Minibatch(features, features, turns.reward, turns.terminated)
+            some = features if new is None else new.take(at)
+            yield batch, replace(batch, fast=some, slow=some)
 
-    def _read(self, turns: list[Trajectory]) -> Minibatch:
-        """Encodes turns with the trained encoder and its target network."""
+    def _read(
+        self,
+        take: Callable[[NDArray[np.int64]], list[Trajectory]],
+        drawn: list[NDArray[np.int64]],
+    ) -> Iterator[Minibatch]:
+        """Yields minibatches of turns. The target network reads each turn once for all of them."""
+        index, places = np.unique(np.stack(drawn), return_inverse=True)
+        turns = take(index)
         batch = Batch.of(turns)
+        slow = self.encoder.encode(batch, target=True)
+        rewards = torch.from_numpy(batch.rewards.astype(np.float32))
+        terminated = torch.from_numpy(batch.terminated)
         alone = [replace(t, segments=t.segments[:1], bootstrap=None) for t in turns]
-        return Minibatch(
-            self.encoder.features(Batch.of(alone)),
-            self.encoder.encode(batch, target=True),
-            torch.from_numpy(batch.rewards.astype(np.float32)),
-            torch.from_numpy(batch.terminated),
-        )
+        for at in places.reshape(len(drawn), -1):
+            fast = self.encoder.features(Batch.of([alone[i] for i in at.tolist()]))
+            yield Minibatch(fast, slow.take(at), rewards[at], terminated[at])
 
     def _values(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns twin Q and V of every turn, [2, M] each."""

@@ -268,6 +268,35 @@ def test_the_critic_of_archer_trains_an_encoder_of_its_own(tmp_path: Path):
         assert 0 < slow < 0.6 * moved, name
 
 
+def test_minibatches_of_archer_have_the_features_of_their_turns(tmp_path: Path):
+    checked = 0
+
+    class Watch(Callback):
+        def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool:
+            nonlocal checked
+            hooks = trainer.hooks
+            assert isinstance(hooks, UtteranceHooks) and isinstance(hooks.buffer, TurnBuffer)
+            drawn = [np.array([2, 0, 2]), np.array([1, 0, 3])]
+            for index, found in zip(drawn, hooks._read(hooks.buffer.take, drawn), strict=True):
+                batch = Batch.of(hooks.buffer.take(index))
+                fast, slow = (
+                    hooks.encoder.encode(batch, target=target) for target in (False, True)
+                )
+                assert found.reward.tolist() == batch.rewards.astype(np.float32).tolist()
+                assert found.terminated.tolist() == batch.terminated.tolist()
+                for expected, features in ((fast, found.fast), (slow, found.slow)):
+                    for kind in ("observation", "action"):
+                        one, other = getattr(features, kind), getattr(expected, kind)
+                        torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
+                torch.testing.assert_close(found.slow.following, slow.following, atol=1e-4, rtol=0)
+                checked += 1
+            return True
+
+    few: dict[str, Any] = {"iterations": 1, "critic_batch": 4, "critic_steps": 10, "tau": 0.5}
+    train("archer", tmp_path, callbacks=[Watch()], **few | {"replayed": 8} | QUICK)
+    assert checked == 2
+
+
 def test_a_turn_of_the_buffer_has_the_features_that_it_had_in_its_episode(played):
     policy, batch = played
     encoder = Encoder(policy, trained=True)
