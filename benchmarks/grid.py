@@ -43,12 +43,12 @@ CRITIC = "poad ntpo bilevel turn vl_dac".split()
 VARIANTS = ("poad, head", "rloo, pairs")
 """POAD with the default critic, a head on the policy, and RLOO with groups of two episodes, that is
 more tasks per iteration. The recipe is the part before the comma."""
-RECIPES = (*CRITIC, *"archer vine rae grpo rloo gigpo istar spa filtered_bc".split(), *VARIANTS)
-SMALLER = {"archer": 2, "vine": 4}
-"""Divisors of the episodes per iteration: of an off-policy recipe, and of one whose continuations
-are environment steps too."""
+RECIPES = (*CRITIC, *"archer vine rae grpo rloo gigpo hgpo istar spa filtered_bc".split(), *VARIANTS)
+SMALLER = {"vine": 4}
+"""Divisors of the episodes per iteration, of a recipe whose continuations are environment steps
+too."""
 FLAGS: dict[str, tuple[Any, ...]] = {
-    **{name: ("--group-size", 8) for name in ("grpo", "rloo", "gigpo", "istar")},
+    **{name: ("--group-size", 8) for name in ("grpo", "rloo", "gigpo", "hgpo", "istar")},
     "rloo, pairs": ("--group-size", 2),
     **{
         name: ("--critic-trunk", "own", "--critic-rounds", 1, "--critic-lr", 2e-3)
