@@ -43,7 +43,11 @@ CRITIC = "poad ntpo bilevel turn vl_dac".split()
 VARIANTS = ("poad, head", "rloo, pairs")
 """POAD with the default critic, a head on the policy, and RLOO with groups of two episodes, that is
 more tasks per iteration. The recipe is the part before the comma."""
-RECIPES = (*CRITIC, *"archer vine rae grpo rloo gigpo hgpo istar spa filtered_bc".split(), *VARIANTS)
+RECIPES = (
+    *CRITIC,
+    *"archer vine rae grpo rloo gigpo hgpo istar spa filtered_bc".split(),
+    *VARIANTS,
+)
 SMALLER = {"vine": 4}
 """Divisors of the episodes per iteration, of a recipe whose continuations are environment steps
 too."""
