@@ -206,6 +206,19 @@ def grid_final() -> str:
     return table(("Recipe", *final), rows)
 
 
+def grid_equal_groups() -> str:
+    """Returns the shares of groups in which all returns are equal, by recipe and environment."""
+    grid, parts = results("grid"), []
+    for recipe, name in (("rloo", "groups of eight"), ("rloo, pairs", "pairs")):
+        shares: dict[str, list[float]] = {}
+        for run in grid["runs"]:
+            if run["recipe"] == recipe and run.get("equal_groups") is not None:
+                shares.setdefault(run["env"], []).append(run["equal_groups"])
+        each = [f"{100 * np.mean(found):.0f} % in {env}" for env, found in shares.items()]
+        parts.append(f"of {name}, {', '.join(each)}")
+    return "; ".join(parts)
+
+
 def grid_over_environments() -> str:
     """Returns the statistics of every recipe over all environments."""
     return table(grid_tables.OVER_ENVIRONMENTS, grid_tables.over_environments(results("grid")))
@@ -346,6 +359,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         grid_first_tables,
         grid_learned,
         grid_final,
+        grid_equal_groups,
         grid_over_environments,
         learning_webshop,
         learning_webshop_files,

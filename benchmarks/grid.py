@@ -62,6 +62,8 @@ FLAGS: dict[str, tuple[Any, ...]] = {
 """Settings of recipes beyond their defaults."""
 LEARNING_RATES = (2e-4, 5e-4, 1.2e-3)
 TUNING_SEED = 100
+EQUAL = "credit/group/all_equal"
+"""Metric of the groups in which all returns are equal."""
 LEARNED = 0.9
 """Part of the way from the random agent's reward to the expert's that counts as learned."""
 
@@ -200,6 +202,7 @@ def summary(place: Place, recipe: str, seed: int, threshold: float) -> dict[str,
     reached = np.flatnonzero(rewards >= threshold)
     iterations = [row for row in rows if "time/update" in row]
     explained = [value for _, value in critic_curve(rows)]
+    equal = [row[EQUAL] for row in iterations if EQUAL in row]
     return {
         "env": place.name,
         "recipe": recipe,
@@ -208,6 +211,7 @@ def summary(place: Place, recipe: str, seed: int, threshold: float) -> dict[str,
         "mean": float(rewards.mean()),
         "steps_to_threshold": float(steps[reached[0]]) if len(reached) else None,
         "explained_variance": round(float(np.median(explained)), 4) if explained else None,
+        "equal_groups": round(float(np.mean(equal)), 4) if equal else None,
         "tokens": iterations[-1]["charts/tokens"],
         "seconds": round(sum(r["time/collect"] + r["time/update"] for r in iterations), 1),
         "curve": curve.round(4).tolist(),

@@ -129,6 +129,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             },
             "mirror, moving reference, central critic": {"recipe": "turn", **CENTRAL},
             "league": {"opponents": ["league=0.5", "mirror=0.5"]},
+            "league, moving reference, central critic": {
+                "recipe": "turn",
+                **CENTRAL,
+                "opponents": ["league=0.5", "mirror=0.5"],
+            },
             "psro:nash": {"opponents": "psro:nash", "payoff_deals": 200},
         },
         measure=measures.exploitability,
@@ -172,10 +177,9 @@ EXPERIMENTS: dict[str, Experiment] = {
                 "epsilon": 0.8,
                 "explorers": "one",
                 "replayed": 4000,
-                "iterations": 80,
+                "iterations": 200,
                 "epochs": 1,
                 "minibatches": 94,
-                "lr": 3e-3,
                 "entropy_coef": 0.0,
             },
             "cloned from perfect play": {
