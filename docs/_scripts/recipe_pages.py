@@ -139,7 +139,7 @@ INDEX = """
 A recipe is one training algorithm in one file. All recipes share rollouts, policy, optimiser,
 evaluation and checkpoints, so that they can be compared from the same start. They are listed by
 the source of their credit. [Choosing a recipe](../tutorials/choosing_a_recipe.md) goes by
-situation, and [Benchmarks](../benchmarks.md) compares twelve of them in three environments.
+situation, and [Benchmarks](../benchmarks.md#comparison-of-recipes) compares some of them.
 `agentgym train` lists them in the terminal.
 """
 
