@@ -300,6 +300,7 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
     [
         ("eval NumberLin-v0", "Did you mean: NumberLine-v0"),
         ("eval webshop", "Did you mean: WebShop-v0"),
+        ("eval Vault-v0", "your_module:YourEnv-v0"),
         ("eval", "agentgym list"),
         ("eval CartPole-v1", "not a text environment"),
         ("eval NumberLine-v0 --agent rundom", "Did you mean: random"),
