@@ -45,4 +45,7 @@ def find(id: str) -> Entry:
             return REGISTRY[full]
     names = [known.rpartition("/")[2] for known in REGISTRY]
     hint = did_you_mean(id.rpartition("/")[2], names)
-    raise ConfigError(f"Unknown environment {id!r}.{hint} `agentgym list` shows all.")
+    raise ConfigError(
+        f"Unknown environment {id!r}.{hint} `agentgym list` shows all. One of your own is written "
+        "your_module:YourEnv-v0, so that its module is imported."
+    )

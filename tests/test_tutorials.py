@@ -1,4 +1,4 @@
-"""The tutorials: their Python code runs, their output is real, their command lines parse.
+"""The tutorials: their Python code runs, their output is real. Command lines of all guides parse.
 
 The Python blocks of a page run in order, in one namespace and in an empty folder. A block with a
 title is the file of that name. A block of kind `text` right after a Python block is its output.
@@ -41,7 +41,12 @@ SLOW = {
 }
 """Pages that train, which takes seconds."""
 FENCE = re.compile(r'^```(\w*)(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-OTHER_COMMANDS = ("pip install ", "tensorboard --logdir ", "vllm serve ", "VLLM_", "ray start ")
+GUIDES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("index.md", "plug_in.md"))]
+"""Other pages with command lines."""
+OTHER_COMMANDS = (
+    *("pip install ", "tensorboard --logdir ", "vllm serve ", "VLLM_", "ray start "),
+    *("git clone ", "hf upload ", "vf-eval "),
+)
 """Beginnings of command lines that are not checked."""
 
 
@@ -202,8 +207,11 @@ def check_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [pytest.param(p, id=p.stem) for p in PAGES if commands(p)])
-def test_the_command_lines_of_a_tutorial_parse(page: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, id=p.stem) for p in [*PAGES, *GUIDES] if commands(p)]
+)
+def test_the_command_lines_of_a_page_parse(page: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(ROOT)
     for line in commands(page):
         with monkeypatch.context() as patch:
             check_command(line, patch)

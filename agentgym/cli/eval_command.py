@@ -61,18 +61,18 @@ def run_evaluation(
 ) -> int:
     """Let agents play many tasks and compare them.
 
-    The core suite has 96 ids: with the default of 200 episodes, random and expert take about 5
-    minutes per split on one core. --episodes 8 is a quick look.
+    A suite takes a while with the default of 200 episodes: --episodes 8 is a quick look.
 
     Args:
         envs: Ids of environments, such as WebShop-v0. your_module:YourEnv-v0 imports a module.
-        agent: One or more of random, expert, human, chat:MODEL@URL, policy:FOLDER, planners with
-            options: search:best_first, search:astar, search:beam or
-            search:mcts,budget=64,value=progress, and agents around another one: reflexion:AGENT,
-            plan_execute:AGENT, plan_refine:AGENT, adapt:AGENT, examples,data=FILE:AGENT.
+        agent: One or more of random, expert, human, chat:MODEL@URL, policy:FOLDER, planners:
+            search:best_first, search:astar, search:beam or search:mcts, and agents around another
+            one: reflexion, plan_execute, plan_refine, adapt, examples, cases, rules or
+            instructions, as in reflexion:AGENT. Options follow the name:
+            search:mcts,budget=64,value=progress.
         agents: Cross-play in one multi-agent game: every agent plays every other one, and itself,
-            in all seats with the same deals. One or more of the game's levels, expert,
-            chat:MODEL@URL, policy:FOLDER, league:FOLDER (the average policy of a run).
+            in all seats with the same deals. One or more of the game's levels and of the agents
+            of --agent, and league:FOLDER (the average policy of a run).
         nashconv: With --agents, also compute NashConv of each agent, for small games.
         episodes: Episodes per agent and environment. With --agents: deals per line-up.
         split: Tasks to play: train, test (held out), or both, one after the other.

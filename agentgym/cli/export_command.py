@@ -90,8 +90,10 @@ def export(
     kwargs = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
     found: list[RecordedEpisode] = []
     for source in given:
-        path = Path(source)
-        found += _read(path) if path.exists() else _play(source, agent, kwargs, settings)
+        if (path := Path(source)).exists():
+            found += _read(path)
+        else:
+            found += _play(_named(source), agent, kwargs, settings)
     if failures == "condition":
         found = [conditioned(each) for each in found]
     elif failures != "keep":
@@ -142,11 +144,18 @@ def _with_expert() -> list[str]:
     return found
 
 
+def _named(source: str) -> str:
+    """Returns the id of an environment. There is no file or folder of this name."""
+    try:
+        return full_id(source)
+    except ConfigError as error:
+        raise ConfigError(f"There is no file or folder {source!r}. {error}") from error
+
+
 def _play(
     id: str, agents: Sequence[str], kwargs: dict[str, Any], settings: dict[str, Any]
 ) -> list[RecordedEpisode]:
     """Plays episodes of an environment with each of the agents."""
-    id = full_id(id)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for number, spec in enumerate(agents):

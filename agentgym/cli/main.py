@@ -130,7 +130,7 @@ def play(
 
     Args:
         env: Id of the environment, such as WebShop-v0. your_module:YourEnv-v0 imports a module.
-        agent: human, expert, random, chat:MODEL@URL or policy:FOLDER.
+        agent: human, expert, random, chat:MODEL@URL, policy:FOLDER, or another agent of eval.
         opponents: Players in the other seats of a multi-agent game: a level of its scripted
             players, policy:FOLDER, chat:MODEL@URL, or human for people who share the keyboard.
         task: Name of the task. By default a training task is sampled by the seed.

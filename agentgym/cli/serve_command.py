@@ -61,6 +61,8 @@ def serve(
             f"Anyone who reaches {host} could play: set --token or AGENTGYM_TOKEN, or leave out "
             "--host."
         )
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"port must be from 0 to 65535, got {port}.")
     for name, value in {"max_sessions": max_sessions, "threads": threads}.items():
         if value < 1:
             raise ConfigError(f"{name} must be at least 1, got {value}.")

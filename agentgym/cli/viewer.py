@@ -84,6 +84,8 @@ def _run(folder: Path, last: int | None) -> dict[str, Any]:
     """Returns the data of a training run."""
     folder = folder.parent if folder.is_file() else folder
     path = folder / "trajectories.jsonl"
+    if not folder.exists():
+        raise ConfigError(f"There is no file or folder {str(folder)!r} to show.")
     found = _lines(path)
     if not found:
         raise ConfigError(

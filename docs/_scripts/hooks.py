@@ -48,9 +48,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for generator in GENERATORS:
         found.update(generator.pages())
     found.update(_benchmarks())
+    found["contributing.md"] = _contributing()
     for path, content in found.items():
         files.append(File.generated(config, path, content=content))
     return files
+
+
+def _contributing() -> str:
+    """Returns CONTRIBUTING.md as a page."""
+    text = (project.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return text.replace("](docs/", "](")
 
 
 def _benchmarks() -> dict[str, str | bytes]:

@@ -15,6 +15,8 @@ from writing import ARXIV, code_block, details, link_papers, table
 CHANGES = re.compile(r"(?:^|(?<=[.;)])\s+)((?:Kept|Changed|Added|Left out)\b[^:]{0,60}):\s+")
 GRID = "grid"
 EXAMPLE = "NumberLine-v0"
+GAMES = ("roles and agents of games", "social dilemmas", "teams with a common reward")
+"""Groups of recipes that are made for games."""
 
 
 def pages() -> dict[str, str]:
@@ -41,6 +43,9 @@ def _page(name: str) -> str:
     title, _, body = doc.partition("\n")
     lines = [f"# {name}", "", link_papers(title), "", *_description(body.strip("\n"))]
     lines += ["", "## Usage", "", *code_block(_usage(name), "bash")]
+    if any(name in project.recipe_groups()[title] for title in GAMES):
+        lines += ["", "This shows that the recipe runs, with a single agent. It is made for games:"]
+        lines += ["[Self-play](../tutorials/self_play.md#which-recipe) has commands for these."]
     lines += ["", f"`agentgym train {name} --help` lists every setting.", "", "## Settings", ""]
     lines += _settings(project.recipe_settings(name))
     lines += _results(name)
@@ -139,7 +144,7 @@ INDEX = """
 A recipe is one training algorithm in one file. All recipes share rollouts, policy, optimiser,
 evaluation and checkpoints, so that they can be compared from the same start. They are listed by
 the source of their credit. [Choosing a recipe](../tutorials/choosing_a_recipe.md) goes by
-situation, and [Benchmarks](../benchmarks.md) compares twelve of them in three environments.
+situation, and [Benchmarks](../benchmarks.md#comparison-of-recipes) compares some of them.
 `agentgym train` lists them in the terminal.
 """
 

@@ -59,3 +59,11 @@ def test_a_file_of_another_format_is_converted(tmp_path):
 def test_errors_name_the_remedy(words, message, tmp_path, capsys):
     assert main([*NUMBER_LINE, *(word.format(tmp=tmp_path) for word in words)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_file_that_is_missing_is_named_as_such(tmp_path, capsys):
+    missing = str(tmp_path / "none.jsonl")
+    assert main(["export", missing, "--out", str(tmp_path / "x")]) == 2
+    assert f"no file or folder {missing!r}" in capsys.readouterr().err
+    assert main(["view", missing]) == 2
+    assert f"no file or folder {missing!r}" in capsys.readouterr().err

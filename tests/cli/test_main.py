@@ -300,6 +300,7 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
     [
         ("eval NumberLin-v0", "Did you mean: NumberLine-v0"),
         ("eval webshop", "Did you mean: WebShop-v0"),
+        ("eval Vault-v0", "your_module:YourEnv-v0"),
         ("eval", "agentgym list"),
         ("eval CartPole-v1", "not a text environment"),
         ("eval NumberLine-v0 --agent rundom", "Did you mean: random"),
@@ -358,9 +359,9 @@ def test_wrong_use_is_explained_without_a_traceback(line, message, capsys, monke
 def test_help_of_a_command_is_complete(capsys):
     assert run("eval", "--help") == 0
     shown, err = capsys.readouterr()
-    assert "--wrap" in shown and "core suite" in shown
-    assert "planners with options" in " ".join(re.sub("│", "", shown).split())
-    assert not re.search(r"planners with +│", shown), "line breaks of the source are not kept"
+    assert "--wrap" in shown and "quick look" in shown
+    assert "agents around another one" in " ".join(re.sub("│", "", shown).split())
+    assert not re.search(r"around another +│", shown), "line breaks of the source are not kept"
     assert err == ""
     assert run("--help") == 0
     assert "Tab completion" in capsys.readouterr().out

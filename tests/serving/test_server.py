@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentgym.cli.main import main
 from agentgym.errors import ConfigError
 from agentgym.integrations.remote import RemoteError
 from agentgym.making import make_env, tasks_of
@@ -220,6 +221,11 @@ def test_a_token_is_asked_for(server):
     assert http(f"{url}/reset", {}, {"Authorization": "Bearer wrong"})[0] == 401
     with pytest.raises(websockets.exceptions.InvalidStatus):
         ws(url, additional_headers={})
+
+
+def test_a_port_that_does_not_exist_is_refused(capsys):
+    assert main(["serve", "NumberLine-v0", "--port", "99999"]) == 2
+    assert "port must be from 0 to 65535" in capsys.readouterr().err
 
 
 def test_a_fault_of_an_environment_is_a_reply(server):
