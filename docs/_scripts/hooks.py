@@ -63,7 +63,7 @@ def _contributing() -> str:
 def _benchmarks() -> dict[str, str | bytes]:
     """Returns benchmarks/README.md as a page, with its pictures."""
     folder = project.ROOT / "benchmarks"
-    text = (folder / "README.md").read_text(encoding="utf-8")
+    text = (folder / "README.md").read_text(encoding="utf-8").replace("](../docs/", "](")
     found: dict[str, str | bytes] = {}
     for target in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text):
         path = posixpath.join("benchmarks", posixpath.basename(target))
