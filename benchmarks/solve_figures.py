@@ -12,12 +12,10 @@ from agentgym.evaluation.failures import FAILURES
 AGENTS = ("random", "cloned", "trained", "expert")
 
 
-FIVE_EPOCHS = "solve_five_epochs"
-"""Results of the first rule: 300 demonstrations, cloned in five epochs."""
 MANY = "solve_300_demonstrations"
-"""Results of the second rule: 300 demonstrations, cloned until the held-out loss rises."""
+"""Results of an earlier rule: 300 demonstrations, cloned until the held-out loss rises."""
 LAST = "solve_last_policy"
-"""Results of the third rule: 30 demonstrations. The last policy of RL counts."""
+"""Results of the rule after it: 30 demonstrations. The last policy of RL counts."""
 
 
 def measured(name: str = "solve") -> dict[str, Any]:
@@ -25,9 +23,9 @@ def measured(name: str = "solve") -> dict[str, Any]:
     return (results_if_any(name) or {"environments": {}})["environments"]
 
 
-def solve_table(name: str = "solve") -> str:
+def solve_table() -> str:
     """Returns the rewards of all agents, the gain of RL and the scores, a row per environment."""
-    found = measured(name)
+    found = measured()
     keeps = any("kept" in row for row in found.values())
     header = ("Environment", "Random", "Cloned", "Trained", "Expert", *(("Kept",) if keeps else ()))
     rows = [
@@ -50,11 +48,6 @@ def solve_table(name: str = "solve") -> str:
 def solve_many() -> str:
     """Returns how much RL gains after many demonstrations."""
     return solve_summary(MANY)
-
-
-def solve_last() -> str:
-    """Returns the table of the rule without keeping."""
-    return solve_table(LAST)
 
 
 def solve_last_summary() -> str:
@@ -83,17 +76,6 @@ def limit(row: dict[str, Any]) -> str:
         return "exploration"
     out_of_time = sum(row["failures"].get(kind, 0.0) for kind in ("turns", "loop"))
     return "horizon" if out_of_time > sum(row["failures"].values()) / 2 else "reading"
-
-
-def solve_cloning() -> str:
-    """Returns the rewards after five epochs of cloning and after early stopping."""
-    new = measured(MANY)
-    found = [
-        f"{env} {old['cloned']['reward'][0]:.2f} to {new[env]['cloned']['reward'][0]:.2f}"
-        for env, old in measured(FIVE_EPOCHS).items()
-        if env in new
-    ]
-    return ", ".join(found) or NOTHING
 
 
 def solve_summary(name: str = "solve") -> str:
@@ -159,9 +141,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         solve_summary,
         solve_budget,
         solve_commands,
-        solve_cloning,
         solve_many,
-        solve_last,
         solve_last_summary,
         solve_limits,
     )

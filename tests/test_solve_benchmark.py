@@ -195,7 +195,6 @@ def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
         "kept in 1. In 1, the last policy of RL has a lower reward on held-out tasks than the "
         "cloned one."
     )
-    assert figures.solve_cloning() == "X-v0 0.25 to 0.25"
     assert "in 1 of 1 environments and below in 0" in figures.solve_summary()
     assert figures.solve_commands().split("\n")[1:4] == ["# X-v0", *row["commands"]]
 
