@@ -41,7 +41,10 @@ SLOW = {
 }
 """Pages that train, which takes seconds."""
 FENCE = re.compile(r'^```(\w*)(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
-GUIDES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("index.md", "plug_in.md"))]
+GUIDES = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("index.md", "plug_in.md", "data_files.md")),
+]
 """Other pages with command lines."""
 OTHER_COMMANDS = (
     *("pip install ", "tensorboard --logdir ", "vllm serve ", "VLLM_", "ray start "),
