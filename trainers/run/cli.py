@@ -110,7 +110,11 @@ def overview() -> str:
     width = max(map(len, recipes.names())) + 2
     lines = [f"  {name:{width}}{recipes.summary(name)}" for name in recipes.names()]
     usage = "usage: agentgym train RECIPE [OPTIONS]"
-    return "\n".join([usage, "", *lines, "", "`agentgym train RECIPE --help` shows every setting."])
+    notes = [
+        "`agentgym train RECIPE --help` shows every setting. The name of your own recipe is the import",
+        "path of its module: `agentgym train my_lab.my_recipe`.",
+    ]
+    return "\n".join([usage, "", *lines, "", *notes])
 
 
 def read_config(recipe: str, argv: Sequence[str]) -> Any:
