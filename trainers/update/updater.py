@@ -170,11 +170,17 @@ class Updater:
         rows, self._kept = Rows.of(batch, self._bootstraps), None
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         share = rows.share(np.arange(len(rows.rows)), rank, world)
-        reuse = reuse and self.optimisation.minibatches == world == 1
+        one_step = self.optimisation.minibatches == world == 1
+        reuse = reuse and one_step and self.module is self.trained
         step = partial(self._evaluate, batch, rows, reference, reuse)
-        found = [each for part in self.budget.each(rows, share, step) for each in part]
+        parts = self.budget.each(rows, share, step, drop=self.forget)
+        found = [each for part in parts for each in part]
         everything = gather_object(found) if world > 1 else found
         return ForwardPass.of(batch, everything, self.module.critic)
+
+    def forget(self) -> None:
+        """Frees the pass that `evaluate_actions` kept for an update, if there is one."""
+        self._kept = None
 
     def _evaluate(
         self, batch: Batch, rows: Rows, reference: bool, reuse: bool, part: NDArray[np.int64]
@@ -263,7 +269,7 @@ class Updater:
             if stopped:
                 break
         self.publish()
-        self._kept = None
+        self.forget()
         norms, weighted = norms / max(steps, 1), data.sampler_logprobs is not None
         return metrics_of(totals, norms, steps, stopped, weight, weighted)
 
