@@ -288,7 +288,7 @@ class Updater:
             self.loss,
             length=self.sampling.max_new_tokens,
             device=self.policy.device,
-            generator=torch.Generator().manual_seed(1_000_003 * self.seed + iteration),
+            generator=torch.Generator().manual_seed((1_000_003 * self.seed + iteration) % 2**63),
             first_pass=first_pass,
         )
 
