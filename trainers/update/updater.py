@@ -359,16 +359,15 @@ def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> li
     """Clips the gradient norm of each parameter group separately and returns the norms before.
 
     Under fp16 the gradients are scaled. `accelerator.clip_grad_norm_` would unscale those of all
-    its optimisers at every call, which torch allows only once per step.
+    its optimisers at every call, which torch allows only once per step, and cannot tell the
+    parameters of several sharded models apart.
 
     Args:
         accelerator: the accelerator.
         optimizer: the optimiser.
         limit: bound of the norm of each group.
     """
-    clip: Any = accelerator.clip_grad_norm_
     if accelerator.scaler is not None:
         accelerator.unscale_gradients(optimizer)
-        clip = nn.utils.clip_grad_norm_
-    norms = [clip(group["params"], limit) for group in optimizer.param_groups]
-    return [0.0 if norm is None else float(norm) for norm in norms]
+    groups = [group["params"] for group in optimizer.param_groups]
+    return [float(nn.utils.clip_grad_norm_(group, limit)) for group in groups]
