@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer, recipes
@@ -46,6 +47,21 @@ def test_an_action_has_the_probability_of_the_mixture(
     shares = np.array([np.mean([s.text == text for s in samples]) for text in CANDIDATES])
     noise = np.sqrt(mixture * (1 - mixture) / len(samples))
     assert (np.abs(shares - mixture) < 4.5 * noise + 1 / len(samples)).all()
+
+
+def test_probabilities_of_a_policy_that_is_certain(make_policy: Any):
+    """At some nodes of the tree, all tokens have a probability below the smallest float32."""
+    policy = make_policy()
+    with torch.no_grad():
+        policy.model.get_input_embeddings().weight.mul_(12)
+    prompt = np.array(policy.encode("a room>"), np.int32)
+    sampling = Sampling(temperature=0.05)
+    [logprobs] = sampling_logprobs(policy, [prompt], [CANDIDATES], sampling)
+    assert np.exp(logprobs.astype(np.float64)).sum() == pytest.approx(1.0, abs=1e-4)
+    requests = [Request(prompt, np.random.default_rng(i), CANDIDATES) for i in range(4)]
+    for sample in policy.act(requests, sampling):
+        own = logprobs[CANDIDATES.index(sample.text)]
+        assert sample.logprobs.sum() == pytest.approx(own, rel=1e-4, abs=1e-3)
 
 
 def test_free_actions_do_not_explore(policy: Any, prompt: np.ndarray):
