@@ -111,8 +111,8 @@ def overview() -> str:
     lines = [f"  {name:{width}}{recipes.summary(name)}" for name in recipes.names()]
     usage = "usage: agentgym train RECIPE [OPTIONS]"
     notes = [
-        "`agentgym train RECIPE --help` shows every setting. The name of your own is the import path",
-        "of its module: `agentgym train my_lab.my_recipe`.",
+        "`agentgym train RECIPE --help` shows every setting. The name of your own recipe is the",
+        "import path of its module: `agentgym train my_lab.my_recipe`.",
     ]
     return "\n".join([usage, "", *lines, "", *notes])
 
