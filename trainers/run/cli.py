@@ -134,8 +134,8 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
         return tyro.cli(
             kind,
             prog=f"agentgym train {recipe}",
-            description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML, or from "
-            "the config.json of a run.",
+            description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML, or "
+            "from the config.json of a run.",
             args=flags,
             config=(tyro.conf.OmitArgPrefixes,),
         )
