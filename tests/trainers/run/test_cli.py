@@ -84,8 +84,8 @@ def test_a_file_may_have_the_line_ends_of_windows(tmp_path: Path):
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_the_settings_of_a_run_are_those_of_its_file(recipe: str, tmp_path: Path):
     config = recipes.load(recipe).Config.of(
-        env_id=["Maze-v0"], env_kwargs={"size": 3, "name": "a b"}, stop=["\n", "End"], seed=3,
-        iterations=7, lr=1e-4, constrain=True, train_tasks=None, log_with=[],
+        env_id="Maze-v0", env_kwargs={"size": 3, "name": "a b"}, stop=("\n", "End"), seed=3,
+        iterations=7, lr=1e-4, constrain=True, train_tasks=None, log_with=(),
     )  # fmt: skip
     file = tmp_path / "config.json"
     file.write_text(json.dumps({"config": {"recipe": recipe, **config.to_json()}, "versions": {}}))
