@@ -33,8 +33,9 @@ level or word for `game_agent`, "" for the opponents of the environment)."""
 SEAT_ARGUMENTS = ("game", "seat", "opponents", "split", "invalid_penalty", "render_mode")
 """Arguments of a `SingleSeat` environment that its game does not take."""
 
-OPPONENT = 1
-"""Purpose of the randomness that samples an episode's opponent, derived from the episode's key."""
+OPPONENT = 1 << 20
+"""Purpose of the randomness that samples an episode's opponent, derived from the episode's key. The
+keys of seats end with their place, so that it is larger than the place of any seat."""
 
 
 class Lineup:
