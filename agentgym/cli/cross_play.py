@@ -98,7 +98,7 @@ def agent_table(result: CrossPlay, values: Sequence[NashConv]) -> Table:
     """Returns ratings, rates and NashConv, as far as there are any, one row per agent."""
     columns: dict[str, list[str]] = {}
     if len(result.agents) > 1:
-        columns["Elo"] = [f"{r.mean:.0f} [{r.low:.0f}, {r.high:.0f}]" for r in result.ratings()]
+        columns["Elo"] = [_between(rating) for rating in result.ratings()]
     if (rates := result.dilemma()) is not None:
         columns["cooperates %"] = [f"{100 * mine:.1f}" for mine, _ in rates]
         columns["exploits %"] = [f"{100 * taken:.1f}" for _, taken in rates]
@@ -112,6 +112,12 @@ def agent_table(result: CrossPlay, values: Sequence[NashConv]) -> Table:
     for name, *cells in zip(result.agents, *columns.values(), strict=True):
         table.add_row(Text(printable(name)), *cells)
     return table
+
+
+def _between(rating: Estimate) -> str:
+    if rating.low is None or rating.high is None:
+        return f"{rating.mean:.0f}"
+    return f"{rating.mean:.0f} [{rating.low:.0f}, {rating.high:.0f}]"
 
 
 def _plus_minus(cell: Estimate) -> str:

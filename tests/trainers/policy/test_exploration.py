@@ -13,6 +13,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer, recipes
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.sampling import Request, Sampling
+from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import read_metrics
@@ -101,17 +102,20 @@ def test_one_seat_of_each_game_explores(tmp_path: Path):
     seated = trainer.lineup.seat(specs, {})
     assert [getattr(each, "explorer", "") for each in seated] == ["player_0", "player_1"] * 2
     differs = []
-    for found in trainer.rollouts.collect(0):
-        for turn in found.turns:
+    found = trainer.rollouts.collect(0)
+    for each in found:
+        for turn in each.turns:
             [logprobs] = sampling_logprobs(
-                trainer.policy, [found.segments[turn.segment].tokens[: turn.start]],
+                trainer.policy, [each.segments[turn.segment].tokens[: turn.start]],
                 [list(turn.admissible)], Sampling(),
             )  # fmt: skip
             own = logprobs[turn.admissible.index(turn.action)]
             same = bool(np.isclose(turn.logprobs.sum(), own, rtol=1e-4))
-            assert same or found.agent == f"player_{found.episode[-1] % 2}"
+            assert same or each.agent == f"player_{each.episode[-1] % 2}"
             differs.append(not same)
     assert any(differs)
+    again = [trainer.lineup.branch(members, 1, (9,)) for members in episodes_of(found)]
+    assert [getattr(each, "explorer", "") for each in again] == ["player_0", "player_1"] * 2
     trainer.run()
 
 
