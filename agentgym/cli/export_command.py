@@ -151,7 +151,9 @@ def _play(
     with tempfile.TemporaryDirectory() as folder:
         for number, spec in enumerate(agents):
             file = Path(folder) / f"{number}.jsonl"
-            evaluate(id, make_agent(spec), env_kwargs=kwargs, save=file, **settings)
+            report = evaluate(id, make_agent(spec), env_kwargs=kwargs, save=file, **settings)
+            if report.interrupted:
+                raise KeyboardInterrupt
             found += read_episodes([file])
     return found
 

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from agentgym.agents import RandomAgent
+from agentgym.cli.command_line import INTERRUPTED
 from agentgym.cli.main import main
 
 NUMBER_LINE = ["export", "NumberLine-v0", "--episodes", "4", "--env-kwargs", "size=8"]
@@ -45,6 +47,19 @@ def test_a_file_of_another_format_is_converted(tmp_path):
     assert main(["export", str(own), "--out", str(again)]) == 0
     assert chat.read_text() == again.read_text()
     assert main(["view", str(own), "--out", str(tmp_path / "page.html")]) == 0
+
+
+def test_an_interrupted_export_stops_and_writes_nothing(tmp_path, monkeypatch):
+    played = []
+
+    def interrupted(self, views):
+        played.append(self.name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RandomAgent, "act", interrupted)
+    words = ["--agent", "random", "random", "--out", str(tmp_path / "all.jsonl")]
+    assert main([*NUMBER_LINE, *words]) == INTERRUPTED
+    assert played == ["random"] and not (tmp_path / "all.jsonl").exists()
 
 
 @pytest.mark.parametrize(
