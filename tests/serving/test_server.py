@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentgym.cli.main import main
 from agentgym.errors import ConfigError
 from agentgym.integrations.remote import RemoteError
 from agentgym.making import make_env, tasks_of
@@ -232,6 +233,31 @@ def test_a_fault_of_an_environment_is_a_reply(server):
         assert ask(client, "reset")["type"] == "observation"
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_the_command_shows_the_port_that_it_found(host, monkeypatch, capsys):
+    listening = []
+    monkeypatch.setattr(
+        uvicorn.Server, "run", lambda self, sockets: listening.append(sockets[0].getsockname()[1])
+    )
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        socket.create_server((host, 0), family=family).close()
+    except OSError:
+        pytest.skip("this machine has no such address")
+    assert main(["serve", "NumberLine-v0", "--host", host, "--port", "0"]) == 0
+    assert listening[0] and f":{listening[0]}\n" in capsys.readouterr().out
+
+
+def test_the_command_names_a_port_that_cannot_be_used(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", "NumberLine-v0", "--port", str(port)]) == 2
+    shown = capsys.readouterr()
+    assert f"Cannot listen at port {port}" in shown.err and not shown.out
+    assert main(["serve", "NumberLine-v0", "--port", "70000"]) == 2
+    assert "port must be in [0, 65535]" in capsys.readouterr().err
+
+
 def test_slow_and_idle_sessions_end():
     Slow.gate.clear()
     limits = Limits(sessions=2, call_seconds=0.05, idle_seconds=0.3)
@@ -355,6 +381,18 @@ def test_a_remote_environment_says_what_is_wrong(server):
         env.step("+")
     env.reset()
     env.close()
+
+
+def test_a_remote_environment_connects_again_after_an_idle_session():
+    for url, sessions in serving(Limits(idle_seconds=0.2), Slow=Slow.make):
+        env = make_env("Remote-v0", url=url, token=TOKEN)
+        first = env.reset(seed=1)
+        until(lambda: not len(sessions))  # noqa: B023
+        assert env.reset(seed=1) == first
+        until(lambda: not len(sessions))  # noqa: B023
+        with pytest.raises(RemoteError, match="is lost"):
+            env.step("+")
+        env.close()
 
 
 @pytest.mark.slow
