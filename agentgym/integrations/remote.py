@@ -152,7 +152,8 @@ class RemoteEnv(gymnasium.Env[str, str]):
 
     def _ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         """Sends a message and returns the data of its reply."""
-        if self._socket is None:
+        known = self._socket is not None
+        if not known:
             if kind != "reset":
                 raise gymnasium.error.ResetNeeded("Call reset() before step().")
             self._socket = self._connect()
@@ -161,6 +162,8 @@ class RemoteEnv(gymnasium.Env[str, str]):
             reply = json.loads(self._socket.recv(timeout=self._timeout))
         except Exception as error:  # of the network, or of websockets
             self.close()
+            if kind == "reset" and known and not isinstance(error, TimeoutError):
+                return self._ask(kind, data)  # servers end idle sessions
             raise RemoteError(f"The connection to {self._http} is lost: {error!r:.200}") from error
         if reply["type"] == "error":
             data = reply["data"]
