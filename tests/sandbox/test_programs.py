@@ -49,6 +49,14 @@ def test_long_outputs_and_errors_are_cut(interpreter: Interpreter):
     assert outcome.error.strip() in "y" * 1000
 
 
+@pytest.mark.slow
+@both
+def test_a_program_that_takes_too_long_is_told_so(interpreter: Interpreter):
+    outcome = program("while True:\n    pass", interpreter=interpreter, limits=Limits(seconds=1))
+    assert outcome.stopped == "time"
+    assert outcome.error == "TimeoutError: the program took too long and was stopped"
+
+
 @both
 def test_a_syntax_error_is_an_error(interpreter: Interpreter):
     assert "SyntaxError" in program("x = (", interpreter=interpreter).error
