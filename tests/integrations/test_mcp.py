@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,12 @@ def test_the_tools_of_a_server_make_an_environment(tmp_path):
 def test_a_command_that_is_no_server_is_refused():
     with pytest.raises(MCPServerError, match="did not start"):
         MCPServer([sys.executable, "-c", "pass"], timeout=30)
+
+
+def test_a_command_that_never_answers_is_ended(tmp_path):
+    script = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
+    (tmp_path / "script.py").write_text(script.replace("'pid'", repr(str(tmp_path / "pid"))))
+    with pytest.raises(MCPServerError, match="no answer in 3 s"):
+        MCPServer([sys.executable, str(tmp_path / "script.py")], timeout=3)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
