@@ -177,12 +177,24 @@ def test_a_program_calls_functions_of_the_caller():
     assert "RuntimeError: no names, please" in outcome.error
 
 
-def test_a_worker_that_dies_is_replaced():
+def test_a_worker_that_dies_while_it_waits_is_replaced():
     program("print('before')")
-    client._idle[-1]._process.kill()
-    client._idle[-1]._process.wait()
-    assert program("print('during')").stopped == "crash"
+    for worker in client._idle:
+        worker._process.kill()
+        worker._process.wait()
     assert program("print('after')").output == "after\n"
+
+
+def test_a_worker_that_dies_during_a_program_is_replaced():
+    def die(args: list[int], kwargs: dict[str, int]) -> int:
+        taken[-1]._process.kill()
+        taken[-1]._process.wait()
+        return 1
+
+    program("print('before')")
+    taken = list(client._idle)
+    assert run_calls((), "die()", {"die": die})[0].stopped == "crash"
+    assert program("print('then')").output == "then\n"
 
 
 @pytest.mark.usefixtures("unchecked")
