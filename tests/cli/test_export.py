@@ -49,6 +49,19 @@ def test_a_file_of_another_format_is_converted(tmp_path):
     assert main(["view", str(own), "--out", str(tmp_path / "page.html")]) == 0
 
 
+@pytest.mark.parametrize(
+    "settings",
+    ["", "[1]", '{"config": {}}', '{"config": {"env_kwargs": 3, "wrap": [], "env_id": ""}}'],
+)
+def test_damaged_settings_of_a_run_are_named(settings, tmp_path, capsys):
+    turn = {"observation": "o", "action": "a"}
+    trajectory = {"env": "AgentGym/NumberLine-v0", "task": "train/0", "turns": [turn]}
+    (tmp_path / "trajectories.jsonl").write_text(json.dumps(trajectory) + "\n")
+    (tmp_path / "config.json").write_text(settings)
+    assert main(["export", str(tmp_path), "--out", str(tmp_path / "out.jsonl")]) == 2
+    assert "the settings of its run cannot be read" in capsys.readouterr().err
+
+
 def test_an_interrupted_export_stops_and_writes_nothing(tmp_path, monkeypatch):
     played = []
 
