@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from agentgym.cli.main import main
 from agentgym.errors import ConfigError
-from agentgym.integrations.remote import RemoteError
+from agentgym.integrations.remote import RemoteEnv, RemoteError
 from agentgym.making import make_env, tasks_of
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs the extra `serve`")
@@ -383,6 +383,35 @@ def test_a_remote_environment_says_what_is_wrong(server):
     env.close()
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "[]",
+        '{"type": "observation"}',
+        '{"type": "observation", "data": null}',
+        '{"type": "observation", "data": {"observation": "text"}}',
+        '{"type": "observation", "data": {"observation": {"text": "x"}, "reward": NaN}}',
+        '{"type": "observation", "data": {"observation": {"text": "x"}, "reward": "high"}}',
+        '{"type": "error", "data": "no"}',
+    ],
+)
+def test_replies_of_another_protocol_are_errors_in_words(reply, monkeypatch):
+    class Socket:
+        def send(self, text: str) -> None:
+            pass
+
+        def recv(self, timeout: float) -> str:
+            return reply
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(RemoteEnv, "_tasks", lambda self: None)
+    monkeypatch.setattr(RemoteEnv, "_connect", lambda self: Socket())
+    with pytest.raises(RemoteError, match=r"http://127\.0\.0\.1:1"):
+        RemoteEnv("http://127.0.0.1:1").reset(seed=0)
+
+
 def test_a_remote_environment_connects_again_after_an_idle_session():
     for url, sessions in serving(Limits(idle_seconds=0.2), Slow=Slow.make):
         env = make_env("Remote-v0", url=url, token=TOKEN)
@@ -390,7 +419,7 @@ def test_a_remote_environment_connects_again_after_an_idle_session():
         until(lambda: not len(sessions))  # noqa: B023
         assert env.reset(seed=1) == first
         until(lambda: not len(sessions))  # noqa: B023
-        with pytest.raises(RemoteError, match="is lost"):
+        with pytest.raises(RemoteError, match=r"is lost|no such session"):
             env.step("+")
         env.close()
 
