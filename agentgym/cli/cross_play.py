@@ -66,17 +66,17 @@ def show_cross_play(
             on_match=lambda: progress.advance(bar),
             **settings,
         )
+    if json is not None:  # before the tables, whose reader may have left
+        found = result.to_json() | {"nashconv": [value.to_json() for value in values] or None}
+        text = json_module.dumps(found, indent=1, allow_nan=False)
+        json.write_text(text + "\n", encoding="utf-8")
+    if picture is not None:
+        draw_cross_play(result, picture)
     console.print(matrix_table(result))
     console.print()
     console.print(agent_table(result, values))
     if (gap := result.self_play_gap()) is not None:
         console.print(f"self-play minus cross-play: {gap:.3f}")
-    if picture is not None:
-        draw_cross_play(result, picture)
-    if json is not None:
-        found = result.to_json() | {"nashconv": [value.to_json() for value in values] or None}
-        text = json_module.dumps(found, indent=1, allow_nan=False)
-        json.write_text(text + "\n", encoding="utf-8")
     return 0
 
 

@@ -144,7 +144,9 @@ def test_scores_are_read_from_lines(tenths: list[int], mark: str):
     assert read_scores("\n".join(lines), len(tenths) + 1) is None
 
 
-@pytest.mark.parametrize("reply", ["", "7", "1: high", "1: 11", "1: -3", "2: 5"])
+@pytest.mark.parametrize(
+    "reply", ["", "7", "1: high", "1: 11", "1: -3", "2: 5", "9" * 5000 + ": 1"]
+)
 def test_a_reply_without_all_scores_is_not_read(reply: str):
     assert read_scores(reply, 1) is None
 
