@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from result_files import write
+from result_files import whole, write
 from rich.console import Console
 from rich.progress import track
 
@@ -58,7 +58,7 @@ def measure(entry: Entry, episodes: int) -> tuple[dict[str, Any], list[Report]]:
     for split in ("train", "test"):
         for agent in ("random", "expert"):
             try:
-                report = evaluate(entry.id, agent, tasks=episodes, split=split)
+                report = whole(evaluate(entry.id, agent, tasks=episodes, split=split))
             except NoExpertError:
                 continue
             found[f"{agent}/{split}"] = numbers(report)

@@ -100,10 +100,10 @@ def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, A
 
 def main(settings: Settings) -> None:
     """Measures the missing environments, then writes and prints all results."""
-    known = kept(settings.out)
+    about = {k: v for k, v in settings_of(settings).items() if k not in ("envs", "jobs", "runs")}
+    known = kept(settings.out, about)
     missing = {name: known.get(name, {"critics": {}}) for name in settings.envs}
     missing = {k: v for k, v in missing.items() if not CRITICS.keys() <= v["critics"].keys()}
-    about = {k: v for k, v in settings_of(settings).items() if k not in ("envs", "jobs", "runs")}
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(settings.jobs, mp_context=spawn) as pool:
         begun = {pool.submit(measure, k, settings, v): k for k, v in missing.items()}

@@ -11,7 +11,6 @@ Prints a table and writes JSON. Finished rows are kept. It takes some minutes on
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import tyro
-from result_files import settings_of, versions, write
+from result_files import kept, settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -72,9 +71,9 @@ def measure(recipe: str, options: dict[str, Any], seed: int, settings: Settings)
 
 def main(settings: Settings) -> None:
     """Measures all rows, prints a table and writes the results."""
-    found: dict[str, dict[str, list[float]]] = {}
-    if settings.out.exists():
-        found = json.loads(settings.out.read_text(encoding="utf-8"))["success"]
+    config = settings_of(settings)
+    fixed = {name: value for name, value in config.items() if name != "demonstrations"}
+    found: dict[str, dict[str, list[float]]] = kept(settings.out, fixed, "success")
     shown = Table("demonstrations", "row", "success on held-out tasks, by seed", "mean")
     for demonstrations in settings.demonstrations:
         mine = found.setdefault(str(demonstrations), {})
@@ -84,7 +83,6 @@ def main(settings: Settings) -> None:
                 mine[name] = [round(measure(recipe, options, s, settings), 4) for s in seeds]
             values = ", ".join(f"{100 * value:.0f}" for value in mine[name])
             shown.add_row(str(demonstrations), name, values, f"{100 * np.mean(mine[name]):.0f}")
-            config = settings_of(settings)
             write(settings.out, {"config": config, "versions": versions("torch"), "success": found})
     Console(width=100).print(shown)
 

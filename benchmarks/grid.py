@@ -29,7 +29,7 @@ import tyro
 import yaml
 from grid_tables import OVER_ENVIRONMENTS, over_environments, ranks, tables
 from learning import launch
-from result_files import versions, write
+from result_files import versions, whole, write
 
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.run.logger import critic_curve, read_metrics
@@ -225,8 +225,10 @@ def collect(settings: Settings, places: list[Place], known: Mapping[str, Any]) -
     for place in places:
         config = place.settings
         agents = {
-            agent: evaluate(
-                config["env_id"], agent, tasks=200, env_kwargs=config.get("env_kwargs", {})
+            agent: whole(
+                evaluate(
+                    config["env_id"], agent, tasks=200, env_kwargs=config.get("env_kwargs", {})
+                )
             )
             for agent in ("random", "expert")
         }

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from result_files import write
+from result_files import whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -107,7 +107,8 @@ def shape(name: str, episodes: int = 20) -> Shape:
 @cache
 def mean_turns(name: str, agent: str) -> float:
     """Returns the mean length of an agent's episodes in 20 training tasks."""
-    return evaluate(name, agent, tasks=20, split="train").aggregate()["turns"].mean
+    report = whole(evaluate(name, agent, tasks=20, split="train"))
+    return report.aggregate()["turns"].mean
 
 
 def cloning(

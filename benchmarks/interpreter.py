@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import tyro
-from result_files import settings_of, versions, write
+from result_files import settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -80,7 +80,7 @@ def cloned(env_id: str, seed: int, settings: Settings, folder: str) -> Agent:
 
 def measure(agent: Agent, env_id: str, settings: Settings) -> dict[str, float]:
     """Returns the means of an agent's episodes in an environment."""
-    report = evaluate(env_id, Counter(agent), tasks=settings.episodes)
+    report = whole(evaluate(env_id, Counter(agent), tasks=settings.episodes))
     means = {"success": report.aggregate()["success"].mean}
     for name in MEASURES[1:]:
         means[name] = float(np.mean([episode.costs[name] for episode in report.episodes]))

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from result_files import settings_of, versions, write
+from result_files import settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -348,7 +348,7 @@ def measure(setting: Setting, kind: str, budget: int, settings: Settings) -> dic
         setting.env, reader, tasks=settings.episodes, seed=settings.seed,
         env_kwargs={**setting.arguments, "wrap": list(wrap)},
     )  # fmt: skip
-    found: dict[str, Any] = {"n": len(report.episodes)}
+    found: dict[str, Any] = {"n": len(whole(report).episodes)}
     for name in (setting.score, "turns"):
         e = report.aggregate()[name]
         found[name] = [round(e.mean if x is None else x, 4) for x in (e.mean, e.low, e.high)]

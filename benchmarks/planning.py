@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from result_files import settings_of, versions, write
+from result_files import settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -71,7 +71,7 @@ def measure(env: str, spec: str, settings: Settings) -> dict[str, Any]:
     """Evaluates an agent on held-out tasks, and returns the numbers and the CPU seconds."""
     started = time.process_time()
     report = evaluate(env, make_agent(spec), tasks=settings.episodes, seed=settings.seed)
-    return numbers(report) | {"cpu_seconds": round(time.process_time() - started, 1)}
+    return numbers(whole(report)) | {"cpu_seconds": round(time.process_time() - started, 1)}
 
 
 def search(settings: Settings) -> dict[str, dict[str, Any]]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import tyro
 from planning import numbers
-from result_files import settings_of, versions, write
+from result_files import settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -65,7 +65,7 @@ def solves(folder: Path, arguments: dict[str, Any], settings: Settings) -> dict[
     kwargs = arguments | {"seat": "player_1", "opponents": "weak"}
     agent = load_agent(str(folder / "policy"))
     report = evaluate(ID, agent, tasks=settings.episodes, env_kwargs=kwargs)
-    return {"success": numbers(report)["success"]}
+    return {"success": numbers(whole(report))["success"]}
 
 
 def measure(seed: int, settings: Settings) -> dict[str, Any]:

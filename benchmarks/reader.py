@@ -19,7 +19,6 @@ Finished runs are kept, so the same command continues an interrupted benchmark.
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from result_files import settings_of, versions, write
+from result_files import kept, settings_of, versions, whole, write
 
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers import train
@@ -83,7 +82,7 @@ def measure(env_id: str, model: str, settings: Settings) -> dict[str, Any]:
             threads=1, device="cpu", quiet=True, run_dir=f"{folder}/run",
         )  # fmt: skip
         seconds = time.process_time() - begun
-        report = evaluate(env_id, f"policy:{folder}/run", tasks=settings.episodes)
+        report = whole(evaluate(env_id, f"policy:{folder}/run", tasks=settings.episodes))
     means = report.aggregate()
     kept = {
         key: [
@@ -96,15 +95,14 @@ def measure(env_id: str, model: str, settings: Settings) -> dict[str, Any]:
 
 def main(settings: Settings) -> None:
     """Measures the missing runs, prints and writes all."""
-    known: dict[str, Any] = {}
-    if settings.out.exists():
-        known = json.loads(settings.out.read_text(encoding="utf-8"))["environments"]
+    about = settings_of(settings) | {"pretrained": settings.pretrained.name}
+    fixed = {k: v for k, v in about.items() if k not in ("ids", "models")}
+    known = kept(settings.out, fixed)
     for env_id in settings.ids:
         for model in settings.models:
             found = known.setdefault(env_id, {})
             if model not in found:
                 found[model] = measure(env_id, model, settings)
-                about = settings_of(settings) | {"pretrained": settings.pretrained.name}
                 results = {"versions": versions("torch"), "settings": about}
                 write(settings.out, results | {"environments": known})
             print(env_id, model, found[model], flush=True)

@@ -8,7 +8,10 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the start of environments is measured
+    from agentgym.evaluation.report import Report
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -22,9 +25,45 @@ def settings_of(settings: Any) -> dict[str, Any]:
     return asdict(settings) | {"out": settings.out.name}
 
 
-def kept(path: Path) -> dict[str, Any]:
-    """Returns the environments of a result file by name, empty if there is no file."""
-    return json.loads(path.read_text(encoding="utf-8"))["environments"] if path.exists() else {}
+def kept(
+    path: Path, settings: Mapping[str, Any] | None = None, rows: str = "environments"
+) -> dict[str, Any]:
+    """Returns the environments of a result file by name, empty if there is no file.
+
+    Args:
+        path: the file.
+        settings: settings that results must share to stand in one file.
+        rows: name of the results in the file.
+
+    Raises:
+        SystemExit: if the file holds results of other settings.
+    """
+    if not path.exists():
+        return {}
+    found = json.loads(path.read_text(encoding="utf-8"))
+    before = found.get("settings", found.get("config", {}))
+    different = [
+        f"{name} = {before[name]!r} -> {value!r}"
+        for name, value in json.loads(json.dumps(settings or {})).items()
+        if name in before and before[name] != value
+    ]
+    if different:
+        raise SystemExit(
+            f"{path} holds results of other settings ({', '.join(different)}): set --out to a new "
+            "file."
+        )
+    return found[rows]
+
+
+def whole(report: Report) -> Report:
+    """Returns the report of an evaluation.
+
+    Raises:
+        KeyboardInterrupt: if Ctrl-C ended the evaluation early. Its part is no result.
+    """
+    if report.interrupted:
+        raise KeyboardInterrupt
+    return report
 
 
 def write(path: Path, results: Mapping[str, Any]) -> None:

@@ -28,7 +28,7 @@ from typing import Any
 import tyro
 from notes import Reader, Setting, WordleReader, measure, notes_of, table
 from planning import numbers
-from result_files import settings_of, versions, write
+from result_files import settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -156,12 +156,12 @@ def evaluated(name: str, settings: Settings) -> dict[str, Any]:
         report = evaluate(
             env, make(), tasks=settings.episodes, seed=settings.seed, env_kwargs=kwargs
         )
-        return numbers(report)
+        return numbers(whole(report))
     some = list(tasks_of(make_env(env)).test)[: settings.tasks]
     report = evaluate(
         env, make(), tasks=3 * some, seed=settings.seed, num_envs=1, env_kwargs=kwargs
     )
-    return numbers(report)
+    return numbers(whole(report))
 
 
 def main(settings: Settings) -> None:

@@ -48,7 +48,7 @@ from typing import Any
 import tyro
 from imitation import cloning, mean_turns
 from learning import as_flags, launch
-from result_files import kept, settings_of, versions, write
+from result_files import kept, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -155,7 +155,7 @@ class Place:
     def play(self, run: str, temperature: float, split: str, tasks: int) -> Report:
         """Returns the episodes of the policy of a run."""
         agent = load_agent(str(self.folder(run)), temperature=temperature)
-        return evaluate(self.name, agent, tasks=tasks, split=split, num_envs=64)
+        return whole(evaluate(self.name, agent, tasks=tasks, split=split, num_envs=64))
 
     def decode(self, run: str) -> tuple[float, float]:
         """Returns the best temperature for the policy of a run, and its reward there.
@@ -216,7 +216,8 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     # Of equal ones the cloned policy is kept.
     kept = "trained" if on_training[selected] > on_training["cloned"] else "cloned"
     reports = {
-        who: evaluate(name, who, tasks=place.held_out, split="test") for who in ("random", "expert")
+        who: whole(evaluate(name, who, tasks=place.held_out, split="test"))
+        for who in ("random", "expert")
     }
     for agent, each in (("cloned", "cloned"), ("trained", selected)):
         reports[agent] = place.play(runs[each], decoded[each][0], "test", place.held_out)
@@ -274,12 +275,12 @@ def _interval(estimate: Any) -> list[float]:
 
 def main(settings: Settings) -> None:
     """Measures the missing environments, then writes and prints all results."""
-    known = kept(settings.out)
     names = list(settings.ids) or [entry.name for entry in TABLE if not entry.files]
     if settings.shuffled:
         random.Random(0).shuffle(names)
     apart = ("ids", "jobs", "longest", "runs", "shuffled")
     about = {k: v for k, v in settings_of(settings).items() if k not in apart}
+    known = kept(settings.out, about)
     with ThreadPoolExecutor(settings.jobs) as pool:
         begun = {pool.submit(measure, name, settings): name for name in names if name not in known}
         for done in as_completed(begun):

@@ -21,7 +21,7 @@ from typing import Any
 
 import tyro
 from planning import numbers
-from result_files import settings_of, versions, write
+from result_files import settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -74,8 +74,9 @@ def measure(env: str, settings: Settings) -> dict[str, Any]:
         "search in the model": f"{search},world={folder},world_tokens=96",
         "search on snapshots": search,
     }
+    options: dict[str, Any] = {"tasks": settings.episodes, "seed": settings.seed}
     found = {
-        name: numbers(evaluate(env, make_agent(spec), tasks=settings.episodes, seed=settings.seed))
+        name: numbers(whole(evaluate(env, make_agent(spec), **options)))
         for name, spec in agents.items()
     }
     return {"errors": {name: round(value, 4) for name, value in errors.items()}, "agents": found}

@@ -59,7 +59,8 @@ def train(recipe: str, config: TrainConfig | None = None, **options: Any) -> lis
         train("poad", env_id="WebShop-v0", constrain=True, bc_demonstrations=300, iterations=20)
 
     Args:
-        recipe: the name of a recipe, such as "poad".
+        recipe: the name of a recipe, such as "poad", or the import path of your own, such as
+            "my_lab.my_recipe".
         config: the settings, an instance of the recipe's `Config` (None: taken from `options`).
         **options: settings by their flat names, as on the command line (`lr=1e-4`), and
 

@@ -285,8 +285,9 @@ class Trainer:
         starts = self.rollouts.curriculum.draw(
             config.critic.critic_episodes, self.rng(CRITIC, 0, TASKS)
         )
+        limit = self.rollouts.turn_limit(0)
         episodes = [
-            EpisodeSpec(task, seed, (config.run.seed, CRITIC, i))
+            EpisodeSpec(task, seed, (config.run.seed, CRITIC, i), max_turns=limit)
             for i, (task, seed) in enumerate(starts)
         ]
         played = self.play(self.rollouts.seat(episodes, 0))

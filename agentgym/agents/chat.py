@@ -179,10 +179,11 @@ class ChatAgent:
 
     def messages(self, view: View) -> list[dict[str, str]]:
         """Returns the messages of the request for the view's next action."""
-        shown = len(view.history) if self.history is None else self.history
+        known = len(view.history)
+        shown = known if self.history is None else min(self.history, known)
         system = view.instructions if self.system is None else self.system
         messages = [{"role": "system", "content": system}]
-        for observation, action in view.history[len(view.history) - shown :] if shown else []:
+        for observation, action in view.history[known - shown :]:
             messages.append({"role": "user", "content": observation})
             messages.append({"role": "assistant", "content": action})
         messages.append({"role": "user", "content": view.observation})

@@ -23,7 +23,8 @@ class MixedAgent:
         name: name of the agent in reports.
 
     Raises:
-        ConfigError: if weights and members differ in number, or weights are no probabilities.
+        ConfigError: if weights and members differ in number, weights are no probabilities, or
+            members need different wrappers.
     """
 
     def __init__(self, members: Sequence[Agent], weights: Sequence[float], *, name: str = "mixed"):
@@ -32,6 +33,12 @@ class MixedAgent:
             raise ConfigError(
                 f"Expected {len(members)} weights of at least 0, one per member, got {weights}."
             )
+        wraps = {tuple(getattr(member, "wrap", ())) for member in members}
+        if len(wraps) > 1:
+            raise ConfigError(
+                f"Members act in one environment, and need different wrappers: {sorted(wraps)}."
+            )
+        [self.wrap] = wraps
         self.members, self.weights, self.name = tuple(members), shares / shares.sum(), name
         self._chosen: weakref.WeakKeyDictionary[View, int] = weakref.WeakKeyDictionary()
 

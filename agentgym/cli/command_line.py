@@ -28,7 +28,15 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+class _Output(Console):
+    """A console that raises BrokenPipeError when its reader has left. rich would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Raises the error."""
+        raise BrokenPipeError
+
+
 def standard_output() -> Console:
     """Returns standard output. A pipe or a file is 160 columns wide unless COLUMNS is set."""
     fits = on_terminal() or "COLUMNS" in os.environ
-    return Console(highlight=False, width=None if fits else 160)
+    return _Output(highlight=False, width=None if fits else 160)

@@ -66,17 +66,17 @@ def show_cross_play(
             on_match=lambda: progress.advance(bar),
             **settings,
         )
+    if json is not None:  # before the tables, whose reader may have left
+        found = result.to_json() | {"nashconv": [value.to_json() for value in values] or None}
+        text = json_module.dumps(found, indent=1, allow_nan=False)
+        json.write_text(text + "\n", encoding="utf-8")
+    if picture is not None:
+        draw_cross_play(result, picture)
     console.print(matrix_table(result))
     console.print()
     console.print(agent_table(result, values))
     if (gap := result.self_play_gap()) is not None:
         console.print(f"self-play minus cross-play: {gap:.3f}")
-    if picture is not None:
-        draw_cross_play(result, picture)
-    if json is not None:
-        found = result.to_json() | {"nashconv": [value.to_json() for value in values] or None}
-        text = json_module.dumps(found, indent=1, allow_nan=False)
-        json.write_text(text + "\n", encoding="utf-8")
     return 0
 
 
@@ -98,7 +98,7 @@ def agent_table(result: CrossPlay, values: Sequence[NashConv]) -> Table:
     """Returns ratings, rates and NashConv, as far as there are any, one row per agent."""
     columns: dict[str, list[str]] = {}
     if len(result.agents) > 1:
-        columns["Elo"] = [f"{r.mean:.0f} [{r.low:.0f}, {r.high:.0f}]" for r in result.ratings()]
+        columns["Elo"] = [_between(rating) for rating in result.ratings()]
     if (rates := result.dilemma()) is not None:
         columns["cooperates %"] = [f"{100 * mine:.1f}" for mine, _ in rates]
         columns["exploits %"] = [f"{100 * taken:.1f}" for _, taken in rates]
@@ -112,6 +112,12 @@ def agent_table(result: CrossPlay, values: Sequence[NashConv]) -> Table:
     for name, *cells in zip(result.agents, *columns.values(), strict=True):
         table.add_row(Text(printable(name)), *cells)
     return table
+
+
+def _between(rating: Estimate) -> str:
+    if rating.low is None or rating.high is None:
+        return f"{rating.mean:.0f}"
+    return f"{rating.mean:.0f} [{rating.low:.0f}, {rating.high:.0f}]"
 
 
 def _plus_minus(cell: Estimate) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json as json_module
 import os
 import sys
@@ -19,7 +20,7 @@ from agentgym.agents import Agent, HumanAgent, NoExpertError, make_agent
 from agentgym.cli.command_line import INTERRUPTED, KeyValues, Wrappers, standard_output
 from agentgym.cli.cross_play import show_cross_play
 from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart
-from agentgym.errors import ConfigError
+from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.report import Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
 from agentgym.evaluation.suites import SUITES, Suite, available, summary
@@ -98,6 +99,7 @@ def run_evaluation(
     ids = [full_id(id) for id in envs]
     if agents or nashconv or picture:
         other = suite or wrap or agent_kwargs or resume or price or split == "both"
+        other = other or agent != ("random",)
         _check_cross_play(ids, agents, nashconv, picture, other=bool(other))
         _check_files(json, save, resume, picture)
         return show_cross_play(
@@ -180,7 +182,7 @@ def _check_cross_play(
     """
     if other or len(ids) != 1:
         raise ConfigError(
-            "--agents plays one game on one split: name one id, without --suite, --wrap, "
+            "--agents plays one game on one split: name one id, without --agent, --suite, --wrap, "
             "--agent-kwargs, --price, --resume and --split both."
         )
     if ids[0] in REGISTRY and not REGISTRY[ids[0]].multi_agent:
@@ -190,6 +192,8 @@ def _check_cross_play(
         raise ConfigError(f"{flag} needs --agents, such as --agents equilibrium.")
     if picture is not None and picture.suffix not in (".png", ".svg", ".pdf"):
         raise ConfigError(f"--picture must end in .png, .svg or .pdf, got {str(picture)!r}.")
+    if picture is not None and importlib.util.find_spec("matplotlib") is None:
+        raise MissingExtraError("A picture", "train", "matplotlib")
 
 
 def _check_resumed(save: Path, command: dict[str, Any]) -> None:
@@ -291,11 +295,11 @@ def _check_files(
 
 
 def _show(reports: list[Report], notes: list[str], json: Path | None, usages: Usages) -> None:
+    if json is not None:  # before the table, whose reader may have left
+        found = [report.to_json() | usages.to_json(report) for report in reports]
+        text = json_module.dumps(found, indent=1, allow_nan=False)
+        json.write_text(text + "\n", encoding="utf-8")
     if reports:
         standard_output().print(compare(reports))
     for note in failure_lines(reports) + notes:
         standard_output().print(Text(printable(note)))
-    if json is not None:
-        found = [report.to_json() | usages.to_json(report) for report in reports]
-        text = json_module.dumps(found, indent=1, allow_nan=False)
-        json.write_text(text + "\n", encoding="utf-8")

@@ -160,7 +160,9 @@ def _play(
     with tempfile.TemporaryDirectory() as folder:
         for number, spec in enumerate(agents):
             file = Path(folder) / f"{number}.jsonl"
-            evaluate(id, make_agent(spec), env_kwargs=kwargs, save=file, **settings)
+            report = evaluate(id, make_agent(spec), env_kwargs=kwargs, save=file, **settings)
+            if report.interrupted:
+                raise KeyboardInterrupt
             found += read_episodes([file])
     return found
 
@@ -173,13 +175,13 @@ def _read(path: Path) -> list[RecordedEpisode]:
     config = (path if path.is_dir() else path.parent) / "config.json"
     try:
         run = json.loads(config.read_text(encoding="utf-8"))["config"]
-    except (OSError, ValueError, KeyError) as error:
+        ids, kwargs = run["env_id"], {**run["env_kwargs"], "wrap": run["wrap"]}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"{path} holds no instructions, and the settings of its run cannot be read "
             f"({error!r}): give the folder of the run."
         ) from error
-    kwargs = run["env_kwargs"] | {"wrap": run["wrap"]}
-    mixed = not isinstance(run["env_id"], str) and len(run["env_id"]) > 1
+    mixed = isinstance(ids, list) and len(ids) > 1
     envs = {}
     for name in dict.fromkeys(episode.env for episode in found):
         id, own = split_id(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from functools import partial
 from typing import Annotated
 
@@ -69,16 +71,41 @@ def serve(
     for name, seconds in {"idle_seconds": idle_seconds, "call_seconds": call_seconds}.items():
         if not seconds > 0:
             raise ConfigError(f"{name} must be above 0, got {seconds}.")
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"port must be in [0, 65535], got {port}.")
     if not envs:
         raise ConfigError("Name at least one environment (see `agentgym list`).")
     kwargs = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
     ids = [full_id(id) for id in envs]
     makers = {id.rpartition("/")[2]: partial(make_env, id, **kwargs) for id in ids}
     limits = Limits(max_sessions, idle_seconds, call_seconds, threads=threads)
-    app = make_app(makers, limits, token)
-    standard_output().print(f"Serving {', '.join(makers)} at http://{host}:{port}")
-    uvicorn.run(
-        app, host=host, port=port, log_level="warning", ws="websockets-sansio",
-        ws_max_size=limits.message_bytes, timeout_graceful_shutdown=5,
-    )  # fmt: skip
+    with _listen(host, port) as listener:
+        app = make_app(makers, limits, token)
+        name = f"[{host}]" if ":" in host else host
+        url = f"http://{name}:{listener.getsockname()[1]}"
+        standard_output().print(f"Serving {', '.join(makers)} at {url}")
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app, log_level="warning", ws="websockets-sansio",
+                ws_max_size=limits.message_bytes, timeout_graceful_shutdown=5,
+            )
+        )  # fmt: skip
+        with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+            server.run([listener])
     return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens at an address.
+
+    Raises:
+        ConfigError: if that is not possible.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot listen at port {port} of {host} ({error}): set --port to another one (0: any "
+            "free one), and --host to an address of this machine."
+        ) from error

@@ -45,6 +45,8 @@ _EPISODE: Fields = {
     "last_observation": str,
 }
 _PLAYED: Fields = {"observation": str, "action": str}
+_OPTIONAL: Fields = {"seed": int, "seat": str}
+_OPTIONAL_OF_TURN: Fields = {"admissible": list, "progress": (int, float)}
 _METRICS: Fields = {"env_steps": (int, float)}
 
 
@@ -70,6 +72,7 @@ def render(source: Path | Sequence[Path], last: int | None = None) -> str:
     page = {"runs": runs, "board": board(_groups(runs))}
     text = json.dumps(page, separators=(",", ":"), allow_nan=False)
     title = " and ".join(f"{run['label']} on {run['env']}" for run in runs)
+    title = title.encode("utf-8", "replace").decode()  # lone surrogates have no encoding
     before, _, after = TEMPLATE.read_text(encoding="utf-8").partition("__DATA__")
     before = before.replace("__TITLE__", html.escape(title))
     return before + text.replace("<", "\\u003c") + after
@@ -94,12 +97,12 @@ def _run(folder: Path, last: int | None) -> dict[str, Any]:
             "--save has written."
         )
     for trajectory in found:
-        _check(path, trajectory, _TRAJECTORY)
+        _check(path, trajectory, _TRAJECTORY, _OPTIONAL)
         for turn in trajectory["turns"]:
-            _check(path, turn, _TURN)
+            _check(path, turn, _TURN, _OPTIONAL_OF_TURN)
     metrics = _lines(folder / "metrics.jsonl")
     for line in metrics:
-        _check(folder / "metrics.jsonl", line, _METRICS)
+        _check(folder / "metrics.jsonl", line, _METRICS, {})
     _drop_doubles(found)
     trajectories = _numbered(found, "iteration", last)
     iterations = len({line["group"] for line in trajectories})
@@ -128,15 +131,16 @@ def _evaluation(path: Path, last: int | None) -> dict[str, Any]:
     if not found:
         raise ConfigError(f"{path} is empty: nothing to show.")
     for episode in found:
-        _check(path, episode, _EPISODE)
+        _check(path, episode, _EPISODE, _OPTIONAL)
         for turn in episode["transcript"]:
-            _check(path, turn, _PLAYED)
+            _check(path, turn, _PLAYED, _OPTIONAL_OF_TURN)
     instructions: dict[str, int] = {}
     for episode in found:
         text = str(episode.pop("instructions", ""))
         episode["instructions"] = instructions.setdefault(text, len(instructions))
         episode["turns"] = [
-            turn | {"alternatives": [[text, None] for text in turn.pop("admissible", ())] or None}
+            turn
+            | {"alternatives": [[text, None] for text in turn.pop("admissible", 0) or ()] or None}
             for turn in episode.pop("transcript")
         ]
     trajectories = _numbered(found, "agent", last)
@@ -232,7 +236,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is damaged: it is not UTF-8 text ({error}).") from error
     found = []
@@ -240,7 +244,9 @@ def _lines(path: Path) -> list[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            value = json.loads(line, parse_constant=lambda _: None, parse_float=_finite)
+            value = json.loads(
+                line, parse_constant=lambda _: None, parse_float=_finite, parse_int=_integer
+            )
         except (ValueError, RecursionError) as error:
             if number == len(lines):  # still being written
                 break
@@ -260,10 +266,24 @@ def _finite(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _check(path: Path, value: Any, fields: Fields) -> None:
-    """Raises a ConfigError if a value is not an object with the given fields."""
-    for name, kind in fields.items():
-        if not isinstance(value, dict) or not isinstance(value.get(name), kind):
+def _integer(text: str) -> int | None:
+    """Parses an integer. JavaScript's numbers end near 1e308."""
+    return int(text) if _finite(text) is not None else None
+
+
+def _check(path: Path, value: Any, fields: Fields, optional: Fields) -> None:
+    """Raises a ConfigError if a value is not an object with the given fields.
+
+    Args:
+        path: the file that the value is from.
+        value: the value.
+        fields: the fields it must have, with their types.
+        optional: the types of fields that may be missing or null.
+    """
+    known = value if isinstance(value, dict) else {}
+    given = {name: kind for name, kind in optional.items() if known.get(name) is not None}
+    for name, kind in {**fields, **given}.items():
+        if not isinstance(known.get(name), kind):
             raise ConfigError(
                 f"{path} is damaged or was written by an older version: the field {name!r} is "
                 "missing or of another type."

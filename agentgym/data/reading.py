@@ -15,6 +15,7 @@ A file may also be a JSON list of such objects.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def read_episodes(paths: str | Path | Sequence[str | Path]) -> list[RecordedEpis
         for where, row in _rows(file):
             try:
                 found.append(_episode(row))
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 raise DataError(f"{file}, {where}: not an episode ({error!r:.200}).") from error
         if len(found) == before:
             raise DataError(f"{file} has no episodes.")
@@ -77,6 +78,10 @@ def _episode(row: Any) -> RecordedEpisode:
             episode = read(row)
             if not episode.turns:
                 raise ValueError("it has no reply of the agent")
+            for turn in episode.turns:
+                numbers = turn.reward, turn.progress, turn.weight, *turn.reward_terms.values()
+                if not all(map(math.isfinite, numbers)):
+                    raise ValueError(f"expected finite numbers, got {numbers}")
             return episode
     known = ", ".join(FORMATS)
     raise ValueError(f"expected one of the keys {known}, got {', '.join(row)!s:.100}")
@@ -132,10 +137,15 @@ def _dialogue(
         else:
             raise ValueError(f"unknown role {role!r}: {', '.join((*SYSTEM, *OTHERS, *AGENT))}")
     rewards = row.get("rewards")
-    for number, turn in enumerate(turns):
-        if rewards is not None:
-            turn.reward = float(rewards[number])
-            turn.valid = bool(row.get("valid", [True] * len(turns))[number])
+    if rewards is not None:
+        valid = row.get("valid", [True] * len(turns))
+        if not len(turns) == len(rewards) == len(valid):
+            raise ValueError(
+                f"expected a reward and a `valid` for each of {len(turns)} replies, got "
+                f"{len(rewards)} and {len(valid)}"
+            )
+        for turn, reward, accepted in zip(turns, rewards, valid, strict=True):
+            turn.reward, turn.valid = float(reward), bool(accepted)
     return RecordedEpisode(
         turns,
         "\n\n".join(instructions),

@@ -102,7 +102,8 @@ class CrossPlay:
     def ratings(self) -> list[Estimate]:
         """Returns the Elo rating of each agent, with a bootstrap interval. Needs two agents.
 
-        A game is won by the agent with the higher return (mean over its seats).
+        A game is won by the agent with the higher return (mean over its seats). Ratings of a
+        single deal have no interval.
         """
         n, deals = len(self.agents), sorted({match.deal for match in self.matches})
         wins = np.zeros((len(deals), n, n))
@@ -116,6 +117,8 @@ class CrossPlay:
                 share = 0.5 + 0.5 * np.sign(difference) * (abs(difference) > 1e-9)
                 wins[deals.index(match.deal), i, j] += share
                 wins[deals.index(match.deal), j, i] += 1 - share
+        if len(deals) == 1:
+            return [Estimate(float(rating), None, None) for rating in elo(wins)[0]]
         return [Estimate(*map(float, each)) for each in zip(*elo(wins), strict=True)]
 
     def self_play_gap(self) -> float | None:

@@ -113,6 +113,7 @@ def make_server(env: TextGym) -> Server[Any, Any]:
     """Returns an MCP server of one environment, for one client."""
     name = env_name(env)
     played, server = Played(env), Server(name, version=agentgym.__version__)
+    one = anyio.CapacityLimiter(1)  # clients send several calls at once
 
     @server.list_tools()
     async def list_tools() -> list[types.Tool]:
@@ -120,7 +121,7 @@ def make_server(env: TextGym) -> Server[Any, Any]:
 
     @server.call_tool()
     async def call_tool(tool: str, arguments: dict[str, Any]) -> Result:
-        return await anyio.to_thread.run_sync(played.call, tool, arguments)
+        return await anyio.to_thread.run_sync(played.call, tool, arguments, limiter=one)
 
     return server
 

@@ -89,11 +89,13 @@ class MCPServer:
         self._error: BaseException | None = None
         self._session: ClientSession | None = None
         self._listed: list[types.Tool] = []
+        self._task = self._loop.create_task(self._serve())
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         if not self._ready.wait(timeout) or self._session is None:
+            problem = repr(self._error) if self._error else f"no answer in {timeout:g} s"
             self.close()
-            raise MCPServerError(f"{command} did not start as an MCP server: {self._error!r:.200}")
+            raise MCPServerError(f"{command} did not start as an MCP server: {problem:.200}")
 
     def tools(
         self, *, final: Sequence[str] = (), costs: Mapping[str, float] | None = None
@@ -133,7 +135,8 @@ class MCPServer:
     def close(self) -> None:
         """Ends the server."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
+            end = self._task.cancel if self._session is None else self._stop.set
+            self._loop.call_soon_threadsafe(end)
             self._thread.join(10)
 
     def __enter__(self) -> MCPServer:
@@ -144,7 +147,7 @@ class MCPServer:
 
     def _run(self) -> None:
         try:
-            self._loop.run_until_complete(self._serve())
+            self._loop.run_until_complete(self._task)
         except BaseException as error:  # shown by the constructor
             self._error = error
         finally:

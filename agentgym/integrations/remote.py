@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -122,8 +123,17 @@ class RemoteEnv(gymnasium.Env[str, str]):
         """Leaves out the connection: a copy opens its own at its first reset."""
         return {**self.__dict__, "_socket": None}
 
-    def _read(self, data: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def _read(self, data: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Returns an observation of the server as the result of a step."""
+        try:
+            return self._result(data)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise RemoteError(
+                f"{self._http} sent no observation of OpenEnv's protocol, but {data!r:.200} "
+                f"({error!r:.100})."
+            ) from error
+
+    def _result(self, data: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
         seen = data["observation"]
         text = seen.get(self._observation)
         if text is None:
@@ -133,6 +143,8 @@ class RemoteEnv(gymnasium.Env[str, str]):
             )
         self.instructions = seen.get("instructions", self.instructions)
         reward, done = float(data.get("reward") or 0.0), bool(data.get("done"))
+        if not math.isfinite(reward):
+            raise ValueError(f"the reward is {reward}")
         truncated = done and bool(seen.get("truncated", False))
         success = done and not truncated and reward > 0
         info: dict[str, Any] = {
@@ -150,24 +162,30 @@ class RemoteEnv(gymnasium.Env[str, str]):
             info["admissible"] = tuple(info["admissible"])
         return str(text), reward, done and not truncated, truncated, info
 
-    def _ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    def _ask(self, kind: str, data: Mapping[str, Any]) -> Any:
         """Sends a message and returns the data of its reply."""
-        if self._socket is None:
+        known = self._socket is not None
+        if not known:
             if kind != "reset":
                 raise gymnasium.error.ResetNeeded("Call reset() before step().")
             self._socket = self._connect()
         try:
             self._socket.send(json.dumps({"type": kind, "data": data}))
             reply = json.loads(self._socket.recv(timeout=self._timeout))
+            answer, found = reply["type"], reply["data"]
         except Exception as error:  # of the network, or of websockets
             self.close()
+            if kind == "reset" and known and not isinstance(error, TimeoutError):
+                return self._ask(kind, data)  # servers end idle sessions
             raise RemoteError(f"The connection to {self._http} is lost: {error!r:.200}") from error
-        if reply["type"] == "error":
-            data = reply["data"]
-            if data.get("code") in ("SESSION_ERROR", "CAPACITY_REACHED"):
+        if answer == "error":
+            told = found if isinstance(found, dict) else {"message": found}
+            if told.get("code") in ("SESSION_ERROR", "CAPACITY_REACHED"):
                 self.close()
-            raise RemoteError(f"{self._http}: {data.get('message')} ({data.get('code')})")
-        return reply["data"]
+            if kind == "reset" and known and told.get("code") == "SESSION_ERROR":
+                return self._ask(kind, data)
+            raise RemoteError(f"{self._http}: {told.get('message')} ({told.get('code')})")
+        return found
 
     def _connect(self) -> Any:
         with needs_extra("AgentGym/Remote-v0", "serve"):
@@ -197,7 +215,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
             return None
         try:
             return Tasks(_names(found["train"]), _names(found["test"]))
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ValueError):
             return None
 
 

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from agentgym.agents import View
+from agentgym.agents.search.simulator import state_key
 from agentgym.errors import ConfigError
+from agentgym.multiagent.env_game import EnvGame
 from agentgym.multiagent.game import TextGame
 from agentgym.utils.serialization import to_json
 
@@ -153,8 +155,9 @@ class GameSearch:
     Args:
         budget: episodes that are played to their end per search.
         exploration: the constant of the upper confidence bounds.
-        per_state: searches each state once. The state is the game's `State`: it must hold all that
-            the rules read, apart from the number of turns played.
+        per_state: searches each state once. The state is the game's `State`, with that of the
+            environment in an `EnvGame`: it must hold all that the rules read, apart from the number
+            of turns played.
         temperature: temperature of the choice of an action from the visits. 0: the most frequent
             one.
         name: name in reports.
@@ -210,6 +213,8 @@ class GameSearch:
         seat: Any = view.env
         game: TextGame = seat.game
         state = [type(game).__name__, seat.agent, list(game.acting), to_json(game.state)]
+        if isinstance(game, EnvGame):
+            state.append(state_key(game.inner.snapshot()))
         key = json.dumps(state)
         if (known := self._known.get(key)) is not None:
             return known

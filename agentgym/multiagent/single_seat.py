@@ -113,7 +113,15 @@ class SingleSeat(TextEnv):
             self._met[player] = dict.fromkeys(self.game.possible_agents, "random") | levels, players
         self.opponents, self.players = self._met[player]
         self._opponent = player
-        hidden = self.players or UNKNOWN in self.opponents.values()
+        self._inform_expert()
+
+    def _inform_expert(self, seats: int = 1) -> None:
+        """Shows the game's expert the levels of the opponents, if all of them are scripted.
+
+        Args:
+            seats: number of seats that are played from outside.
+        """
+        hidden = self.players or UNKNOWN in self.opponents.values() or seats > 1
         self.game.opponents = {} if hidden else self.opponents
 
     def _lineup(
@@ -184,6 +192,7 @@ class SingleSeat(TextEnv):
 
     def _start(self, task: str) -> TimeStep:
         self._meet(None)
+        self._inform_expert()
         self.state = self._deal(task)
         step = self._play_on(None)
         self.state.early = dict(step.rewards)
@@ -213,8 +222,9 @@ class SingleSeat(TextEnv):
     ) -> Table:
         """Starts an episode in which several seats are played from outside.
 
-        With a single seat, it is the episode of `reset` with this seat. The environment itself must
-        be reset before its next step.
+        With a single seat, it is the episode of `reset` with this seat. With several, the game's
+        expert does not know the levels of the opponents. The environment itself must be reset
+        before its next step.
 
         Args:
             task: the task.
@@ -228,6 +238,7 @@ class SingleSeat(TextEnv):
             UnknownTaskError: if the game has no such task.
         """
         self._meet(opponent)
+        self._inform_expert(len(seats))
         gymnasium.Env.reset(self, seed=seed)
         self.np_random.integers(len(self.tasks.split(self.split)))  # as `reset` samples a task
         self.state = self._deal(self.tasks.check(task))
@@ -318,6 +329,8 @@ class SingleSeat(TextEnv):
             return super().restore(snapshot)
 
     def _restored(self) -> None:
+        self._meet(None)
+        self._inform_expert()
         seat, agents = self.state, self.game.possible_agents
         assert self.game.episode is not None
         if seat.agent not in agents or seat.agent != (self.seat or seat.agent):

@@ -69,7 +69,7 @@ class TokenAEC(BaseWrapper[str, dict[str, Any], Any]):
         for agent, info in self.env.infos.items():
             ended = self._ended[agent]
             info = {**info, "turn_end": ended, "discount": self.settings.gamma if ended else 1.0}
-            if not ended and "reward_terms" in info:
+            if self._views[agent].action and "reward_terms" in info:
                 info["reward_terms"] = dict.fromkeys(info["reward_terms"], 0.0)
             found[agent] = info
         return found
@@ -120,6 +120,10 @@ class TokenAEC(BaseWrapper[str, dict[str, Any], Any]):
     def snapshot(self) -> dict[str, Any]:
         """Raises SnapshotError: the state of a game does not hold the tokens of its agents."""
         raise SnapshotError("TokenAEC has no snapshots. Those of the game are env.env.snapshot().")
+
+    def restore(self, snapshot: Any) -> None:
+        """Raises SnapshotError: see `snapshot`."""
+        self.snapshot()
 
     def _over(self, agent: str) -> bool:
         return self.terminations.get(agent, True) or self.truncations[agent]

@@ -33,6 +33,11 @@ class Worker:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._requests, self._answers = self._process.stdin, self._process.stdout
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
     def ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
         """Returns the answer to a request, or None if the process has ended."""
         try:
@@ -68,10 +73,7 @@ def ask(request: dict[str, Any], reply: Reply | None = None) -> dict[str, Any]:
     Raises:
         SandboxError: if the sandbox could not be started.
     """
-    try:
-        worker = _idle.pop()
-    except IndexError:
-        worker = Worker()
+    worker = _take()
     try:
         answer = worker.ask(request)
         while reply is not None and answer is not None and "call" in answer:
@@ -86,6 +88,18 @@ def ask(request: dict[str, Any], reply: Reply | None = None) -> dict[str, Any]:
     if "failure" in answer:
         raise SandboxError(f"A sandbox could not be started: {answer['failure']}")
     return answer
+
+
+def _take() -> Worker:
+    """Returns a worker. One that ended while it waited says nothing about the next program."""
+    while True:
+        try:
+            worker = _idle.pop()
+        except IndexError:
+            return Worker()
+        if worker.alive:
+            return worker
+        worker.close()
 
 
 def _forget_parents() -> None:

@@ -211,10 +211,11 @@ def cpython(request: Request, converse: Converse) -> Response:
     sandbox = Sandbox(**_confinement(), max_memory=2 * request["memory"])
     seconds, memory = request["seconds"], request["memory"]
     limits = {
-        resource.RLIMIT_CPU: seconds,
-        resource.RLIMIT_AS: memory,
-        resource.RLIMIT_NOFILE: _FILES,
-        resource.RLIMIT_CORE: 0,
+        # The signal of the soft limit tells that time is up. At the hard one there is none.
+        resource.RLIMIT_CPU: (seconds, seconds + 1),
+        resource.RLIMIT_AS: (memory, memory),
+        resource.RLIMIT_NOFILE: (_FILES, _FILES),
+        resource.RLIMIT_CORE: (0, 0),
     }
     python = os.path.realpath(sys.executable)
     command = [python, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", DRIVER.read_text()]
@@ -223,7 +224,7 @@ def cpython(request: Request, converse: Converse) -> Response:
     with sandbox.popen(command, stdin=piped, stdout=piped, stderr=piped) as process:
         assert process.pid is not None and process.stdin is not None
         for limit, value in limits.items():  # the driver waits for the job
-            resource.prlimit(process.pid, limit, (value, value))
+            resource.prlimit(process.pid, limit, value)
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(job.encode("utf-8", "surrogatepass"))
         process.stdin.close()

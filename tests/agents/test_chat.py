@@ -124,7 +124,9 @@ def test_the_conversation_is_instructions_observations_and_own_actions(server):
     }
 
 
-@pytest.mark.parametrize(("history", "messages"), [(0, 2), (1, 4), (2, 6), (9, 8), (None, 8)])
+@pytest.mark.parametrize(
+    ("history", "messages"), [(0, 2), (1, 4), (2, 6), (4, 8), (9, 8), (None, 8)]
+)
 def test_history_limits_the_turns_that_are_shown(history, messages):
     agent = ChatAgent("tiny", "http://localhost", history=history)
     shown = view(turns=3)

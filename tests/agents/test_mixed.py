@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from agentgym.agents import MixedAgent, ScriptedAgent, View
+from agentgym.agents import MixedAgent, RandomAgent, ScriptedAgent, View
 from agentgym.errors import ConfigError
-from agentgym.evaluation import nashconv
+from agentgym.evaluation import evaluate, nashconv
 
 
 class Fixed:
@@ -41,6 +41,20 @@ def test_an_episode_has_one_member_sampled_by_weight():
 def test_weights_that_are_no_distribution_are_explained(weights):
     with pytest.raises(ConfigError, match="Expected 2 weights"):
         MixedAgent([Fixed(0), Fixed(1)], weights)
+
+
+def test_a_mixture_plays_with_the_wrappers_of_its_members():
+    class Tagged(RandomAgent):
+        wrap = ("ExtractAction:format=tags",)
+
+    agent = MixedAgent([Tagged(), Tagged()], [1, 1])
+    report = evaluate("TicTacToe-v0", agent, tasks=2)
+    assert report.env_kwargs["wrap"] == [*Tagged.wrap]
+    assert report.aggregate()["valid"].mean == 1
+    with pytest.raises(ConfigError, match="'mixed' needs the wrappers ExtractAction"):
+        nashconv("KuhnPoker-v0", agent)
+    with pytest.raises(ConfigError, match="need different wrappers"):
+        MixedAgent([Tagged(), RandomAgent()], [1, 1])
 
 
 def test_a_mixture_of_one_member_has_its_values():

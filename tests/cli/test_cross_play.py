@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,7 @@ def test_one_agent_has_no_rating(capsys):
         ("eval KuhnPoker-v0 --nashconv", "--nashconv needs --agents"),
         ("eval KuhnPoker-v0 LeducPoker-v0 --agents random", "one game"),
         ("eval KuhnPoker-v0 --agents random --split both", "--split both"),
+        ("eval KuhnPoker-v0 --agents random --agent expert", "without --agent, --suite"),
         ("eval NumberLine-v0 --agents random", "use --agent, not --agents"),
         ("eval Werewolf-v0 --agents random --nashconv", "has no exact evaluation"),
         ("eval KuhnPoker-v0 --agents random --episodes 0", "at least 1"),
@@ -101,6 +103,14 @@ def test_wrong_use_is_explained(line, message, capsys):
     assert cli.main(line.split()) == cli.WRONG_USE
     shown = "".join(capsys.readouterr())
     assert message in shown and shown.startswith("error: ")
+
+
+def test_a_missing_package_of_pictures_is_named_before_the_games(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    words = ("--agents", "random", "--picture", "a.png", "--episodes", "1")
+    assert cli.main(["eval", "KuhnPoker-v0", *words]) == cli.WRONG_USE
+    shown = capsys.readouterr()
+    assert "needs the package 'matplotlib'" in shown.err and not shown.out
 
 
 def test_watching_an_agent_against_a_chosen_opponent(capsys):

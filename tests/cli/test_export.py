@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from agentgym.agents import RandomAgent
+from agentgym.cli.command_line import INTERRUPTED
 from agentgym.cli.main import main
 
 NUMBER_LINE = ["export", "NumberLine-v0", "--episodes", "4", "--env-kwargs", "size=8"]
@@ -45,6 +47,32 @@ def test_a_file_of_another_format_is_converted(tmp_path):
     assert main(["export", str(own), "--out", str(again)]) == 0
     assert chat.read_text() == again.read_text()
     assert main(["view", str(own), "--out", str(tmp_path / "page.html")]) == 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    ["", "[1]", '{"config": {}}', '{"config": {"env_kwargs": 3, "wrap": [], "env_id": ""}}'],
+)
+def test_damaged_settings_of_a_run_are_named(settings, tmp_path, capsys):
+    turn = {"observation": "o", "action": "a"}
+    trajectory = {"env": "AgentGym/NumberLine-v0", "task": "train/0", "turns": [turn]}
+    (tmp_path / "trajectories.jsonl").write_text(json.dumps(trajectory) + "\n")
+    (tmp_path / "config.json").write_text(settings)
+    assert main(["export", str(tmp_path), "--out", str(tmp_path / "out.jsonl")]) == 2
+    assert "the settings of its run cannot be read" in capsys.readouterr().err
+
+
+def test_an_interrupted_export_stops_and_writes_nothing(tmp_path, monkeypatch):
+    played = []
+
+    def interrupted(self, views):
+        played.append(self.name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RandomAgent, "act", interrupted)
+    words = ["--agent", "random", "random", "--out", str(tmp_path / "all.jsonl")]
+    assert main([*NUMBER_LINE, *words]) == INTERRUPTED
+    assert played == ["random"] and not (tmp_path / "all.jsonl").exists()
 
 
 @pytest.mark.parametrize(

@@ -579,17 +579,20 @@ def test_ctrl_c_at_the_prompt_ends_quietly(monkeypatch, capsys):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="no such signal")
-def test_a_reader_that_leaves_is_no_error():
+@pytest.mark.parametrize("words", ["list", "eval NumberLine-v0 --episodes 2 --json {}"])
+def test_a_reader_that_leaves_is_no_error(words: str, tmp_path: Path):
+    file = tmp_path / "result.json"
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
         done = subprocess.run(
-            [sys.executable, "-m", "agentgym", "list"],
+            [sys.executable, "-m", "agentgym", *words.format(file).split()],
             stdout=pipe,
             stderr=subprocess.PIPE,
             timeout=60,
         )
-    assert done.stderr == b""
+    assert (done.returncode, done.stderr) == (cli.BROKEN_PIPE, b"")
+    assert file.exists() == ("--json" in words)
 
 
 def test_a_pipe_gets_plain_text():

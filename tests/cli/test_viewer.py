@@ -127,7 +127,7 @@ def test_damaged_settings_cost_only_the_title(run: Path, damage: bytes):
     assert data_of(render(run))[0]["label"] == "credit"
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "1" + 400 * "0"])
 def test_numbers_that_are_not_finite_become_null(run: Path, number: str):
     line = json.dumps(trajectory(1, "+")).replace('"reward": 1.0', f'"reward": {number}')
     (run / "trajectories.jsonl").write_text(line + "\n")
@@ -255,12 +255,42 @@ def test_placeholders_in_texts_stay(run: Path):
     assert data["trajectories"][0]["turns"][0]["action"] == "__DATA__ __TITLE__ $data"
 
 
-@pytest.mark.parametrize("damage", ["{}", "[1]", '{"env": "x", "agent": "a", "task": 3}', "x\n{}"])
+def saved_line(turn: dict[str, Any] = {}, **more: Any) -> str:  # noqa: B006
+    """Returns a line of a saved evaluation."""
+    turns = [{"observation": "o", "action": "a", **turn}]
+    line = {"env": "x", "agent": "a", "task": "t", "transcript": turns, "last_observation": ""}
+    return json.dumps({**line, "success": True, "reward": 1.0, **more})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "{}",
+        "[1]",
+        '{"env": "x", "agent": "a", "task": 3}',
+        "x\n{}",
+        saved_line({"admissible": 3}),
+        saved_line({"progress": "half"}),
+        saved_line(seed=[1]),
+        saved_line(seat=[1]),
+    ],
+)
 def test_a_damaged_evaluation_is_named(tmp_path: Path, capsys: Any, damage: str):
     path = tmp_path / "played.jsonl"
     path.write_text(damage + "\n")
     assert main(["view", str(path)]) == 2
     assert "played.jsonl is damaged" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_saved_evaluation_may_be_of_any_characters_and_line_ends(tmp_path: Path):
+    path = tmp_path / "played.jsonl"
+    lines = [
+        saved_line({"admissible": None, "progress": None}, env="\ud800", costs={"a": 10**400})
+    ] * 2
+    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode() + b"\r\n")
+    assert main(["view", str(path)]) == 0
+    [data] = data_of((tmp_path / "played.html").read_text(encoding="utf-8"))
+    assert [line["env"] for line in data["trajectories"]] == ["\ud800"] * 2
 
 
 def test_the_page_has_dark_colours_and_a_narrow_layout(run: Path):

@@ -13,6 +13,7 @@ from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS, preference_rows
 from agentgym.errors import DataError
 
+CHAT = '{"messages": [{"role": "assistant", "content": "x"}], %s}'
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 turns = st.builds(
     RecordedTurn,
@@ -107,6 +108,13 @@ def test_a_json_list_is_read_as_lines_are(tmp_path):
         ('{"messages": []}', "no reply"),
         ('{"messages": [{"role": "alien", "content": "x"}]}', "unknown role 'alien'"),
         ('{"messages": [{"role": "assistant", "tool_calls": [1]}]}', "tool_calls"),
+        (CHAT % '"rewards": []', "a reward and a `valid` for each of 1 replies, got 0 and 1"),
+        (CHAT % '"rewards": [1, 2]', "got 2 and 1"),
+        (CHAT % '"rewards": [1], "valid": []', "got 1 and 0"),
+        (CHAT % '"rewards": [NaN]', "finite"),
+        (CHAT % f'"rewards": [{10**400}]', "too large"),
+        (CHAT % '"seed": Infinity', "infinity"),
+        ('{"turns": [{"observation": "", "action": "", "weight": NaN}]}', "finite"),
     ],
 )
 def test_other_files_are_refused(text, named, tmp_path):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.agents import RandomAgent, View
+from agentgym.cli.cross_play import agent_table
 from agentgym.cli.viewer import render
 from agentgym.errors import AgentGymError
 from agentgym.evaluation import cross_play, evaluate, nashconv
@@ -208,6 +209,14 @@ def test_an_agent_that_wins_every_game_has_a_finite_rating():
     ratings, low, high = elo(wins)
     assert ratings == pytest.approx([ELO * np.log(10.5 / 0.5) / 2 * sign for sign in (1, -1)])
     assert (low <= ratings + 1e-9).all() and (ratings <= high + 1e-9).all()
+
+
+def test_a_single_deal_has_no_interval():
+    result = cross_play("TicTacToe-v0", ["random", "optimal"], episodes=["opening/"])
+    for rating, row in zip(result.ratings(), result.matrix(), strict=True):
+        assert rating.low is rating.high is row[0].low is None
+    assert agent_table(result, []).row_count == 2
+    assert result.ratings()[0].mean == -result.ratings()[1].mean < 0
 
 
 def test_intervals_cover_the_truth_and_shrink():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,11 @@ from agentgym.tools import FunctionToolEnv, read_call
 mcp = pytest.importorskip("mcp", reason="needs the extra `mcp`")
 
 from mcp.client.stdio import stdio_client  # noqa: E402  # pyright: ignore
+from mcp.shared.memory import (  # noqa: E402  # pyright: ignore
+    create_connected_server_and_client_session,
+)
 
+from agentgym.integrations.mcp_server import make_server  # noqa: E402
 from agentgym.integrations.mcp_tools import MCPServer, MCPServerError  # noqa: E402
 
 ROOT = str(Path(agentgym.__file__).parents[1])
@@ -103,6 +109,29 @@ def test_a_client_calls_the_tools_of_a_tool_environment():
     with_client(["Todo-v0"], talk)
 
 
+def test_calls_at_the_same_time_are_played_one_after_another():
+    env = make_env("NumberLine-v0", size=50)
+    under_way, most, step = [0], [0], env.step
+
+    def slow(action: str) -> Any:
+        under_way[0] += 1
+        most[0] = max(most[0], under_way[0])
+        time.sleep(0.02)
+        under_way[0] -= 1
+        return step(action)
+
+    env.step = slow  # type: ignore[method-assign]
+
+    async def talk() -> None:
+        async with create_connected_server_and_client_session(make_server(env)) as client:
+            await client.call_tool("reset", {})
+            calls = [client.call_tool("act", {"action": "+"}) for _ in range(5)]
+            assert not any(result.isError for result in await asyncio.gather(*calls))
+
+    asyncio.run(talk())
+    assert most == [1]
+
+
 def test_the_tools_of_a_server_make_an_environment(tmp_path):
     (tmp_path / "server.py").write_text(OWN_SERVER)
     with MCPServer([sys.executable, str(tmp_path / "server.py")]) as server:
@@ -133,3 +162,12 @@ def test_the_tools_of_a_server_make_an_environment(tmp_path):
 def test_a_command_that_is_no_server_is_refused():
     with pytest.raises(MCPServerError, match="did not start"):
         MCPServer([sys.executable, "-c", "pass"], timeout=30)
+
+
+def test_a_command_that_never_answers_is_ended(tmp_path):
+    script = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
+    (tmp_path / "script.py").write_text(script.replace("'pid'", repr(str(tmp_path / "pid"))))
+    with pytest.raises(MCPServerError, match="no answer in 3 s"):
+        MCPServer([sys.executable, str(tmp_path / "script.py")], timeout=3)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -141,6 +141,29 @@ def test_the_expert_knows_scripted_opponents_only():
     assert not make({"player_1": lowest}).game.opponents
 
 
+def test_the_expert_knows_no_levels_if_several_seats_are_played_from_outside():
+    env = make("maniac", "KuhnPoker-v0", seat="player_0")
+    env.reset(seed=0)
+    task, snapshot = env.tasks.train[0], env.snapshot()
+    played = set()
+    for seed in range(3):
+        table = env.open_table(task, seed, env.game.possible_agents)
+        while not table.over:
+            actions = {agent: env.game.expert(agent) for agent in table.acting}
+            table.play(actions)
+            played |= {*actions.values()}
+    assert played == {"check", "bet", "fold", "call"}, "not the best response to a maniac"
+    env.open_table(task, 0, ["player_0"])
+    assert env.game.opponents
+    env.open_table(task, 0, env.game.possible_agents)
+    assert not env.game.opponents
+    env.restore(snapshot)
+    assert env.game.opponents
+    env.open_table(task, 0, env.game.possible_agents)
+    env.reset()
+    assert env.game.opponents
+
+
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_vector_environments_take_functions(mode):
     envs = gymnasium.make_vec("AgentGym/TicTacToe-v0", 2, vectorization_mode=mode, opponents=lowest)

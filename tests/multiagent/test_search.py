@@ -99,6 +99,21 @@ def test_a_state_has_one_search_and_one_action_with_per_state():
     assert len(plain) > 1
 
 
+def test_with_per_state_the_state_of_an_environment_counts():
+    roles = [{"name": name, "kind": "act", "instructions": "Act."} for name in ("adviser", "mover")]
+    rules: dict[str, Any] = {"roles": roles, "env_kwargs": {"size": 6, "max_turns": 4}}
+    search, searches = GameSearch(budget=4, per_state=True), []
+    for task, seed in (("train/0", 0), ("train/1", 1), ("train/0", 0)):
+        game = make_parallel("Team-NumberLine-v0", **rules).game
+        game.reset(seed=seed, task=task)
+        for action in ("+", "-"):
+            view = seat_view(game, game.acting[0], np.random.default_rng(0))
+            search.act([view])
+            searches.append(view.costs["searches"])
+            game.play({game.acting[0]: action})
+    assert searches == [1, 1, 1, 1, 0, 0]
+
+
 def test_with_a_temperature_actions_are_sampled_by_their_visits():
     def played(temperature: float, budget: int = 40) -> Counter[str]:
         search = GameSearch(budget=budget, per_state=True, temperature=temperature)

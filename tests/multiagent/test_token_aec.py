@@ -11,7 +11,7 @@ import pytest
 from pettingzoo.test import api_test, seed_test
 
 from agentgym import make_aec
-from agentgym.errors import ConfigError, UnknownArgumentError
+from agentgym.errors import ConfigError, SnapshotError, UnknownArgumentError
 from agentgym.multiagent.token_aec import TokenAEC
 
 from ..helpers.tokenizers import LATIN
@@ -100,3 +100,29 @@ def test_numbers_and_wrong_tokens_are_refused():
         env.step(len(LATIN))
     with pytest.raises(TypeError):
         env.step("a")
+
+
+def test_an_agent_that_is_out_before_its_first_action_has_its_reward_terms():
+    env = TokenAEC(make_aec("Werewolf-Menu-v0"), LATIN, **SMALL | {"instructions": False})
+    env.reset(seed=2)
+    acted, out, rng = set(), 0, np.random.default_rng(2)
+    for agent in env.agent_iter(3000):
+        _, reward, *over, info = env.last()
+        if any(over):
+            if agent not in acted:
+                assert reward == sum(info["reward_terms"].values()) != 0
+                out += 1
+            env.step(None)
+            continue
+        action = info["admissible"][int(rng.integers(len(info["admissible"])))]
+        for token in [*LATIN.encode(action, add_special_tokens=False), 1]:
+            env.step(token)
+        acted.add(agent)
+    assert out
+
+
+def test_snapshots_of_the_game_are_not_restored_without_the_tokens():
+    env = TokenAEC(make_aec("TicTacToe-v0"), LATIN, **SMALL)
+    env.reset(seed=0)
+    with pytest.raises(SnapshotError, match=r"env\.env\.snapshot"):
+        env.restore(env.unwrapped.snapshot())

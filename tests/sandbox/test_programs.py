@@ -49,6 +49,14 @@ def test_long_outputs_and_errors_are_cut(interpreter: Interpreter):
     assert outcome.error.strip() in "y" * 1000
 
 
+@pytest.mark.slow
+@both
+def test_a_program_that_takes_too_long_is_told_so(interpreter: Interpreter):
+    outcome = program("while True:\n    pass", interpreter=interpreter, limits=Limits(seconds=1))
+    assert outcome.stopped == "time"
+    assert outcome.error == "TimeoutError: the program took too long and was stopped"
+
+
 @both
 def test_a_syntax_error_is_an_error(interpreter: Interpreter):
     assert "SyntaxError" in program("x = (", interpreter=interpreter).error
@@ -169,12 +177,24 @@ def test_a_program_calls_functions_of_the_caller():
     assert "RuntimeError: no names, please" in outcome.error
 
 
-def test_a_worker_that_dies_is_replaced():
+def test_a_worker_that_dies_while_it_waits_is_replaced():
     program("print('before')")
-    client._idle[-1]._process.kill()
-    client._idle[-1]._process.wait()
-    assert program("print('during')").stopped == "crash"
+    for worker in client._idle:
+        worker._process.kill()
+        worker._process.wait()
     assert program("print('after')").output == "after\n"
+
+
+def test_a_worker_that_dies_during_a_program_is_replaced():
+    def die(args: list[int], kwargs: dict[str, int]) -> int:
+        taken[-1]._process.kill()
+        taken[-1]._process.wait()
+        return 1
+
+    program("print('before')")
+    taken = list(client._idle)
+    assert run_calls((), "die()", {"die": die})[0].stopped == "crash"
+    assert program("print('then')").output == "then\n"
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from agentgym.cli.main import main
 from agentgym.errors import ConfigError
-from agentgym.integrations.remote import RemoteError
+from agentgym.integrations.remote import RemoteEnv, RemoteError
 from agentgym.making import make_env, tasks_of
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs the extra `serve`")
@@ -238,6 +238,31 @@ def test_a_fault_of_an_environment_is_a_reply(server):
         assert ask(client, "reset")["type"] == "observation"
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_the_command_shows_the_port_that_it_found(host, monkeypatch, capsys):
+    listening = []
+    monkeypatch.setattr(
+        uvicorn.Server, "run", lambda self, sockets: listening.append(sockets[0].getsockname()[1])
+    )
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        socket.create_server((host, 0), family=family).close()
+    except OSError:
+        pytest.skip("this machine has no such address")
+    assert main(["serve", "NumberLine-v0", "--host", host, "--port", "0"]) == 0
+    assert listening[0] and f":{listening[0]}\n" in capsys.readouterr().out
+
+
+def test_the_command_names_a_port_that_cannot_be_used(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", "NumberLine-v0", "--port", str(port)]) == 2
+    shown = capsys.readouterr()
+    assert f"Cannot listen at port {port}" in shown.err and not shown.out
+    assert main(["serve", "NumberLine-v0", "--port", "70000"]) == 2
+    assert "port must be in [0, 65535]" in capsys.readouterr().err
+
+
 def test_slow_and_idle_sessions_end():
     Slow.gate.clear()
     limits = Limits(sessions=2, call_seconds=0.05, idle_seconds=0.3)
@@ -361,6 +386,47 @@ def test_a_remote_environment_says_what_is_wrong(server):
         env.step("+")
     env.reset()
     env.close()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "[]",
+        '{"type": "observation"}',
+        '{"type": "observation", "data": null}',
+        '{"type": "observation", "data": {"observation": "text"}}',
+        '{"type": "observation", "data": {"observation": {"text": "x"}, "reward": NaN}}',
+        '{"type": "observation", "data": {"observation": {"text": "x"}, "reward": "high"}}',
+        '{"type": "error", "data": "no"}',
+    ],
+)
+def test_replies_of_another_protocol_are_errors_in_words(reply, monkeypatch):
+    class Socket:
+        def send(self, text: str) -> None:
+            pass
+
+        def recv(self, timeout: float) -> str:
+            return reply
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(RemoteEnv, "_tasks", lambda self: None)
+    monkeypatch.setattr(RemoteEnv, "_connect", lambda self: Socket())
+    with pytest.raises(RemoteError, match=r"http://127\.0\.0\.1:1"):
+        RemoteEnv("http://127.0.0.1:1").reset(seed=0)
+
+
+def test_a_remote_environment_connects_again_after_an_idle_session():
+    for url, sessions in serving(Limits(idle_seconds=0.2), Slow=Slow.make):
+        env = make_env("Remote-v0", url=url, token=TOKEN)
+        first = env.reset(seed=1)
+        until(lambda: not len(sessions))  # noqa: B023
+        assert env.reset(seed=1) == first
+        until(lambda: not len(sessions))  # noqa: B023
+        with pytest.raises(RemoteError, match=r"is lost|no such session"):
+            env.step("+")
+        env.close()
 
 
 @pytest.mark.slow

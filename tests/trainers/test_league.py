@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +21,7 @@ from agentgym.agents import MixedAgent, make_agent
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.evaluation import nashconv
 from agentgym.trainers import train
+from agentgym.trainers.api import make_trainer
 from agentgym.trainers.opponents import Opponent
 from agentgym.trainers.policy.loading import LoraSettings
 from agentgym.trainers.policy.policy import Policy
@@ -66,6 +69,24 @@ def test_a_group_has_one_opponent_of_the_mixture(tmp_path: Path):
     assert set(seats) == {"player_0", "player_1"}
 
 
+def test_actions_do_not_depend_on_the_draw_of_the_opponent(tmp_path: Path):
+    """A policy without preferences takes both actions in both seats, whoever the opponent is."""
+    changes: dict[str, Any] = {
+        "opponents": ("mirror=0.5", "past:1=0.5"), "env_kwargs": {"hands": 1}, "temperature": 1e4,
+        "episodes_per_iteration": 64, "num_envs": 64,
+    }  # fmt: skip
+    trainer = make_trainer("rae", run_dir=str(tmp_path), **SMALL | changes)
+    found = Counter(
+        (each.opponent, each.agent, each.turns[0].action)
+        for each in trainer.rollouts.collect(0)
+        if each.turns[0].admissible == ("check", "bet")
+    )
+    for key in itertools.product(("self", "iteration 0"), ("player_0", "player_1")):
+        assert found[*key, "check"] > 0 and found[*key, "bet"] > 0, key
+    trainer.folder.close()
+
+
+@pytest.mark.slow
 def test_results_count_against_members_only(tmp_path: Path):
     played = Played()
     trainer, rows = run(

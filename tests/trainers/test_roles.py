@@ -315,6 +315,13 @@ def test_an_agent_plays_each_seat_with_the_policy_of_its_role(folder: Path):
         assert env.get_wrapper_attr("role") == "player_1"
 
 
+def test_agents_of_roles_that_choose_among_samples_have_no_probabilities(folder: Path):
+    agent = load_agent(str(folder), majority=3, temperature=1.0)
+    with pytest.raises(ConfigError, match="has no method `probabilities`"):
+        nashconv("KuhnPoker-v0", agent)
+    assert nashconv("KuhnPoker-v0", agent, samples=2).nashconv > 0
+
+
 def test_the_policy_of_a_role_is_loaded_by_name(folder: Path):
     kwargs: dict[str, Any] = {"admissible": ("bet", "check")}
     assert load_policy(folder, role="player_1").act("Your card is J.", **kwargs) in ("bet", "check")

@@ -93,7 +93,7 @@ class ChatJudge:
 
 def read_scores(reply: str, turns: int) -> list[float] | None:
     """Returns the scores in a judge's reply, divided by 10, or None if they are not all there."""
-    lines = re.findall(r"^\W*(?:turn\s+)?(\d+)\s*[:.)=]\s*(\d+(?:\.\d+)?)", reply, re.M | re.I)
+    lines = re.findall(r"^\W*(?:turn\s+)?(\d{1,9})\s*[:.)=]\s*(\d+(?:\.\d+)?)", reply, re.M | re.I)
     scores = {int(number): float(score) / 10 for number, score in lines}
     found = [scores.get(number, -1.0) for number in range(1, turns + 1)]
     return found if all(0 <= score <= 1 for score in found) else None

@@ -55,7 +55,8 @@ def normalize_advantages(
     labels = _labels(batch, per)
     weight = batch.weights(thought_coef).astype(np.float64)
     if over == "turns":
-        weight /= np.maximum(np.bincount(batch.token_turn, weight), 1.0)[batch.token_turn]
+        totals = np.bincount(batch.token_turn, weight)
+        weight /= np.where(totals > 0, totals, 1.0)[batch.token_turn]
     group = None if per == "batch" else labels[batch.turn_trajectory][batch.token_turn]
     advantages = np.array(credit.advantages, np.float64)
     mean = _mean(advantages, weight, group)

@@ -96,7 +96,7 @@ def turn_scores(batch: Batch, source: str, score: Scorer | None = None) -> Float
     """Returns process scores in [0, 1] of the turns [M].
 
     The trajectories to score are joint ones: they hold the turns of all agents of an episode, in
-    the order of acting (see `joint.Joint`).
+    the order of acting (see `joint.Joint`). Progress is an agent's own, up to its next turn.
 
     Args:
         batch: the trajectories.
@@ -108,8 +108,10 @@ def turn_scores(batch: Batch, source: str, score: Scorer | None = None) -> Float
     Raises:
         ConfigError: for an unknown source, or scores that are not numbers in [0, 1], one per turn.
     """
-    joint = Joint.of(batch)
-    trajectories = joint.batch.trajectories
+    trajectories, turns = batch.trajectories, np.arange(batch.num_turns)
+    if source != "progress":
+        joint = Joint.of(batch)
+        trajectories, turns = joint.batch.trajectories, joint.turns
     scores = (score or scorer(source))(trajectories)
     for trajectory, given in zip(trajectories, scores, strict=True):
         if len(given) != len(trajectory.turns):
@@ -118,7 +120,7 @@ def turn_scores(batch: Batch, source: str, score: Scorer | None = None) -> Float
                 f"{len(given)}."
             )
     found = np.empty(batch.num_turns)
-    found[joint.turns] = [each for some in scores for each in some]
+    found[turns] = [each for some in scores for each in some]
     if not ((found >= 0) & (found <= 1)).all():
         wrong = found[~((found >= 0) & (found <= 1))][0]
         raise ConfigError(

@@ -49,6 +49,8 @@ class Clusters:
 
     def assign(self, texts: Sequence[str], rng: np.random.Generator) -> Ints:
         """Returns the cluster of each text [n], and makes new clusters while there is room."""
+        if not len(texts):
+            return np.zeros(0, np.int64)
         names = {text: i for i, text in enumerate(sorted(set(texts)))}
         vectors, index = self.embed([*names]), np.array([names[text] for text in texts], np.int64)
         if not len(self.centres):

@@ -154,9 +154,11 @@ def sampling_logprobs(
     def finish(tree: _Tree, edges: Tensor) -> Tensor:
         parent = torch.from_numpy(tree.parent[1:]).to(edges.device)
         scaled = edges / temperature
-        top = scaled.max()
-        sums = scaled.new_zeros(len(tree.token)).index_add(0, parent, (scaled - top).exp())
-        return tree.totals(scaled - top - sums.log()[parent])
+        # Siblings may all be so improbable that only their differences are in the range of exp.
+        tops = scaled.new_full((len(tree.token),), -torch.inf)
+        scaled = scaled - tops.scatter_reduce(0, parent, scaled, "amax")[parent]
+        sums = scaled.new_zeros(len(tree.token)).index_add(0, parent, scaled.exp())
+        return tree.totals(scaled - sums.log()[parent])
 
     training = policy.model.training
     policy.model.eval()

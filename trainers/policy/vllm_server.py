@@ -60,11 +60,16 @@ class VLLMServer(VLLM):
     def __init__(self, policy: Policy, url: str, *, max_length: int | None = None):
         super().__init__(policy)
         self._url = urllib.parse.urlsplit(url)
-        if self._url.scheme not in ("http", "https") or not self._url.hostname:
+        try:
+            valid = self._url.scheme in ("http", "https") and bool(self._url.hostname)
+            valid = valid and self._url.port != 0
+        except ValueError:  # a port that is no number
+            valid = False
+        if not valid:
             raise ConfigError(f"engine_url must be such as http://localhost:8000, got {url!r}.")
         try:
             self._check(max_length or policy.max_length)
-        except (OSError, ServerError, LookupError) as error:
+        except (ServerError, LookupError, TypeError) as error:
             raise ConfigError(
                 f"The server at engine_url = {url!r} cannot be used for training: {error}\n{HINT}"
             ) from error
@@ -148,8 +153,7 @@ class VLLMServer(VLLM):
         """Returns the server's answer, from JSON if it is.
 
         Raises:
-            OSError: if the server cannot be reached.
-            ServerError: if it refuses the request.
+            ServerError: if the server cannot be reached, sends no answer or refuses the request.
         """
         kind = http.client.HTTPSConnection if self._url.scheme == "https" else None
         kind = kind or http.client.HTTPConnection
@@ -157,10 +161,18 @@ class VLLMServer(VLLM):
         if key := os.environ.get("VLLM_API_KEY"):
             headers["Authorization"] = f"Bearer {key}"
         connection = kind(self._url.hostname or "", self._url.port, timeout=TIMEOUT)
-        with contextlib.closing(connection):
-            connection.request(method, self._url.path.rstrip("/") + path, json.dumps(body), headers)
-            reply = connection.getresponse()
-            text = reply.read().decode()
-        if reply.status != 200:
-            raise ServerError(f"{method} {path} returns {reply.status}: {text[:1000]}")
-        return json.loads(text) if text.startswith("{") else text
+        target = self._url.path.rstrip("/") + path
+        try:
+            with contextlib.closing(connection):
+                connection.request(method, target, json.dumps(body), headers)
+                reply = connection.getresponse()
+                text = reply.read().decode()
+            if reply.status != 200:
+                raise ServerError(f"{method} {path} returns {reply.status}: {text[:1000]}")
+            return json.loads(text) if text.startswith("{") else text
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            place = self._url.netloc.rpartition("@")[2]
+            raise ServerError(
+                f"The vLLM server at {place} sends no usable answer to {method} {path}: "
+                f"{error!r:.300}. Is it running?"
+            ) from error

@@ -30,6 +30,8 @@ class RoleAgent:
         self.agents = dict(agents)
         first = next(iter(self.agents.values()))
         self.name, self.wrap = first.name, first.wrap
+        if any(agent.probabilities is None for agent in self.agents.values()):
+            self.probabilities = None  # type: ignore[method-assign, assignment]  # as of the agents
 
     def save(self, folder: Path, **notes: Any) -> None:
         """Saves the agent of each role in a folder of its own, to be loaded with `load_agent`.

@@ -133,8 +133,9 @@ class Guidance(RecipeHooks):
         failed = dict.fromkeys((t.task, t.seed) for t in fresh if t.group not in solved)
         config, trainer = self.config, self.trainer
         starts = [start for start in failed for _ in range(config.retries)]
+        limit = trainer.rollouts.turn_limit(iteration)
         episodes = [
-            EpisodeSpec(task, seed, (config.run.seed, RETRIES + iteration, i))
+            EpisodeSpec(task, seed, (config.run.seed, RETRIES + iteration, i), max_turns=limit)
             for i, (task, seed) in enumerate(starts)
         ]
         guided: list[Trajectory] = []

@@ -37,7 +37,7 @@ class Config(TrainConfig):
     loss: LossConfig = defaults(LossConfig, kl_coef=0.4, kl_in="reward")
     gamma: Fraction = 1.0
     """Discount between tokens and between turns."""
-    lambda_: Fraction = 0.95
+    gae_lambda: Fraction = 0.95
     """GAE lambda between tokens and between turns."""
 
     @property
@@ -48,8 +48,8 @@ class Config(TrainConfig):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of CORY."""
-    gamma, lambda_ = config.gamma, config.lambda_
+    gamma, decay = config.gamma, config.gae_lambda
     return Algorithm(
-        credit=TwoClockGAE(gamma, lambda_, gamma, lambda_),
+        credit=TwoClockGAE(gamma, decay, gamma, decay),
         critic=value_head("tokens", config),
     )

@@ -22,7 +22,7 @@ The policy goes on from its weights instead of from new ones, and there is no va
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -203,11 +203,12 @@ class Teaching(RecipeHooks):
         trainer, config = self.trainer, self.config
         keys = [(config.run.seed, SEARCHES + iteration, i) for i in range(len(own))]
         room = action_room(trainer.policy, config.sampling(), config.rollout.constrain)
+        limit = trainer.rollouts.turn_limit(iteration)
         return [
             demonstrate(
                 trainer.policy,
                 trainer.pool,
-                [trainer.lineup.branch(members, order, key)],
+                [replace(trainer.lineup.branch(members, order, key), max_turns=limit)],
                 trainer.context,
                 room,
                 constrain=config.rollout.constrain,

@@ -153,7 +153,8 @@ class Context:
         return self._format.newline and "\n" in self._tokenizer.decode([token])
 
     def _encode(self, text: str) -> Tokens:
-        return np.array(self._tokenizer(text, add_special_tokens=False)["input_ids"], np.int32)
+        ids = self._tokenizer(_encodable(text), add_special_tokens=False)
+        return np.array(ids["input_ids"], np.int32)
 
     def shorten(self, observation: Tokens, room: int) -> Tokens:
         """Returns the first `room` tokens of an observation. Its line break stays."""
@@ -164,11 +165,16 @@ class Context:
 
     def _encode_text(self, text: str) -> Tokens:
         # Special tokens in an observation must not be able to end a turn.
-        text += "\n" if self._format.newline else ""
+        text = _encodable(text) + ("\n" if self._format.newline else "")
         ids = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)
         tokens = np.array(ids["input_ids"], np.int32)
         tokens.setflags(write=False)
         return tokens
+
+
+def _encodable(text: str) -> str:
+    """Returns the text with ? for lone surrogates, which cannot be tokenised."""
+    return text.encode("utf-8", "replace").decode()
 
 
 class Conversation:

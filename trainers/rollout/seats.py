@@ -33,6 +33,8 @@ SELF = "self"
 """The opponent with the weights in training, in `Trajectory.opponent`."""
 OUTCOME = "outcome"
 """Key of the result against frozen policies in `Trajectory.extras`: 1 (win), 1/2 (draw) or 0."""
+EXPLORER = "explorer"
+"""Key of the only agent that explored, if there is one, in `Trajectory.extras`."""
 
 TIE = 1e-9
 """Returns that differ by less are equal."""
@@ -100,6 +102,7 @@ class SeatPlay(Play):
         self._single, self._table = single, game.table
         self._role, self._by_role = single.game.role(agent), spec.by_role
         self._central = spec.central
+        self._explorer = spec.explorer
         self._explores = spec.explorer in ("", agent)
         possible = single.game.possible_roles(agent)
         if spec.by_role and self._role not in possible:
@@ -168,6 +171,8 @@ class SeatPlay(Play):
         found = super().trajectory()
         found.agent, found.role, found.opponent = self.agent, self._role, self._opponent()
         found.episode = self._key
+        if self._explorer:
+            found.extras[EXPLORER] = self._explorer
         return found
 
     @property

@@ -358,6 +358,8 @@ def write_text(path: Path, text: str) -> None:
     partial = path.with_name(f".{path.name}.partial")
     with writing(path):
         partial.write_text(text, encoding="utf-8")
+        with partial.open("rb") as file:  # else a power failure may leave an empty file
+            os.fsync(file.fileno())
         os.replace(partial, path)
 
 

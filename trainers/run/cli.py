@@ -1,8 +1,8 @@
 """`agentgym train RECIPE`: settings from a file and from flags, and the exit code of a run.
 
 The flags are the fields of the recipe's `Config`, flat, and grouped in the help text. `--config
-FILE` (YAML) replaces defaults, and flags replace both. `python -m agentgym.trainers RECIPE` is the
-same command.
+FILE` (YAML, or the `config.json` of a run) replaces defaults, and flags replace both. `python -m
+agentgym.trainers RECIPE` is the same command.
 """
 
 from __future__ import annotations
@@ -110,7 +110,11 @@ def overview() -> str:
     width = max(map(len, recipes.names())) + 2
     lines = [f"  {name:{width}}{recipes.summary(name)}" for name in recipes.names()]
     usage = "usage: agentgym train RECIPE [OPTIONS]"
-    return "\n".join([usage, "", *lines, "", "`agentgym train RECIPE --help` shows every setting."])
+    notes = [
+        "`agentgym train RECIPE --help` shows every setting. The name of your own recipe is the",
+        "import path of its module: `agentgym train my_lab.my_recipe`.",
+    ]
+    return "\n".join([usage, "", *lines, "", *notes])
 
 
 def read_config(recipe: str, argv: Sequence[str]) -> Any:
@@ -130,17 +134,18 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
         return tyro.cli(
             kind,
             prog=f"agentgym train {recipe}",
-            description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML.",
+            description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML, or "
+            "from the config.json of a run.",
             args=flags,
             config=(tyro.conf.OmitArgPrefixes,),
         )
 
 
 def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]:
-    """Returns the settings of a YAML file as flags.
+    """Returns the settings of a YAML file, or of the `config.json` of a run, as flags.
 
     Raises:
-        ConfigError: if it cannot be read or names an unknown setting.
+        ConfigError: if it cannot be read, names an unknown setting or is of another recipe.
     """
     import yaml
 
@@ -150,6 +155,10 @@ def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]
         raise ConfigError(f"Cannot read the settings in {str(path)!r}: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path} must hold `name: value` lines, got {type(found).__name__}.")
+    if isinstance(run := found.get("config"), dict):
+        found = dict(run)
+        if (own := found.pop("recipe", recipe)) != recipe:
+            raise ConfigError(f"{path} is of a run of {own}: use `agentgym train {own}`.")
     defaults = kind().as_dict()
     names = list(defaults)
     flags = []

@@ -60,6 +60,9 @@ def evaluate_agent(
         agent: an agent or its name.
         accelerator: its processes share the episodes. None: this process plays all.
         check: called after each episode. An exception from it ends the evaluation.
+
+    Raises:
+        KeyboardInterrupt: if Ctrl-C ended the evaluation early.
     """
     count = config.evaluation.eval_episodes
     world = 1 if accelerator is None else accelerator.num_processes
@@ -74,6 +77,8 @@ def evaluate_agent(
             only=numbers,
             on_episode=check,
         )
+        if len(report.episodes) < len(numbers):  # the part must not pass for the whole
+            raise KeyboardInterrupt
         played.append(report)
         return report.episodes
 

@@ -20,7 +20,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.opponents import POOLS, Opponent
 from agentgym.trainers.rollout.branches import turns_before
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
-from agentgym.trainers.rollout.seats import GameSpec
+from agentgym.trainers.rollout.seats import EXPLORER, GameSpec
 from agentgym.trainers.settings import GroupRolloutConfig
 from agentgym.trainers.trajectory import Trajectory
 from agentgym.wrappers import ExtractAction
@@ -33,8 +33,9 @@ level or word for `game_agent`, "" for the opponents of the environment)."""
 SEAT_ARGUMENTS = ("game", "seat", "opponents", "split", "invalid_penalty", "render_mode")
 """Arguments of a `SingleSeat` environment that its game does not take."""
 
-OPPONENT = 1
-"""Purpose of the randomness that samples an episode's opponent, derived from the episode's key."""
+OPPONENT = 1 << 20
+"""Purpose of the randomness that samples an episode's opponent, derived from the episode's key. The
+keys of seats end with their place, so that it is larger than the place of any seat."""
 
 
 class Lineup:
@@ -133,7 +134,8 @@ class Lineup:
         if not self.agents:
             return EpisodeSpec(task, seed, key, openings[agent])
         seated = self._seated(EpisodeSpec(task, seed, key), 0, ("mirror", ""))
-        return replace(seated, openings=openings)
+        explorer = members[0].extras.get(EXPLORER, "")
+        return replace(seated, openings=openings, explorer=explorer)
 
     def _players(self, members: Mapping[str, float]) -> dict[Player, float]:
         """Returns the probability of each player of the other seats."""

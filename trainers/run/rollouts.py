@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,12 @@ class Rollouts:
         if isinstance(self.executor, LocalExecutor) and len(policies) > 1:
             self.executor.policy = Ensemble(policy, policies)
         self._started: dict[int, Callable[[], list[Trajectory]]] = {}
+        self._limit: int | None = None  # turn limit of the current iteration
+
+    def turn_limit(self, iteration: int) -> int | None:
+        """Returns the turn limit of the episodes of an iteration, None for the environment's."""
+        environment = self.config.environment
+        return horizon(environment.horizons, environment.horizon_every, iteration)
 
     def collect(self, iteration: int) -> list[Trajectory]:
         """Plays the episodes of an iteration, and starts those of the next `max_staleness` ones.
@@ -118,6 +125,7 @@ class Rollouts:
         Raises:
             Interrupted: if a process received a signal.
         """
+        self._limit = self.turn_limit(iteration)
         last = min(iteration + self.config.rollout.max_staleness, self.config.run.iterations - 1)
         for number in range(iteration, max(iteration, last) + 1):
             if number not in self._started:
@@ -129,7 +137,7 @@ class Rollouts:
         config, size = self.config, self.config.rollout.group_size
         groups = config.rollout.episodes_per_iteration // size
         starts = self.curriculum.draw(groups, self._rng(TASKS, iteration))
-        limit = horizon(config.environment.horizons, config.environment.horizon_every, iteration)
+        limit = self.turn_limit(iteration)
         sizes = [size] * groups
         if config.rollout.adaptive_groups:
             sizes = group_sizes([self.success.rates.get(task, 0.5) for task, _ in starts], size)
@@ -161,12 +169,17 @@ class Rollouts:
         """Plays episodes, of which each process plays a share, and returns all trajectories.
 
         They are in the order of the episodes, those of a game one after another. Episodes that were
-        finished before the run was resumed come from the journal.
+        finished before the run was resumed come from the journal. Episodes without a turn limit of
+        their own have that of the current iteration.
 
         Raises:
             Interrupted: if a process received a signal.
         """
-        return self._start(episodes)()
+        limited = [
+            each if each.max_turns is not None else replace(each, max_turns=self._limit)
+            for each in episodes
+        ]
+        return self._start(limited)()
 
     def _start(self, episodes: Sequence[EpisodeSpec]) -> Callable[[], list[Trajectory]]:
         """Starts episodes, of which each process plays a share, and returns a wait for all."""

@@ -100,7 +100,7 @@ def settings_of(vary: Sequence[str], draws: int, seed: int = 0) -> list[Setting]
         ranged = [name for name, space in spaces.items() if isinstance(space, tuple)]
         if ranged:
             raise ConfigError(f"{ranged[0]} has a range: set --draws N to sample from it.")
-        grid = itertools.product(*spaces.values())
+        grid = dict.fromkeys(itertools.product(*spaces.values()))
         return [tuple(zip(spaces, values, strict=True)) for values in grid]  # type: ignore[misc]
     rng, found = np.random.default_rng(seed), []
     for _ in range(draws):
@@ -211,6 +211,13 @@ class Sweep:
         for flag in self.flags:
             if flag.partition("=")[0] in OWN:
                 raise ConfigError(f"A sweep sets {flag} of its runs itself: leave it out.")
+        folders: dict[str, Run] = {}
+        for run in self.runs:
+            if (other := folders.setdefault(run.name, run)) != run:
+                raise ConfigError(
+                    f"{' '.join(flags_of(other.setting))!r} and {' '.join(flags_of(run.setting))!r}"
+                    f" would have the same folder, {run.name}: give names that differ in letters."
+                )
         for run in {run.setting: run for run in self.runs}.values():
             config = read_config(self.recipe, [*self.flags, *run.flags])
             if config.offline:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +65,10 @@ class EarlyStopping:
                 "bc_patience keeps the weights of the best epoch, which is not supported with "
                 "weights that are sharded over GPUs: leave bc_patience at None."
             )
-        self._updater, self._batch, self._patience = updater, Batch.of(held_out), patience
+        # The loss that is fitted does not depend on the temperature of the rollouts.
+        self._updater = copy.copy(updater)
+        self._updater.sampling = replace(updater.sampling, temperature=1.0)
+        self._batch, self._patience = Batch.of(held_out), patience
         self.state = state or {"epoch": 0, "loss": math.inf, "weights": {}}
 
     def observe(self, epoch: int) -> float:

@@ -149,6 +149,7 @@ class RoleUpdater:
         found: dict[str, dict[str, float]] = {}
         for role, part in self.split(batch).items():
             if role not in learning:
+                self.parts[role].forget()
                 continue
             own = part.credit(credit), part.forward(forward)
             rngs = iter(copy.deepcopy(shuffles))

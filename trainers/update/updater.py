@@ -170,11 +170,17 @@ class Updater:
         rows, self._kept = Rows.of(batch, self._bootstraps), None
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         share = rows.share(np.arange(len(rows.rows)), rank, world)
-        reuse = reuse and self.optimisation.minibatches == world == 1
+        one_step = self.optimisation.minibatches == world == 1
+        reuse = reuse and one_step and self.module is self.trained
         step = partial(self._evaluate, batch, rows, reference, reuse)
-        found = [each for part in self.budget.each(rows, share, step) for each in part]
+        parts = self.budget.each(rows, share, step, drop=self.forget)
+        found = [each for part in parts for each in part]
         everything = gather_object(found) if world > 1 else found
         return ForwardPass.of(batch, everything, self.module.critic)
+
+    def forget(self) -> None:
+        """Frees the pass that `evaluate_actions` kept for an update, if there is one."""
+        self._kept = None
 
     def _evaluate(
         self, batch: Batch, rows: Rows, reference: bool, reuse: bool, part: NDArray[np.int64]
@@ -263,7 +269,7 @@ class Updater:
             if stopped:
                 break
         self.publish()
-        self._kept = None
+        self.forget()
         norms, weighted = norms / max(steps, 1), data.sampler_logprobs is not None
         return metrics_of(totals, norms, steps, stopped, weight, weighted)
 
@@ -282,7 +288,7 @@ class Updater:
             self.loss,
             length=self.sampling.max_new_tokens,
             device=self.policy.device,
-            generator=torch.Generator().manual_seed(1_000_003 * self.seed + iteration),
+            generator=torch.Generator().manual_seed((1_000_003 * self.seed + iteration) % 2**63),
             first_pass=first_pass,
         )
 
@@ -353,16 +359,15 @@ def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> li
     """Clips the gradient norm of each parameter group separately and returns the norms before.
 
     Under fp16 the gradients are scaled. `accelerator.clip_grad_norm_` would unscale those of all
-    its optimisers at every call, which torch allows only once per step.
+    its optimisers at every call, which torch allows only once per step, and cannot tell the
+    parameters of several sharded models apart.
 
     Args:
         accelerator: the accelerator.
         optimizer: the optimiser.
         limit: bound of the norm of each group.
     """
-    clip: Any = accelerator.clip_grad_norm_
     if accelerator.scaler is not None:
         accelerator.unscale_gradients(optimizer)
-        clip = nn.utils.clip_grad_norm_
-    norms = [clip(group["params"], limit) for group in optimizer.param_groups]
-    return [0.0 if norm is None else float(norm) for norm in norms]
+    groups = [group["params"] for group in optimizer.param_groups]
+    return [float(nn.utils.clip_grad_norm_(group, limit)) for group in groups]

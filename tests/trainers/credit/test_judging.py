@@ -56,6 +56,19 @@ def test_a_single_agent_keeps_the_reward_of_each_turn(rng: np.random.Generator):
     assert shaping.split_rewards(batch, scores, "turn") == pytest.approx(batch.rewards)
 
 
+def test_progress_is_compared_with_the_agents_own_earlier_progress():
+    """Each agent sees the team's progress when it acts again, after the turn of the other."""
+    one, two = (
+        agent("a", [0.0] * 3, [0, 1, 2], [0, 2, 4]),
+        agent("b", [0.0] * 3, [0, 1, 2], [1, 3, 5]),
+    )
+    for each in (one, two):
+        for turn, progress in zip(each.turns, [0.5, 0.5, 1.0], strict=True):
+            turn.progress = progress
+    scores = shaping.turn_scores(Batch.of([one, two]), "progress")
+    assert scores.tolist() == [1, 0, 1] * 2
+
+
 def test_equal_scores_give_equal_shares():
     one, two = agent("a", [3.0, -1.0], [0, 1], [0, 2]), agent("b", [3.0, -1.0], [0, 1], [1, 3])
     batch = Batch.of([one, two])
@@ -131,7 +144,9 @@ def test_scores_are_read_from_lines(tenths: list[int], mark: str):
     assert read_scores("\n".join(lines), len(tenths) + 1) is None
 
 
-@pytest.mark.parametrize("reply", ["", "7", "1: high", "1: 11", "1: -3", "2: 5"])
+@pytest.mark.parametrize(
+    "reply", ["", "7", "1: high", "1: 11", "1: -3", "2: 5", "9" * 5000 + ": 1"]
+)
 def test_a_reply_without_all_scores_is_not_read(reply: str):
     assert read_scores(reply, 1) is None
 

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.two_clock import poad, turn
-from agentgym.trainers.trajectory import Batch, Credit
+from agentgym.trainers.trajectory import Batch, Credit, Support
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 
@@ -29,6 +29,16 @@ def test_golden_normalisation_over_tokens_and_turns():
     raw = normalize_advantages(credit, batch, over="turns", center=False).advantages
     assert np.allclose(raw, [0, 0, 0, 2])
     assert normalize_advantages(credit, batch, per=None) is credit
+
+
+def test_turns_weigh_the_same_if_the_weights_of_their_tokens_are_small():
+    """A turn of thoughts, whose action has a single possible token, and a turn without thoughts."""
+    batch = Batch.of([trajectory([2, 1], [0, 0])])
+    turn = batch.turns[0]
+    turn.thought = np.array([True, False])
+    turn.support = Support(np.array([0, 2, 3], np.int32), np.array([1, 2, 3], np.int32))
+    found = normalize_advantages(credit_of(0, 0, 4), batch, over="turns", thought_coef=0.25)
+    assert np.allclose(found.advantages, [-1, -1, 1])
 
 
 @pytest.mark.parametrize("per", ["batch", "task", "agent", "group"])

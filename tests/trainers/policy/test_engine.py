@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import sys
 import threading
 from dataclasses import replace
@@ -17,7 +18,7 @@ from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.engine import OwnEngine
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
-from agentgym.trainers.policy.vllm_server import VLLMServer
+from agentgym.trainers.policy.vllm_server import ServerError, VLLMServer
 from agentgym.trainers.recipes import load
 from agentgym.trainers.update.updater import Updater
 
@@ -129,16 +130,21 @@ def test_an_address_is_that_of_a_vllm_server(make_policy):
         TrainConfig.of(engine_url="http://localhost:8000")
     with pytest.raises(ConfigError, match="got 'localhost:8000'"):
         VLLMServer(make_policy(), "localhost:8000")
+    with pytest.raises(ConfigError, match="engine_url must be such as"):
+        VLLMServer(make_policy(), "http://localhost:port")
     with pytest.raises(ConfigError, match=r"refused(.|\n)*vllm serve MODEL"):
         VLLMServer(make_policy(), "http://127.0.0.1:9")
 
 
-def test_a_server_of_another_kind_is_refused(make_policy):
+@pytest.mark.parametrize(
+    "reply", ['{"data": [{"id": "model"}]}', "<html>", "{", '{"data": 3}', "é"]
+)
+def test_a_server_of_another_kind_is_refused(make_policy, reply):
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(b'{"data": [{"id": "model"}]}')
+            self.wfile.write(reply.encode("latin-1"))
 
         def log_message(self, format, *args):
             pass
@@ -148,6 +154,18 @@ def test_a_server_of_another_kind_is_refused(make_policy):
         with pytest.raises(ConfigError, match=r"cannot be used(.|\n)*vllm serve MODEL"):
             VLLMServer(make_policy(), f"http://127.0.0.1:{server.server_port}")
         server.shutdown()
+
+
+def test_a_server_that_goes_away_is_named(make_policy, monkeypatch):
+    monkeypatch.setattr(VLLMServer, "_check", lambda self, length: None)
+    engine = VLLMServer(make_policy(), "http://127.0.0.1:9")
+    with pytest.raises(ServerError, match=r"127\.0\.0\.1:9 .*GET /is_paused.*refused"):
+        engine._call("GET", "/is_paused")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=lambda: listener.accept()[0].close(), daemon=True).start()
+        engine = VLLMServer(make_policy(), f"http://127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(ServerError, match="no usable answer"):
+            engine._call("GET", "/is_paused")
 
 
 def test_a_gpu_is_freed_on_a_gpu_only(make_policy):

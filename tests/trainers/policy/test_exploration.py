@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer, recipes
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.sampling import Request, Sampling
+from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import read_metrics
@@ -46,6 +48,21 @@ def test_an_action_has_the_probability_of_the_mixture(
     shares = np.array([np.mean([s.text == text for s in samples]) for text in CANDIDATES])
     noise = np.sqrt(mixture * (1 - mixture) / len(samples))
     assert (np.abs(shares - mixture) < 4.5 * noise + 1 / len(samples)).all()
+
+
+def test_probabilities_of_a_policy_that_is_certain(make_policy: Any):
+    """At some nodes of the tree, all tokens have a probability below the smallest float32."""
+    policy = make_policy()
+    with torch.no_grad():
+        policy.model.get_input_embeddings().weight.mul_(12)
+    prompt = np.array(policy.encode("a room>"), np.int32)
+    sampling = Sampling(temperature=0.05)
+    [logprobs] = sampling_logprobs(policy, [prompt], [CANDIDATES], sampling)
+    assert np.exp(logprobs.astype(np.float64)).sum() == pytest.approx(1.0, abs=1e-4)
+    requests = [Request(prompt, np.random.default_rng(i), CANDIDATES) for i in range(4)]
+    for sample in policy.act(requests, sampling):
+        own = logprobs[CANDIDATES.index(sample.text)]
+        assert sample.logprobs.sum() == pytest.approx(own, rel=1e-4, abs=1e-3)
 
 
 def test_free_actions_do_not_explore(policy: Any, prompt: np.ndarray):
@@ -85,17 +102,20 @@ def test_one_seat_of_each_game_explores(tmp_path: Path):
     seated = trainer.lineup.seat(specs, {})
     assert [getattr(each, "explorer", "") for each in seated] == ["player_0", "player_1"] * 2
     differs = []
-    for found in trainer.rollouts.collect(0):
-        for turn in found.turns:
+    found = trainer.rollouts.collect(0)
+    for each in found:
+        for turn in each.turns:
             [logprobs] = sampling_logprobs(
-                trainer.policy, [found.segments[turn.segment].tokens[: turn.start]],
+                trainer.policy, [each.segments[turn.segment].tokens[: turn.start]],
                 [list(turn.admissible)], Sampling(),
             )  # fmt: skip
             own = logprobs[turn.admissible.index(turn.action)]
             same = bool(np.isclose(turn.logprobs.sum(), own, rtol=1e-4))
-            assert same or found.agent == f"player_{found.episode[-1] % 2}"
+            assert same or each.agent == f"player_{each.episode[-1] % 2}"
             differs.append(not same)
     assert any(differs)
+    again = [trainer.lineup.branch(members, 1, (9,)) for members in episodes_of(found)]
+    assert [getattr(each, "explorer", "") for each in again] == ["player_0", "player_1"] * 2
     trainer.run()
 
 

@@ -117,6 +117,14 @@ def test_actions_are_clustered_by_the_vectors_of_an_encoder(tmp_path: Path):
             lspo.Config.of(encoder=name)
 
 
+def test_a_role_that_acts_in_no_branched_state_needs_no_vectors(tmp_path: Path):
+    few = {"episodes_per_iteration": 1, "encoder": f"{__name__}:first_letters"}
+    trainer = make_trainer("lspo", run_dir=str(tmp_path), **SMALL | few)
+    trainer.run()
+    assert isinstance(trainer.hooks, lspo.LatentActions)
+    assert {*trainer.hooks.abstract} == {"player_0", "player_1"}  # one of them acts in a state
+
+
 @pytest.mark.slow
 def test_lspo_plays_werewolf_from_lists(tmp_path: Path):
     """Every role that has acted has a game of latent actions, and its preferences are learned."""

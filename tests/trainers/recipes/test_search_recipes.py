@@ -134,6 +134,15 @@ def test_exit_imitates_the_search_in_every_visited_state(tmp_path: Path):
     assert (weights == 1).all()
 
 
+def test_exit_plays_on_up_to_the_horizon(tmp_path: Path):
+    game = dict(env_id="TicTacToe-v0", env_kwargs={}, opponents="mirror", horizons=(2,))
+    trainer = trained("exit", tmp_path, teacher="search:mcts,budget=2", visited=True, **game)
+    own = trainer.play(trainer.rollouts.episodes(7))
+    taught = trainer.hooks.on_rollout_end(own, 5, np.random.default_rng(0))
+    assert len(taught) == sum(len(each.turns) for each in own)
+    assert max(len(each.turns) for each in own) == 2
+
+
 def test_exit_explores_without_importance_weights(tmp_path: Path):
     game = dict(env_id="TicTacToe-v0", env_kwargs={}, opponents="mirror", iterations=0)
     trainer = trained("exit", tmp_path, teacher="search:mcts", epsilon=0.5, **game)

@@ -193,6 +193,18 @@ def test_observations_cannot_forge_special_tokens():
     assert counts[0] == counts[1]
 
 
+@pytest.mark.parametrize("template", [None, TEMPLATE])
+def test_lone_surrogates_are_no_error(template):
+    context = make_context(template)
+
+    def prompt(mark: str) -> list[int]:
+        conversation = context.begin(f"Rules {mark}")
+        conversation.observe(f"go {mark} east")
+        return prompt_of(conversation).tolist()
+
+    assert prompt("\ud800") == prompt("?")
+
+
 def test_begin_of_sequence_opens_the_prompt_where_the_tokenizer_wants_it():
     tokenizer = make_tokenizer()
     tokenizer.add_special_tokens({"bos_token": "<|start|>"})

@@ -27,12 +27,14 @@ from agentgym.trainers.rollout.curriculum import (
     SuccessWindow,
     make_curriculum,
 )
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.task_sampling import (
     Curriculum,
     draw_tasks,
     group_sizes,
     horizon,
 )
+from agentgym.trainers.run.rollouts import Rollouts
 from agentgym.trainers.trajectory import Trajectory
 
 from ...helpers.worlds import trajectory
@@ -253,6 +255,26 @@ def test_adaptive_groups_follow_the_success_and_are_resumed(tmp_path: Path):
 def test_horizons_come_in_stages():
     assert [horizon((5, 10), 2, i) for i in range(5)] == [5, 5, 10, 10, 10]
     assert horizon((), 2, 0) is None
+
+
+@pytest.mark.parametrize("recipe", ["vine", "malt", "arpo_entropy"])
+def test_episodes_that_a_recipe_plays_again_have_the_horizon_of_the_iteration(
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    lengths: dict[int, list[int]] = {0: [], 1: []}
+    play = Rollouts.play
+
+    def seen(rollouts: Rollouts, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
+        found = play(rollouts, episodes)
+        lengths[trainer.state.iteration] += [len(each.turns) for each in found]
+        return found
+
+    monkeypatch.setattr(Rollouts, "play", seen)
+    few = {"adaptive_groups": False, "episodes_per_iteration": 8, "group_size": 2}
+    few |= {"env_kwargs": {"size": 40, "max_turns": 12}, "horizons": (3, 5), "horizon_every": 1}
+    trainer = make_trainer(recipe, **ADAPTIVE | few, iterations=2, run_dir=str(tmp_path))
+    trainer.run()
+    assert max(lengths[0]) == 3 and max(lengths[1]) == 5
 
 
 @pytest.mark.slow

@@ -408,6 +408,18 @@ def test_a_full_disk_while_a_text_is_written(tmp_path: Path, monkeypatch: pytest
     assert (tmp_path / "report.json").read_text() == "old"
 
 
+def test_a_text_is_on_the_disk_before_it_replaces_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    done: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (done.append("fsync"), fsync(file)))
+    monkeypatch.setattr(os, "replace", lambda *paths: (done.append("replace"), replace(*paths)))
+    write_text(tmp_path / "config.json", "new")
+    assert done == ["fsync", "replace"]
+    assert (tmp_path / "config.json").read_text() == "new"
+
+
 def test_a_checkpoint_knows_the_checksums_of_all_its_files(uninterrupted: Path):
     newest = uninterrupted / "checkpoints" / "000006"
     files = {str(file.relative_to(newest)) for file in newest.rglob("*") if file.is_file()}

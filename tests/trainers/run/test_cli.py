@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,29 @@ def test_a_file_may_have_the_line_ends_of_windows(tmp_path: Path):
     file.write_bytes(b"\xef\xbb\xbfiterations: 7\r\nrun_dir: 'runs/a b'\r\n")
     run = read_config("poad", ["--config", str(file)]).run
     assert (run.iterations, run.run_dir) == (7, "runs/a b")
+
+
+@pytest.mark.parametrize("recipe", recipes.names())
+def test_the_settings_of_a_run_are_those_of_its_file(recipe: str, tmp_path: Path):
+    config = recipes.load(recipe).Config.of(
+        env_id="Maze-v0", env_kwargs={"size": 3, "name": "a b"}, stop=("\n", "End"), seed=3,
+        iterations=7, lr=1e-4, constrain=True, train_tasks=None, log_with=(),
+    )  # fmt: skip
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"config": {"recipe": recipe, **config.to_json()}, "versions": {}}))
+    assert read_config(recipe, ["--config", str(file)]) == config
+    assert read_config(recipe, ["--config", str(file), "--seed", "4"]).run.seed == 4
+    with pytest.raises(ConfigError, match=f"of a run of {recipe}: use `agentgym train {recipe}`"):
+        read_config("turn" if recipe != "turn" else "poad", ["--config", str(file)])
+
+
+def test_a_run_continues_with_the_settings_in_its_folder(tmp_path: Path):
+    run = tmp_path / "run"
+    assert main(["turn", *FEW, "--run-dir", str(run)]) == 0
+    again = ["turn", "--config", str(run / "config.json"), "--resume", "--iterations", "2"]
+    assert main(again) == 0
+    rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    assert [row["iteration"] for row in rows if "time/update" in row] == [1, 2]
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.trainers import train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.callbacks import Callback
+from agentgym.trainers.run.logger import read_metrics
 
 
 class Counted(NumberLine):
@@ -77,3 +80,29 @@ def test_all_environments_are_closed_if_a_run_cannot_be_set_up(tmp_path: Path):
     with pytest.raises(Exception, match="missing"):
         make_trainer("grpo", **settings(tmp_path, model=str(tmp_path / "missing")))
     assert Counted.made and not Counted.opened
+
+
+class Impatient(NumberLine):
+    """Presses Ctrl-C twice in the second evaluation, after its first episode."""
+
+    resets = 0
+
+    def reset(self, *, options: Any = None, **arguments: Any) -> Any:
+        if str((options or {}).get("task")).startswith("test"):
+            Impatient.resets += 1
+            if Impatient.resets == EVALUATED + 2:
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+        return super().reset(options=options, **arguments)
+
+
+EVALUATED = 4
+
+
+def test_an_evaluation_that_is_stopped_immediately_does_not_count(tmp_path: Path):
+    Impatient.resets = 0
+    changes = {"env": lambda: Impatient(size=6, max_turns=2), "eval_every": 1, "num_envs": 1}
+    with pytest.raises(KeyboardInterrupt):
+        train("grpo", **settings(tmp_path, eval_episodes=EVALUATED, **changes))
+    [line] = [row for row in read_metrics(tmp_path) if "eval/reward" in row]
+    assert line["iteration"] == 0

@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.trainers import api
+from agentgym.trainers.policy.collate import collate, segment_rows
+from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.update import early_stopping
 from agentgym.trainers.update.early_stopping import EarlyStopping, split
+
+from ...helpers.short_of_memory import updater_of
 
 SETTINGS: dict[str, Any] = dict(
     env_kwargs={"size": 5, "max_turns": 6}, model="nano", context="current", bc_demonstrations=6,
@@ -38,7 +42,7 @@ def stopping(patience: int, monkeypatch: pytest.MonkeyPatch, state: Any = None) 
     monkeypatch.setattr(early_stopping, "Batch", SimpleNamespace(of=lambda _: batch))
     policy, module = Weights(), object()
     updater: Any = SimpleNamespace(
-        policy=policy, module=module, trained=module,
+        policy=policy, module=module, trained=module, sampling=Sampling(),
         evaluate_actions=lambda *_, **__: SimpleNamespace(
             logprobs=np.array([-float(policy.weight)])
         ),
@@ -102,6 +106,19 @@ def test_a_tenth_is_held_out(count, seed):
     both: list[Any] = [*fitted, *held_out]
     assert sorted(both) == shown
     assert fitted and len(held_out) == max(1, round(count / 10))
+
+
+def test_the_held_out_loss_is_the_one_that_is_fitted(make_policy, as_batch):
+    """Whatever the temperature of the rollouts is."""
+    policy = make_policy()
+    prompts = [np.array(policy.encode("a room>"), np.int32)] * 3
+    requests = [Request(prompt, np.random.default_rng(i)) for i, prompt in enumerate(prompts)]
+    batch = as_batch(prompts, policy.act(requests, Sampling(max_new_tokens=6)))
+    updater = updater_of(policy, temperature=0.5)
+    found = EarlyStopping(updater, batch.trajectories, 1).observe(1)
+    collated = collate(batch, segment_rows(batch), policy.pad_token)
+    assert found == pytest.approx(-float(policy(collated).logprobs.mean().detach()), rel=1e-5)
+    assert updater.sampling.temperature == 0.5
 
 
 def test_one_demonstration_cannot_be_held_out(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,8 +24,9 @@ from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.recipes import ilql, poad
 from agentgym.trainers.run.setup import load_policy
 from agentgym.trainers.trajectory import Batch, Credit
-from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.learner import Learner, Rows
 from agentgym.trainers.update.memory import CPU_TOKENS, activation_bytes, fitting_tokens
+from agentgym.trainers.update.role_updater import RoleUpdater
 
 from ...helpers.launch import finish, launch
 from ...helpers.short_of_memory import clone, learn, limit_memory, updater_of
@@ -90,6 +92,46 @@ def test_a_pass_under_other_weights_is_not_reused(make_policy, batch):
         updater.update(batch, credit, forward, 0, iter([np.random.default_rng(0)]))
     for a, b in zip(policy.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_a_pass_of_the_policy_that_acts_is_not_reused_if_another_is_trained(make_policy, batch):
+    """As under FSDP2, in a single process."""
+    weights = []
+    for reuse in (False, True):
+        updater = updater_of(make_policy(), epochs=1, minibatches=1)
+        acting = Learner(updater.policy.clone(), deepcopy(updater.trained.critic))
+        updater.module = acting
+        weights.append(learn(updater, batch, reuse=reuse)[1])
+    torch.testing.assert_close(weights[1], weights[0])
+
+
+def test_a_pass_that_is_kept_leaves_its_memory_to_a_second_attempt(make_policy, batch, monkeypatch):
+    policy, reference = make_policy(), Policy.reference_logprobs
+    policy.freeze_reference()
+
+    def limited(policy: Policy, collated: Any) -> torch.Tensor:
+        if collated.tokens.numel() > 300:
+            raise torch.OutOfMemoryError("reference")
+        return reference(policy, collated)
+
+    monkeypatch.setattr(Policy, "reference_logprobs", limited)
+    updater = updater_of(policy, epochs=1, minibatches=1, microbatch_tokens=600)
+    with pytest.warns(RuntimeWarning, match="continuing with 300"):
+        updater.evaluate_actions(batch, True, reuse=True)
+    assert updater._kept is None
+
+
+def test_no_pass_is_kept_for_a_role_that_does_not_learn(make_policy, batch):
+    for n, trajectory in enumerate(batch.trajectories):
+        trajectory.role = "ab"[n % 2]
+    parts = {role: updater_of(make_policy(), epochs=1, minibatches=1) for role in "ab"}
+    updaters = RoleUpdater(parts, lambda _: "a")
+    forward = updaters.evaluate_actions(batch, False, reuse=True)
+    assert parts["b"]._kept is not None
+    assert forward.values is not None
+    credit = Credit(np.ones(batch.num_tokens, np.float32), forward.values.tokens)
+    updaters.update(batch, credit, forward, 0, iter([np.random.default_rng(0)]))
+    assert parts["a"]._kept is parts["b"]._kept is None
 
 
 # Loops besides the update. Each returns numbers that are the same with any microbatches.

@@ -20,6 +20,7 @@ from agentgym.trainers.run.roles import build_updaters
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.update.learner import Learner
 from agentgym.trainers.update.sharding import check_engine, trained_copy
+from agentgym.trainers.update.updater import clip_gradients
 
 from ...helpers.launch import finish, launch
 from ...helpers.sharded_gradients import gradients, updater_of
@@ -90,6 +91,21 @@ def test_sharded_policies_cannot_exchange_their_roles():
     config: Any = SimpleNamespace(game=SimpleNamespace(exchange=2))
     with pytest.raises(ConfigError, match="exchange = 2: set it to 0, or use DDP"):
         build_updaters(engine(DistributedType.FSDP, 2), config, {}, None, None, lambda _: ())
+
+
+def test_gradients_of_two_sharded_roles_are_clipped(monkeypatch: pytest.MonkeyPatch):
+    """Their models have as many parameters. All of them are trained, without a critic."""
+    accelerator, limit = Accelerator(cpu=True), 0.5
+    models = [torch.nn.Linear(2, 3) for _ in range(2)]
+    monkeypatch.setattr(accelerator, "_models", models)
+    monkeypatch.setattr(type(accelerator), "distributed_type", DistributedType.FSDP)
+    monkeypatch.setattr(type(accelerator), "is_fsdp2", True)
+    for model in models:
+        model(torch.ones(1, 2)).sum().backward()
+        [norm] = clip_gradients(accelerator, torch.optim.SGD(model.parameters()), limit)
+        assert norm == pytest.approx(3.0)
+        squares = sum(float(p.grad.square().sum()) for p in model.parameters())  # type: ignore
+        assert squares**0.5 == pytest.approx(limit)
 
 
 @pytest.fixture(scope="module")

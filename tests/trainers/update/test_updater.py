@@ -31,7 +31,7 @@ TURN, WHOLE = math.sqrt(1.5 * 0.5), (1.5 * 0.5 * 1.5) ** (1 / 3)
 
 
 def loss_of(
-    changes: dict[str, Any], logprobs: Any = -1.0, thought: Any = None
+    changes: dict[str, Any], logprobs: Any = -1.0, thought: Any = None, seed: int = 0
 ) -> tuple[torch.Tensor, list[Any]]:
     """The loss, and the log-probs and entropies that it depends on."""
     first = trajectory([2, 1], [0, 0])
@@ -51,13 +51,17 @@ def loss_of(
     learner.policy = SimpleNamespace(device=torch.device("cpu"))
     updater = Updater(
         Accelerator(cpu=True), learner, None, loss=config.loss, critic=config.critic,
-        optimisation=config.optimisation, sampling=config.sampling(),
+        optimisation=config.optimisation, sampling=config.sampling(), seed=seed,
     )  # fmt: skip
     data = updater._data(batch, credit, forward, 0)
     output = Output(new, entropy, None, every, None)
     loss, _ = data.loss(every, output, data.counts(np.arange(4)), config.loss, config.critic)
     loss.backward()
     return loss.detach(), [new.grad, entropy.grad]
+
+
+def test_a_seed_of_63_bits():
+    assert float(loss_of({}, seed=2**63 - 1)[0]) == pytest.approx(PLAIN)
 
 
 def test_without_a_ratio_the_gradient_is_that_of_the_log_likelihood():
