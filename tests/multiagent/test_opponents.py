@@ -149,7 +149,7 @@ def test_the_expert_knows_no_levels_if_several_seats_are_played_from_outside():
     for seed in range(3):
         table = env.open_table(task, seed, env.game.possible_agents)
         while not table.over:
-            actions = {agent: env.game.expert(agent) for agent in table.acting}
+            actions = {agent: str(env.game.expert(agent)) for agent in table.acting}
             table.play(actions)
             played |= {*actions.values()}
     assert played == {"check", "bet", "fold", "call"}, "not the best response to a maniac"
