@@ -262,7 +262,9 @@ def draw(found: dict[str, Any], path: Path) -> None:
     rows = -(-len(envs) // columns)
     figure = Figure(figsize=(5.2 * columns, 4 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(rows, columns, squeeze=False).flat
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in panels[len(envs) :]:
+        axes.set_axis_off()
     recipes = list(dict.fromkeys(run["recipe"] for run in found["runs"]))
     lines = {}
     for env, axes in zip(envs, panels, strict=False):

@@ -170,7 +170,7 @@ def show(name: str, found: Mapping[str, Any]) -> None:
     for title in ("variant", "seeds", *measures):
         table.add_column(title)
     for variant, row in rows.items():
-        cells = [_cell(row["means"][key]) for key in measures]
+        cells = [_cell(row["means"][key]) if key in row["means"] else "-" for key in measures]
         table.add_row(variant, str(len(row["seeds"])), *cells)
     Console(width=140).print(table)
 

@@ -43,7 +43,7 @@ def experiment_table(name: str) -> str:
     rows = experiment["variants"]
     keys = list(dict.fromkeys(key for row in rows.values() for key in _cells(row)))
     lines = [
-        (variant, str(len(row["seeds"])), *(_cells(row).get(key, "") for key in keys))
+        (variant, str(len(row["seeds"])), *(_cells(row).get(key, "-") for key in keys))
         for variant, row in rows.items()
     ]
     return table(("Variant", "Seeds", *keys), lines)

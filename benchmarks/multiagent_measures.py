@@ -118,9 +118,12 @@ def _nashconv(folder: Path, agent: Agent | MixedAgent) -> float:
 
 
 def tictactoe(folder: Path) -> Measures:
-    """Returns the shares of games that the policy loses, from the empty board, in both seats."""
+    """Returns NashConv and the shares of games that the policy loses, from the empty board.
+
+    It makes its most probable moves, in both seats.
+    """
     agent, rules = load_agent(str(folder), temperature=0.0), config_of(folder)["env_kwargs"]
-    found: Measures = {}
+    found: Measures = {"NashConv": nashconv("TicTacToe-v0", agent, env_kwargs=rules).nashconv}
     for level, games in (("random", 500), ("optimal", 100)):
         result = cross_play(
             "TicTacToe-v0",
