@@ -71,8 +71,6 @@ def serve(
     for name, seconds in {"idle_seconds": idle_seconds, "call_seconds": call_seconds}.items():
         if not seconds > 0:
             raise ConfigError(f"{name} must be above 0, got {seconds}.")
-    if not 0 <= port <= 65535:
-        raise ConfigError(f"port must be in [0, 65535], got {port}.")
     if not envs:
         raise ConfigError("Name at least one environment (see `agentgym list`).")
     kwargs = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})

@@ -259,8 +259,6 @@ def test_the_command_names_a_port_that_cannot_be_used(capsys):
         assert main(["serve", "NumberLine-v0", "--port", str(port)]) == 2
     shown = capsys.readouterr()
     assert f"Cannot listen at port {port}" in shown.err and not shown.out
-    assert main(["serve", "NumberLine-v0", "--port", "70000"]) == 2
-    assert "port must be in [0, 65535]" in capsys.readouterr().err
 
 
 def test_slow_and_idle_sessions_end():
