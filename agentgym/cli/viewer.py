@@ -140,7 +140,10 @@ def _evaluation(path: Path, last: int | None) -> dict[str, Any]:
         episode["instructions"] = instructions.setdefault(text, len(instructions))
         episode["turns"] = [
             turn
-            | {"alternatives": [[text, None] for text in turn.pop("admissible", 0) or ()] or None}
+            | {
+                "alternatives": [[text, None] for text in turn.pop("admissible", None) or ()]
+                or None
+            }
             for turn in episode.pop("transcript")
         ]
     trajectories = _numbered(found, "agent", last)
