@@ -22,6 +22,7 @@ from pathlib import Path
 import curriculum_figures
 import families_figures
 import figure_blocks
+import grid_figures
 import interpreter_figures
 import multiagent_figures
 import solve_figures
@@ -29,6 +30,7 @@ import study_figures
 
 BLOCKS = (
     figure_blocks.BLOCKS
+    | grid_figures.BLOCKS
     | multiagent_figures.BLOCKS
     | solve_figures.BLOCKS
     | study_figures.BLOCKS

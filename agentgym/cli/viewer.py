@@ -16,6 +16,7 @@ from typing import Any
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation.board import board
+from agentgym.utils.printable import encodable
 
 TEMPLATE = Path(__file__).with_name("viewer.html")
 
@@ -72,7 +73,7 @@ def render(source: Path | Sequence[Path], last: int | None = None) -> str:
     page = {"runs": runs, "board": board(_groups(runs))}
     text = json.dumps(page, separators=(",", ":"), allow_nan=False)
     title = " and ".join(f"{run['label']} on {run['env']}" for run in runs)
-    title = title.encode("utf-8", "replace").decode()  # lone surrogates have no encoding
+    title = encodable(title)
     before, _, after = TEMPLATE.read_text(encoding="utf-8").partition("__DATA__")
     before = before.replace("__TITLE__", html.escape(title))
     return before + text.replace("<", "\\u003c") + after

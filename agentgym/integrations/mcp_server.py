@@ -19,6 +19,7 @@ import agentgym
 from agentgym.errors import UnknownTaskError
 from agentgym.making import TextGym, env_name
 from agentgym.tools.calls import Call, write_call
+from agentgym.utils.printable import encodable
 
 Result = tuple[list[types.ContentBlock], dict[str, Any]]
 ACT = types.Tool(
@@ -105,7 +106,7 @@ def _result(text: str, reward: float | None, done: bool, info: dict[str, Any]) -
     facts["admissible"] = list(facts.get("admissible", ()))
     if done:
         text += f"\n\n[The episode is over: {'solved' if info.get('success') else 'not solved'}.]"
-    content = types.TextContent(type="text", text=text.encode("utf-8", "replace").decode())
+    content = types.TextContent(type="text", text=encodable(text))
     return [content], {"reward": reward, "done": done, **facts}
 
 

@@ -1,4 +1,7 @@
-"""`printable`: makes control characters visible, for output to terminals."""
+"""Texts for terminals (`printable`) and for encoders (`encodable`).
+
+Actions of agents and messages of other players can hold any code point.
+"""
 
 from __future__ import annotations
 
@@ -19,3 +22,8 @@ def printable(text: str) -> str:
     surrogates, which cannot be encoded, become U+FFFD.
     """
     return text.translate(_TABLE)
+
+
+def encodable(text: str) -> str:
+    """Returns the text with ? for lone surrogates, which UTF-8 and tokenizers reject."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from agentgym.errors import ConfigError
+from agentgym.utils.printable import encodable
 
 
 class Tokenizer(Protocol):
@@ -49,8 +50,7 @@ def encode(tokenizer: Tokenizer, text: str) -> list[int]:
     Lone surrogates are replaced by question marks: UTF-8 cannot encode them and tokenizers reject
     them.
     """
-    clean = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-    return list(tokenizer.encode(clean, add_special_tokens=False))
+    return list(tokenizer.encode(encodable(text), add_special_tokens=False))
 
 
 def decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:

@@ -14,6 +14,7 @@ from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
+from agentgym.utils.printable import encodable
 
 VARIATIONS = {
     **{"boil": 30, "melt": 30, "freeze": 30, "change-the-state-of-matter-of": 30},
@@ -211,7 +212,7 @@ class ScienceWorld(TextEnv):
         self._server.step("look around")
 
     def _advance(self, action: str) -> TimeStep:
-        command = " ".join(action[:200].split()).encode("utf-8", "replace").decode()
+        command = encodable(" ".join(action[:200].split()))
         assert self._last is not None
         listed = command in self._last.admissible
         before = self._score()

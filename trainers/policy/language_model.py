@@ -29,6 +29,7 @@ from agentgym.trainers.policy.loading import REFERENCE, base_model, stores_tenso
 from agentgym.trainers.policy.prefix_cache import LayerShape
 from agentgym.trainers.policy.sampling import GenerationStats
 from agentgym.trainers.policy.shared_attention import Reads
+from agentgym.utils.printable import encodable
 from agentgym.utils.token_trie import TokenTrie
 
 MEMO = 1 << 15
@@ -225,8 +226,9 @@ class LanguageModel(nn.Module):
             if len(self._encoded) >= MEMO:
                 self._encoded.clear()
             # Lone surrogates cannot be tokenised, but no observation may raise.
-            clean = text.encode("utf-8", "replace").decode()
-            ids = self.tokenizer(clean, add_special_tokens=False, split_special_tokens=True)
+            ids = self.tokenizer(
+                encodable(text), add_special_tokens=False, split_special_tokens=True
+            )
             tokens = self._encoded[text] = tuple(ids["input_ids"])
         return list(tokens)
 

@@ -22,6 +22,7 @@ from agentgym.trainers.model_defaults import NEW_MODEL_KEY
 from agentgym.trainers.policy.action_format import END, PAD
 from agentgym.trainers.policy.copying import SLOW_ROPE, begin_inducing, practise_copying
 from agentgym.trainers.policy.policy import Policy
+from agentgym.utils.printable import encodable
 
 # BPE merges within these pieces: a marker such as " [SEP]", a word, one digit, signs, white space.
 PIECES = r" ?\[[A-Z_]+\]| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -210,8 +211,7 @@ def tiny_tokenizer(texts: Sequence[str], vocabulary: int) -> Any:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    clean = (text.encode("utf-8", "replace").decode() for text in texts)
-    tokenizer.train_from_iterator(clean, trainer)
+    tokenizer.train_from_iterator(map(encodable, texts), trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=PAD,

@@ -25,6 +25,7 @@ from agentgym.trainers.policy.chat_template import (
     check_arguments,
     template_pieces,
 )
+from agentgym.utils.printable import encodable
 
 Tokens = NDArray[np.int32]
 Mode = Literal["full", "window", "actions", "current"]
@@ -153,7 +154,7 @@ class Context:
         return self._format.newline and "\n" in self._tokenizer.decode([token])
 
     def _encode(self, text: str) -> Tokens:
-        ids = self._tokenizer(_encodable(text), add_special_tokens=False)
+        ids = self._tokenizer(encodable(text), add_special_tokens=False)
         return np.array(ids["input_ids"], np.int32)
 
     def shorten(self, observation: Tokens, room: int) -> Tokens:
@@ -165,16 +166,11 @@ class Context:
 
     def _encode_text(self, text: str) -> Tokens:
         # Special tokens in an observation must not be able to end a turn.
-        text = _encodable(text) + ("\n" if self._format.newline else "")
+        text = encodable(text) + ("\n" if self._format.newline else "")
         ids = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)
         tokens = np.array(ids["input_ids"], np.int32)
         tokens.setflags(write=False)
         return tokens
-
-
-def _encodable(text: str) -> str:
-    """Returns the text with ? for lone surrogates, which cannot be tokenised."""
-    return text.encode("utf-8", "replace").decode()
 
 
 class Conversation:
