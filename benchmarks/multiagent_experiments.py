@@ -134,6 +134,11 @@ EXPERIMENTS: dict[str, Experiment] = {
                 **CENTRAL,
                 "opponents": ["league=0.5", "mirror=0.5"],
             },
+            "league in a fifth of games, moving reference, central critic": {
+                "recipe": "turn",
+                **CENTRAL,
+                "opponents": ["league=0.2", "mirror=0.8"],
+            },
             "psro:nash": {"opponents": "psro:nash", "payoff_deals": 200},
         },
         measure=measures.exploitability,
