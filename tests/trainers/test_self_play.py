@@ -24,7 +24,6 @@ from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.group import GroupBaseline
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.normalize import normalize_advantages
-from agentgym.trainers.credit.returns import ReturnToGo
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.continuations import VALUES
 from agentgym.trainers.policy.ensemble import Ensemble
@@ -33,7 +32,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
-from agentgym.trainers.recipes.marshal import RoleMeans
+from agentgym.trainers.recipes.marshal import RoleReturns
 from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
 from agentgym.trainers.rollout.seats import GamePlay
@@ -583,9 +582,7 @@ def test_marshal_sums_rewards_and_then_subtracts_the_mean_of_the_role():
     """The mean is over turns: how often a role wins counts, not only that it does."""
 
     def marshal(*episodes: Trajectory) -> list[float]:
-        batch = Batch.of(episodes)
-        credit = RoleMeans().on_advantages(batch, ReturnToGo()(batch), 0)
-        return credit.advantages[::2].tolist()
+        return RoleReturns()(Batch.of(episodes)).advantages[::2].tolist()
 
     lost = seat("a", 0.0), seat("a", 0.0)
     others = seat("b", 9.0), seat("c", 5.0)  # a third role has a mean of its own
@@ -595,6 +592,13 @@ def test_marshal_sums_rewards_and_then_subtracts_the_mean_of_the_role():
     staged = seat("a", 1.0, turns=2)
     staged.turns[0].reward = 2.0
     assert marshal(staged) == pytest.approx([1.0, -1.0])
+
+
+def test_marshal_is_whitened_after_the_means_of_roles_are_subtracted():
+    """The distance between the means of two roles does not shrink the advantages."""
+    batch = Batch.of([seat("a", 1.0), seat("a", 0.0), seat("b", 11.0), seat("b", 10.0)])
+    credit = normalize_advantages(RoleReturns()(batch), batch, "batch")
+    assert credit.advantages[::2] == pytest.approx([1, -1, 1, -1], abs=1e-5)
 
 
 # Dr. MAS.
