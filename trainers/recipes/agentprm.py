@@ -5,8 +5,9 @@
 that took the same action in the same state. The advantage of an action is the increase of Q over
 the previous action, whose Q is the value of the state.
 
-The policy is updated by the clipped surrogate, or with `--update dpo` as in the paper, by online
-DPO: a second action is sampled in states of the rollout, and Q prefers it or the one played,
+The policy is updated by the clipped surrogate, or with `--update dpo --normalize-advantages none`
+as in the paper, by online DPO: a second action is sampled in states of the rollout, and Q prefers
+it or the one played,
 
     -log sigmoid(beta [log pi/ref (better) - log pi/ref (worse)]).
 
@@ -75,6 +76,12 @@ class Config(TrainConfig):
     """Temperature of the preference loss."""
     paired: Positive = 256
     """Turns per iteration in which a second action is sampled for DPO."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.update == "dpo":
+            self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
 
 
 class ProcessReward(TurnJudge):
