@@ -41,7 +41,7 @@ from agentgym.trainers.run.signals import Interrupted
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 
-from ..helpers.worlds import trajectory
+from ..helpers.worlds import generators, random_batch, trajectory
 
 SMALL: dict[str, Any] = {
     "env_id": "KuhnPoker-v0", "env_kwargs": {"hands": 2}, "opponents": "mirror",
@@ -592,6 +592,23 @@ def test_marshal_sums_rewards_and_then_subtracts_the_mean_of_the_role():
     staged = seat("a", 1.0, turns=2)
     staged.turns[0].reward = 2.0
     assert marshal(staged) == pytest.approx([1.0, -1.0])
+
+
+@settings(deadline=None, max_examples=30)
+@given(rng=generators)
+def test_marshal_shifts_the_returns_of_each_role_to_mean_0(rng: np.random.Generator):
+    played = random_batch(rng, min_tokens=1).trajectories
+    batch = Batch.of([replace(each, role=str(rng.integers(3))) for each in played])
+    found = RoleReturns(0.9)(batch).advantages[batch.token_offsets[:-1]]
+    returns = np.concatenate(
+        [[sum(0.9**k * r for k, r in enumerate(rewards[t:])) for t in range(len(rewards))]
+         for rewards in ([turn.reward for turn in each.turns] for each in played)]
+    )  # fmt: skip
+    roles = np.array([each.role for each in batch.trajectories])[batch.turn_trajectory]
+    for role in set(roles):
+        mine = roles == role
+        expected = returns[mine] - returns[mine].mean()
+        np.testing.assert_allclose(found[mine], expected, atol=1e-5)
 
 
 def test_marshal_is_whitened_after_the_means_of_roles_are_subtracted():

@@ -11,9 +11,9 @@ too large by (sigma_k^2 + (mu_k - mu)^2) / sigma^2.
 Kept: the credit, with the correction n - 1 in sigma, groups of 8, no KL penalty, no entropy bonus.
 In the authors' code an agent that acts five times in an episode counts five times in mu_k and
 sigma_k (`statistics` "turns"). With `no-by-agent`, mean and standard deviation are those of all
-agents, the paper's baseline. Changed: all agents share the weights and the learning rate, and
-invalid actions cost `env_kwargs invalid_penalty=0.1` only if it is set. Their learning rate of 1e-6
-is the default for loaded models only.
+agents, the paper's baseline. Changed: all agents share the weights and the learning rate unless
+`roles` is set, and invalid actions cost `env_kwargs invalid_penalty=0.1` only if it is set. Their
+learning rate of 1e-6 is the default for loaded models only.
 """
 
 from __future__ import annotations
