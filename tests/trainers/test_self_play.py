@@ -24,7 +24,6 @@ from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.group import GroupBaseline
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.normalize import normalize_advantages
-from agentgym.trainers.credit.returns import ReturnToGo
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.hooks.continuations import VALUES
 from agentgym.trainers.policy.ensemble import Ensemble
@@ -33,7 +32,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
-from agentgym.trainers.recipes.marshal import RoleMeans
+from agentgym.trainers.recipes.marshal import RoleReturns
 from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
 from agentgym.trainers.rollout.seats import GamePlay
@@ -42,7 +41,7 @@ from agentgym.trainers.run.signals import Interrupted
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 
-from ..helpers.worlds import trajectory
+from ..helpers.worlds import generators, random_batch, trajectory
 
 SMALL: dict[str, Any] = {
     "env_id": "KuhnPoker-v0", "env_kwargs": {"hands": 2}, "opponents": "mirror",
@@ -583,9 +582,7 @@ def test_marshal_sums_rewards_and_then_subtracts_the_mean_of_the_role():
     """The mean is over turns: how often a role wins counts, not only that it does."""
 
     def marshal(*episodes: Trajectory) -> list[float]:
-        batch = Batch.of(episodes)
-        credit = RoleMeans().on_advantages(batch, ReturnToGo()(batch), 0)
-        return credit.advantages[::2].tolist()
+        return RoleReturns()(Batch.of(episodes)).advantages[::2].tolist()
 
     lost = seat("a", 0.0), seat("a", 0.0)
     others = seat("b", 9.0), seat("c", 5.0)  # a third role has a mean of its own
@@ -595,6 +592,30 @@ def test_marshal_sums_rewards_and_then_subtracts_the_mean_of_the_role():
     staged = seat("a", 1.0, turns=2)
     staged.turns[0].reward = 2.0
     assert marshal(staged) == pytest.approx([1.0, -1.0])
+
+
+@settings(deadline=None, max_examples=30)
+@given(rng=generators)
+def test_marshal_shifts_the_returns_of_each_role_to_mean_0(rng: np.random.Generator):
+    played = random_batch(rng, min_tokens=1).trajectories
+    batch = Batch.of([replace(each, role=str(rng.integers(3))) for each in played])
+    found = RoleReturns(0.9)(batch).advantages[batch.token_offsets[:-1]]
+    returns = np.concatenate(
+        [[sum(0.9**k * r for k, r in enumerate(rewards[t:])) for t in range(len(rewards))]
+         for rewards in ([turn.reward for turn in each.turns] for each in played)]
+    )  # fmt: skip
+    roles = np.array([each.role for each in batch.trajectories])[batch.turn_trajectory]
+    for role in set(roles):
+        mine = roles == role
+        expected = returns[mine] - returns[mine].mean()
+        np.testing.assert_allclose(found[mine], expected, atol=1e-5)
+
+
+def test_marshal_is_whitened_after_the_means_of_roles_are_subtracted():
+    """The distance between the means of two roles does not shrink the advantages."""
+    batch = Batch.of([seat("a", 1.0), seat("a", 0.0), seat("b", 11.0), seat("b", 10.0)])
+    credit = normalize_advantages(RoleReturns()(batch), batch, "batch")
+    assert credit.advantages[::2] == pytest.approx([1, -1, 1, -1], abs=1e-5)
 
 
 # Dr. MAS.

@@ -11,11 +11,12 @@ the group's other episodes, which begin in the same state. With `beta 0`, agents
 learners.
 
 Kept: the formula, the baseline without the episode itself, the clipped ratio (proximal advantage
-alignment), and the division of the sum by 1 + t (the code of the first paper and an option of the
-second one's, `no-average` turns it off). Changed: games may have more than two agents, and ratios
-are per token. In a game of alternating turns, the opponents do nothing in an agent's turn, and
-their advantages are those of its action for them. Play it with `opponents mirror`: against scripted
-opponents, whose advantages are not known, it equals independent learning (`credit/alignment` 0).
+alignment), and the division of the sum by 1 + t (an option of the second paper's code, `no-average`
+turns it off). Changed: the first paper's code divides by t and leaves out the discounts, games may
+have more than two agents, and ratios are per token. In a game of alternating turns, the opponents
+do nothing in an agent's turn, and their advantages are those of its action for them. Play it with
+`opponents mirror`: against scripted opponents, whose advantages are not known, it equals
+independent learning (`credit/alignment` 0).
 """
 
 from __future__ import annotations

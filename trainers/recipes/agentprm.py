@@ -5,8 +5,9 @@
 that took the same action in the same state. The advantage of an action is the increase of Q over
 the previous action, whose Q is the value of the state.
 
-The policy is updated by the clipped surrogate, or with `--update dpo` as in the paper, by online
-DPO: a second action is sampled in states of the rollout, and Q prefers it or the one played,
+The policy is updated by the clipped surrogate, or with `--update dpo --normalize-advantages none`
+as in the paper, by online DPO: a second action is sampled in states of the rollout, and Q prefers
+it or the one played,
 
     -log sigmoid(beta [log pi/ref (better) - log pi/ref (worse)]).
 
@@ -14,7 +15,8 @@ The paper's reference is the policy of the stage before (`--kl-reference moving:
 of two actions in one state, which needs a far more accurate Q than gains along an episode do.
 
 Kept: the targets, gamma = 0.95, groups of 16, iterated training, the beta of 0.03. Changed:
-outcomes are discounted by the distance to the *end* (the authors' code counts from the start), and
+outcomes are returns (theirs: -1 for a failure), discounted by the distance to the *end* (the
+authors' code counts from the start), a state is its `state_key` (theirs: the whole history), and
 gains that vary more than outcomes, which are errors of Q, lower the learning rate
 (`lr_by_reliability`).
 """
@@ -75,6 +77,12 @@ class Config(TrainConfig):
     """Temperature of the preference loss."""
     paired: Positive = 256
     """Turns per iteration in which a second action is sampled for DPO."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.update == "dpo":
+            self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
 
 
 class ProcessReward(TurnJudge):

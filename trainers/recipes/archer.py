@@ -16,8 +16,8 @@ Kept: the losses, no minimum in the targets, the trained encoder, gamma, tau, wa
 steps. Changed: a is encoded after o in one pass, not separately. Target networks are updated every
 10 steps. A step has 64 turns (theirs: 256). Fresh actions are sampled once per iteration. The actor
 also learns from the iteration's own turns, with clipped ratios after the first step. Truncated
-episodes bootstrap. `encoder = frozen` keeps the encoder as it was before RL and encodes every turn
-once, which is faster and no longer ArCHer's critic.
+episodes bootstrap. Advantages are standardised over the batch. `encoder = frozen` keeps the encoder
+as it was before RL and encodes every turn once, which is faster and no longer ArCHer's critic.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ end of an episode reach every turn (theirs: the reward of the turn, `outcome rew
 of a team's and an agent's own, which is for the environment to define). The next state's branches
 are sampled anew, because the continuation of the best branch is better than the policy. The states
 of an episode are repeated by their actions, which equals a snapshot. There is one policy for all
-agents. An episode of T turns costs about `group_size` T^2 / 2 turns.
+agents unless `roles` is set. An episode of T turns costs about `group_size` T^2 / 2 turns.
 """
 
 from __future__ import annotations

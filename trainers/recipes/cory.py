@@ -15,9 +15,10 @@ roles.
 
 Kept: the common reward, the KL penalty in the reward with coefficient 0.4, clip 0.2, GAE over
 tokens with gamma 1 and lambda 0.95, the exchange (theirs: every 5 updates). Changed: the
-coefficient is fixed (theirs adapts it), the copies keep their optimisers when they exchange roles
-(theirs makes new ones), and rewards are not divided by their running deviation. In an episode of
-several turns, gamma and lambda hold between turns as well.
+coefficient is fixed (theirs adapts it), an answer is charged for its KL at its end (theirs: token
+by token), the copies keep their optimisers when they exchange roles (theirs makes new ones), and
+rewards are not divided by their running deviation. In an episode of several turns, gamma and lambda
+hold between turns as well.
 """
 
 from __future__ import annotations

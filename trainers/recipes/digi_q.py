@@ -15,7 +15,7 @@ features, backups of the action in the data, target networks with tau = 0.1, bes
 with the threshold. Changed: a state has changed if its `state_key` has (theirs: the distance
 between screenshots). Samples are of the current policy, and critic and policy are trained in turns
 after `critic_warmup` iterations of the critic alone. Advantages are min Q - min V (their code: max
-Q - max V).
+Q - max V), and the policy is fitted with a clipped ratio.
 """
 
 from __future__ import annotations

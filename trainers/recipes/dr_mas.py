@@ -8,12 +8,12 @@ several agents. A group holds the episodes of one agent k that start in the same
 With statistics over all agents, an agent whose rewards are on another scale has gradients that are
 too large by (sigma_k^2 + (mu_k - mu)^2) / sigma^2.
 
-Kept: the credit, groups of 8, no KL penalty, no entropy bonus. In the authors' code an agent that
-acts five times in an episode counts five times in mu_k and sigma_k (`statistics` "turns"). With
-`no-by-agent`, mean and standard deviation are those of all agents, the paper's baseline. Changed:
-sigma has the correction n - 1, all agents share the weights and the learning rate, and invalid
-actions cost `env_kwargs invalid_penalty=0.1` only if it is set. Their learning rate of 1e-6 is the
-default for loaded models only.
+Kept: the credit, with the correction n - 1 in sigma, groups of 8, no KL penalty, no entropy bonus.
+In the authors' code an agent that acts five times in an episode counts five times in mu_k and
+sigma_k (`statistics` "turns"). With `no-by-agent`, mean and standard deviation are those of all
+agents, the paper's baseline. Changed: all agents share the weights and the learning rate unless
+`roles` is set, and invalid actions cost `env_kwargs invalid_penalty=0.1` only if it is set. Their
+learning rate of 1e-6 is the default for loaded models only.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ gradient of the soft advantage, divided by -beta:
 Kept: Q over the vocabulary, the soft backup without a discount inside an action, the projection.
 Changed: the expectation in the gradient is over the sampled tokens, with clipped ratios after the
 first step. Targets of Q are lambda-returns of V instead of one-step backups (the paper: both
-lambdas 0), and they replace Q in the advantage. The critic has a copy of the policy as its trunk.
+lambdas 0), and they replace Q in the advantage. Advantages are standardised over the batch. The
+critic has a copy of the policy as its trunk.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ While decoding, beta (min Q' - V) is added to every logit. The policy folder hol
 `agentgym eval` decodes with them.
 
 Kept: twin Q, target networks, expectile, the conservative term, heads and model trained together,
-steered decoding. Changed: there is no discount inside an action.
+steered decoding. Changed: there is no discount inside an action, and a token is cloned until its
+probability has doubled in an iteration (`clip`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ is beta times the log-ratio between this model and the behaviour policy. The adv
 the episode plus that of the turn, both leave-one-out.
 
 Kept: beta = 0.05, the score of an episode as the mean over its turns, both advantages. Changed: a
-turn is compared with all other turns of its group (the authors' code uses first turns only).
+turn is compared with all other turns of its group (the authors' code uses first turns only), and
+advantages are standardised over the batch (`normalize_advantages none`: as theirs).
 """
 
 from __future__ import annotations

@@ -21,11 +21,12 @@ episode is branched: its agents act `candidates` times in it. These actions are 
 
 Kept: clusters for each role by k-means, CFR in the latent game, DPO, more clusters later. Changed:
 texts are compared by their words (theirs: embeddings of a language model, which are `--encoder
-module:function`). Regrets are tables over
-clusters of observations (theirs: deep CFR), of returns of the policy in training. Actions are its
-samples (theirs: prompted to differ). Labels of preferences are soft, so that a mixed strategy
-stays mixed: at the optimum, the policy is the reference times s^(1/beta). There is one loop in
-place of separate phases of self-play, CFR and DPO. Votes and secret actions are latent actions too.
+module:function`). Regrets are tables over clusters of observations (theirs: deep CFR), of returns
+of the policy in training, sums over z' are over the sampled latent actions, and later sigma weigh
+more in s. Actions are its samples (theirs: prompted to differ). Labels of preferences are soft, so
+that a mixed strategy stays mixed: at the optimum, the policy is the reference times s^(1/beta).
+There is one loop in place of separate phases of self-play, CFR and DPO. Votes and secret actions
+are latent actions too.
 """
 
 from __future__ import annotations

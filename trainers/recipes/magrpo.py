@@ -23,8 +23,9 @@ the other agents' actions average out.
 Kept: the joint return, the baseline for each turn, trees, aligned and cross joint actions. Changed:
 by default episodes of a group are independent (theirs: `depth 2`, `group_size 4`, `gamma 0.9`), an
 action's advantage is the mean over its combinations (theirs: the sum, which scales the step),
-ratios are clipped (theirs: one step per batch, without ratios), all agents share one policy, a tree
-does not stop growing at a mean reward, and the end token is trained, too.
+ratios are clipped (theirs: one step per batch, without ratios), all agents share one policy
+(theirs: `roles separate`), a tree does not stop growing at a mean reward, and the end token is
+trained, too.
 """
 
 from __future__ import annotations

@@ -13,10 +13,11 @@ Kept: the order of the agents in the credit, both levels, gamma 0.99, lambda 0.9
 ratio. Changed: the authors' code discounts every hop from an agent to the next by gamma, so that an
 agent's credit depends on the number of agents after it (`gamma_hop 0.99 lambda_hop 0.95`), and it
 ends the trace at the hops of the first turn after a reset, which loses the credit of all but its
-last agent. Here no discount lies within a turn of the environment. Agents share one policy, all of
-them are updated in each iteration, and the epochs are 2 (theirs: 5). In a simultaneous game, each
-agent has the advantage of the joint action. In an environment with a single agent this is `poad`,
-or `turn` with a ratio per token.
+last agent. Here no discount lies within a turn of the environment. Agents share one policy (theirs:
+`roles adapters alternate N`), all of them are updated in each iteration, the epochs are 2 (theirs:
+5), and ratios are per token (theirs of `level action`: of the whole action, `ratio turn_product`).
+In a simultaneous game, each agent has the advantage of the joint action. In an environment with a
+single agent this is `poad`, or `turn` with a ratio per token.
 """
 
 from __future__ import annotations

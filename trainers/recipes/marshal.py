@@ -18,18 +18,17 @@ invalid_penalty=0.05` only if it is set.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of
-from agentgym.trainers.credit.returns import ReturnToGo
+from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.credit.two_clock import broadcast
-from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.trajectory import Batch, Credit
+from agentgym.trainers.trajectory import Batch, Credit, Values
 
 
 @dataclass
@@ -41,19 +40,26 @@ class Config(TrainConfig):
     """Discount between turns."""
 
 
-class RoleMeans(RecipeHooks):
-    """Subtracts from each turn's advantage the mean over the turns of the same role and game."""
+@dataclass(frozen=True)
+class RoleReturns:
+    """The return-to-go of each turn minus its mean over the turns of the same role and game.
 
-    def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
-        """Returns the centred advantages."""
-        returns = credit.advantages[batch.token_offsets[:-1]].astype(np.float64)
+    Attributes:
+        gamma: discount between turns.
+    """
+
+    gamma: float = 1.0
+
+    def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
+        """Returns advantages. `values` are not used."""
+        returns = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
         roles = [(t.env_id, t.role) for t in batch.trajectories]
         numbers = {role: number for number, role in enumerate(dict.fromkeys(roles))}
         labels = np.array([numbers[role] for role in roles])[batch.turn_trajectory]
-        centred = returns - members_of(labels).mean(returns)
-        return replace(credit, advantages=broadcast(centred, batch))
+        centred = members_of(labels).compare(returns, scale=False, epsilon=0.0)
+        return Credit(broadcast(centred, batch))
 
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of MARSHAL."""
-    return Algorithm(credit=ReturnToGo(config.gamma), hooks=lambda _: RoleMeans())
+    return Algorithm(credit=RoleReturns(config.gamma))

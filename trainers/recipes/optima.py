@@ -28,7 +28,8 @@ exp(-loss), which is bounded (theirs: 1 / loss, of the output without its prompt
 episodes (theirs: 10, and 3 continuations in a tree with 8 expansions), similarity is that of
 `difflib` (theirs: edit distance), pairs are in trees of the current policy in every iteration, and
 training goes on from it with a clipped ratio (theirs: from the base model in each iteration of
-"sft"). Left out: prompts that vary the format of messages.
+"sft"). All steps of an iteration have the weights of pairs under the policy that played (dpo). Left
+out: prompts that vary the format of messages.
 """
 
 from __future__ import annotations

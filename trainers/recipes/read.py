@@ -18,10 +18,10 @@ the others' actions are then averaged out of both terms. With a single agent, A 
 Kept: the critic on Monte-Carlo returns, the sequential advantage, the empty action for none, the
 threshold. Changed: the critic is a copy of the policy, trained alone for `critic_warmup` iterations
 and then beside the policy (theirs: once, on plans of a language model). The policy is trained by
-the regression that the paper derives, where its planner is prompted with the advantages and is not
-trained. Weights are standardised over the batch: their mean is a baseline, which leaves the
-direction of the expected gradient unchanged. A refused action is sampled anew (theirs: it and its
-advantage are added to the prompt), in evaluations only.
+the regression that the paper derives, with a clipped ratio, where its planner is prompted with the
+advantages and is not trained. Weights are standardised over the batch: their mean is a baseline,
+which leaves the direction of the expected gradient unchanged. A refused action is sampled anew
+(theirs: it and its advantage are added to the prompt), in evaluations only.
 """
 
 from __future__ import annotations

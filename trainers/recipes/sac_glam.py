@@ -16,8 +16,8 @@ Kept: the soft backup over all candidates, replay with a new minibatch in every 
 learned temperature ("Soft Actor-Critic Algorithms and Applications", arXiv 1812.05905, eq. 18),
 hindsight. Changed: Q reads frozen features of the policy before RL. The policy gradient uses one
 sampled action per observation, with the exact V(o) as its baseline (in expectation the sum over all
-actions). The target entropy is a share of that of random actions, as in "Soft Actor-Critic for
-Discrete Action Settings" (arXiv 1910.07207).
+actions), and standardised advantages. The target entropy is a share of that of random actions, as
+in "Soft Actor-Critic for Discrete Action Settings" (arXiv 1910.07207).
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ tokens, and a KL penalty to the reference policy.
 Kept: the credit of the authors' code, decay 0.8, clip 0.2, KL coefficient 0.2, the ratio. Changed:
 episodes are played in every iteration, and the ratio refers to the policy that played them (theirs
 are played once, by the reference policy, to which the ratio refers); the KL penalty is a term of
-the loss (theirs is in the advantage); there is no loss on instruction data (theirs: coefficient
-0.5), and imitation ends where RL begins (`bc_demonstrations`). In an environment with a single
-agent, there is one role.
+the loss for all turns (theirs is in the advantage of the winners' turns); there is no loss on
+instruction data (theirs: coefficient 0.5), and imitation ends where RL begins
+(`bc_demonstrations`). In an environment with a single agent, there is one role.
 """
 
 from __future__ import annotations

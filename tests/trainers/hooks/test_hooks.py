@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer, pairs_of
 from agentgym.trainers.hooks.branching import Branching, choose
 from agentgym.trainers.hooks.branching import Path as Branch
 from agentgym.trainers.hooks.packing import pack, pack_all, unpack, unpack_all
-from agentgym.trainers.hooks.preferences import preference_weights
+from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences, preference_weights
 from agentgym.trainers.hooks.utterance_critic import UtteranceHooks
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
@@ -37,14 +38,16 @@ from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.recipes import (
     agent_rlvr,
+    agentprm,
     archer_iql,
     digi_q,
     etpo,
+    ilql,
     inverse_prm,
     spear,
     sweet_rl,
 )
-from agentgym.trainers.recipes.sac_glam import steps_of
+from agentgym.trainers.recipes.sac_glam import CandidateFeatures, steps_of
 from agentgym.trainers.recipes.spa import Config
 from agentgym.trainers.recipes.spear import Config as SpearConfig
 from agentgym.trainers.recipes.spear import SelfImitation, is_void
@@ -493,6 +496,36 @@ def test_sac_learns_only_from_turns_whose_future_is_known():
     assert len(steps_of(cut)) == len(known) - 1
 
 
+@settings(deadline=None, max_examples=30)
+@given(rng=generators, alpha=st.floats(0, 2))
+def test_soft_values_of_sac_are_exact_and_its_advantages_have_the_mean_0(rng, alpha: float):
+    counts = torch.from_numpy(rng.integers(1, 5, 3))
+    logits = [torch.from_numpy(rng.normal(size=int(n))) for n in counts]
+    logprobs = torch.cat([each.log_softmax(-1) for each in logits])
+    q = torch.from_numpy(rng.normal(size=(2, int(counts.sum()))))
+    owner = torch.repeat_interleave(torch.arange(3), counts)
+    empty = torch.zeros(0)
+    found = CandidateFeatures(empty, empty, logprobs, owner, counts.cumsum(0) - counts, counts)
+    value, target = found.value(q, alpha), 0.3
+    excess = found.excess_entropy(target)
+    for n in range(3):
+        p, low = logprobs[owner == n].exp(), q[:, owner == n].amin(0)
+        entropy = -(p * p.log()).sum()
+        assert float(value[n]) == pytest.approx(float((p * low).sum() + alpha * entropy))
+        assert float(excess[n]) == pytest.approx(float(entropy) - target * math.log(len(p)))
+        gain = low - alpha * p.log() - value[n]
+        assert float((p * gain).sum()) == pytest.approx(0, abs=1e-9)
+
+
+def test_the_backup_of_ilql_is_the_value_of_the_next_token_or_turn():
+    batch = Batch.of([trajectory([2, 1], [0.5, 1.0]), trajectory([1], [0.2], terminated=False)])
+    learner: Any = SimpleNamespace(config=ilql.Config(gamma=0.9))
+    index = np.array([3, 0, 1, 2])  # the second trajectory first
+    values, after = torch.tensor([4.0, 1.0, 2.0, 3.0]), torch.tensor([7.0])
+    found = ilql.ImplicitQ._targets(learner, batch, index, values, after, torch.tensor([1]))
+    assert found.tolist() == pytest.approx([0.2 + 0.9 * 7, 2.0, 0.5 + 0.9 * 3, 1.0])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "sign"), [(0.0, -1), (1.0, 1)])
 def test_sac_learns_its_temperature_from_the_entropy(target: float, sign: int, tmp_path: Path):
@@ -594,9 +627,23 @@ def test_a_preference_model_without_pairs_teaches_nothing(recipe: str, tmp_path:
 @pytest.mark.usefixtures("without_files")
 def test_agentprm_prefers_actions_with_higher_values(tmp_path: Path):
     changes = {"update": "dpo", "paired": 64, "iterations": 1, "bc_demonstrations": 0}
+    changes["normalize_advantages"] = "none"
     row = train_quickly("agentprm", tmp_path, **changes)[-1]
     assert 0 < row["credit/pairs"] <= 64
     assert row["losses/policy_grad_norm"] > 0
+
+
+def test_weights_of_preferences_of_agentprm_are_not_standardised():
+    """Standardised, an action in no pair is imitated, and a margin never ends a preference."""
+    played = [trajectory([length], [0.0]) for length in (1, 3, 2, 2)]
+    for each, state, value in zip(played, (0, 0, 1, 1), (1.0, 0.0, 0.5, 0.5), strict=True):
+        each.extras = {STATE: (state,), VALUE: value}
+    zeros = np.zeros(8, np.float32)
+    hooks, batch = ActionPreferences(0.03), Batch.of(played)
+    credit = hooks.credit(batch, ForwardPass(zeros, reference=zeros), 0, np.random.default_rng(0))
+    assert credit.advantages == pytest.approx([0.06] + [-0.06] * 3 + [0.0] * 4)
+    with pytest.raises(ConfigError, match="supports normalize_advantages = 'none' only"):
+        agentprm.Config.of(update="dpo")
 
 
 @pytest.mark.parametrize("setting", [{"gamma": 2.0}, {"expectile": 1.0}, {"critic_steps": 0}])

@@ -115,7 +115,11 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     },  # in games
     "chunk.lambda_turn": {"chunk_size": 1},  # several chunks in an episode
     "trpa.anisotropy": {"env_kwargs": {"size": 6, "max_turns": 8}, "group_size": 8},  # pairs
-    **{f"agentprm.{name}": {"update": "dpo"} for name in ("beta", "paired")},
+    **{
+        f"agentprm.{name}": {"update": "dpo", "normalize_advantages": "none"}
+        for name in ("beta", "paired")
+    },
+    "agentprm.update": {"normalize_advantages": "none"},
     **{f"agent_r.{name}": REVISED for name in ("wrong_turns", "revision")},
     **{f"lspo.{name}": LATENT for name in ("latents", "situations", "expand_every", "encoder")},
     "early_experience.reflection": ANSWERS,
