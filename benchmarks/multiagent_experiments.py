@@ -366,6 +366,13 @@ EXPERIMENTS: dict[str, Experiment] = {
             "800 games cloned": {"iterations": 0, "bc_demonstrations": 800, "bc_epochs": 5},
             "both learn": {},
             "both learn, entropy bonus": {"entropy_coef": 0.03},
+            "both learn, without groups": {
+                "recipe": "rae",
+                "group_size": 1,
+                "lr": 3e-4,
+                "entropy_coef": 0.01,
+                "iterations": 200,
+            },
         },
         measure=measures.referential,
         across=measures.cross_play_of_seeds,
