@@ -122,6 +122,21 @@ def test_tasks_with_regret_come_back():
     assert 0.68 < single.count(TASKS[0]) / 400 < 0.82  # 0.75 : 0.25
 
 
+def test_the_regret_of_a_game_is_that_of_a_seat():
+    """In a zero-sum game, the returns of both seats cancel."""
+    curriculum = Regret(TASKS)
+    for rate in (1.0, 0.25):  # of the first seat in the second task, which always wins the first
+        for task, share in zip(TASKS, (1.0, rate), strict=False):
+            for seat, sign in (("player_0", 1.0), ("player_1", -1.0)):
+                episodes = played({task: share})
+                for episode in episodes:
+                    episode.agent = seat
+                    episode.turns[0].reward = sign if episode.success else -sign
+                curriculum.observe(episodes)
+    drawn = [curriculum.draw(2, np.random.default_rng(seed))[0][0] for seed in range(20)]
+    assert set(drawn) == {TASKS[1]}
+
+
 def test_levels_join_one_after_another():
     curriculum = Levels(LEVELS)
 
