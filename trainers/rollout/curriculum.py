@@ -77,7 +77,7 @@ class Failures(SuccessRates):
         again = min(count // 2, len(failed))
         chosen = rng.choice(len(failed), again, replace=False) if again else ()
         old = [(failed[int(i)], int(rng.integers(2**31))) for i in chosen]
-        return old + super().draw(count - again, rng)
+        return _filled(old, super().draw(count, rng))
 
 
 class Regret(Curriculum):
@@ -117,9 +117,7 @@ class Regret(Curriculum):
         p = weights / weights.sum()
         chosen = rng.choice(len(names), again, replace=False, p=p) if again else ()
         old = [(names[int(i)], int(rng.integers(2**31))) for i in chosen]
-        known = {task for task, _ in old}
-        drawn = super().draw(count, rng)
-        return (old + [start for start in drawn if start[0] not in known] + drawn)[:count]
+        return _filled(old, super().draw(count, rng))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns best and mean returns."""
@@ -287,6 +285,12 @@ def make_curriculum(kind: str, tasks: Sequence[str], first: int | None = None) -
     if kind in KINDS:
         return KINDS[kind](tasks, first)
     return Proposed(imported(kind, "curriculum"), tasks, first)
+
+
+def _filled(again: list[tuple[str, int]], drawn: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Returns as many tasks as were drawn, those to play again first, none twice if possible."""
+    known = {task for task, _ in again}
+    return (again + [start for start in drawn if start[0] not in known] + drawn)[: len(drawn)]
 
 
 def _sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -70,10 +70,11 @@ def test_draws_are_of_the_tasks_without_repetition_and_by_the_generator_alone(ki
             curriculum = KINDS[kind](TASKS, 30)
             if observed:
                 curriculum.observe(played({task: i / 30 for i, task in enumerate(TASKS[:30])}))
-            draws.append(curriculum.draw(8, np.random.default_rng(0)))
+            draws.append([curriculum.draw(8, np.random.default_rng(seed)) for seed in range(9)])
         assert draws[0] == draws[1]
-        names = [task for task, _ in draws[0]]
-        assert len(set(names)) == 8 and set(names) <= set(TASKS[:30])
+        for drawn in draws[0]:
+            names = [task for task, _ in drawn]
+            assert len(set(names)) == 8 and set(names) <= set(TASKS[:30])
 
 
 @pytest.mark.parametrize("kind", OF_ONE)
