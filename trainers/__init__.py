@@ -27,7 +27,15 @@ _HOMES = {
     "make_trainer": "api",
     "train": "api",
 }
-__all__ = sorted(_HOMES)
+__all__ = [
+    "Algorithm",
+    "Callback",
+    "TrainConfig",
+    "Trainer",
+    "load_policy",
+    "make_trainer",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -211,7 +211,7 @@ class Trainer:
                 self.callbacks.call("on_training_end", self)
                 return reports
             except Interrupted as interrupted:
-                # In behaviour cloning, the weights are those of an epoch in progress.
+                # Until `_begin` ends, an epoch or what follows behaviour cloning is in progress.
                 if self.saver.saved is not None and self.saver.cloning is None:
                     self.saver.save(keep_journal=True)
                 at = self.state.iteration
@@ -253,7 +253,6 @@ class Trainer:
                 on_epoch=self.saver.save_cloning,
             )
             self.state.env_steps = turns if config.imitation.bc_share else 0
-            self.saver.cloning = None
             for role in self.lineup.roles[1:]:
                 self.policies[role].load_own_weights(self.policy.own_weights())
         self.make_hooks()
@@ -266,6 +265,7 @@ class Trainer:
                 policy.freeze_reference()
             if self.is_main:
                 write_reference(self.folder, self.policy)
+        self.saver.cloning = None
         self.saver.save()
 
     def make_hooks(self) -> None:

@@ -52,7 +52,7 @@ def test_any_policy_plays_the_actions_that_the_judge_prefers(runs: Path, monkeyp
 
     monkeypatch.setattr(Judge, "read", watched)
     agent = make_agent(f"policy:{runs / 'grpo'}", best_of=3, judge=str(runs / "orm"))
-    assert isinstance(agent, BestOf) and agent.sampling.temperature == 1
+    assert isinstance(agent, BestOf) and agent.proposing.temperature == 1
     report = evaluate("NumberLine-v0", agent, tasks=2, env_kwargs=TINY["env_kwargs"])
     assert len(report.episodes) == 2 and scored
 

@@ -14,12 +14,15 @@ import pytest
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.evaluation import nashconv
 from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
+from agentgym.trainers.policy_agent import load_league
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.run.pool import Pool
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +98,17 @@ def test_a_policy_is_evaluated_from_its_folder(folder, tmp_path):
         nashconv("KuhnPoker-v0", f"policy:{tmp_path}")
     with pytest.raises(CheckpointError, match="holds no policy"):
         gymnasium.make("AgentGym/KuhnPoker-v0", opponents=f"policy:{tmp_path}")
+
+
+def test_members_of_a_league_play_without_the_judge_of_the_last_policy(folder, tmp_path):
+    agent = agent_of(folder, temperature=0.0)
+    judged = BestOf(agent, action_model(agent.policy, seed=0), 2)
+    judged.save(tmp_path / "policy")
+    pool = Pool(tmp_path, agent.policy)
+    pool.add(0)
+    pool.write_mixture({0: 1.0})
+    (member,) = load_league(str(tmp_path)).members
+    assert type(member) is PolicyAgent and member.sampling == agent.sampling
 
 
 def test_policies_without_probabilities_name_the_remedy(folder):

@@ -285,7 +285,7 @@ def test_the_majority_of_several_answers_is_played(policy, tmp_path):
     agent = PolicyAgent(policy, settings, Sampling(0.0, max_new_tokens=4), constrain=True)
     agent.save(tmp_path)
     voting = load_agent(str(tmp_path), majority=25)
-    assert isinstance(voting, Majority) and voting.sampling.temperature == 1
+    assert isinstance(voting, Majority) and voting.proposing.temperature == 1
     sampled = [
         Sample(np.zeros(1, np.int32), np.zeros(1, np.float32), None, text, True)
         for text in ("a", "b", "b", "c", "c", "d")

@@ -33,7 +33,8 @@ UNKNOWN = 0.5
 class ChatJudge:
     """Scores the turns of episodes by the replies of a language model.
 
-    Equal episodes are judged once per call.
+    Equal episodes are judged once per call. The processes of a run share the requests, so each must
+    take part in every call, with the same episodes.
 
     Args:
         word: the model and its server, chat:MODEL@URL (see `ChatAgent`).
@@ -58,13 +59,13 @@ class ChatJudge:
         Raises:
             ChatError: if the server sends no usable reply.
         """
+        from accelerate import PartialState  # the checks of settings need no torch
+
+        from agentgym.trainers.run.processes import shared
+
         texts = [self.text(trajectory) for trajectory in trajectories]
         asked = list(dict.fromkeys(texts))
-        replies: list[str] = []
-        for start in range(0, len(asked), AT_ONCE):
-            views = [View.of_text("", text) for text in asked[start : start + AT_ONCE]]
-            replies += self.agent.act(views)
-        said = dict(zip(asked, replies, strict=True))
+        said = dict(zip(asked, shared(PartialState(), asked, self._ask), strict=True))
         found = [
             read_scores(said[text], len(trajectory.turns))
             for text, trajectory in zip(texts, trajectories, strict=True)
@@ -74,6 +75,13 @@ class ChatJudge:
             [UNKNOWN] * len(trajectory.turns) if scores is None else scores
             for scores, trajectory in zip(found, trajectories, strict=True)
         ]
+
+    def _ask(self, texts: Sequence[str]) -> list[str]:
+        """Returns the replies to some texts."""
+        replies: list[str] = []
+        for start in range(0, len(texts), AT_ONCE):
+            replies += self.agent.act([View.of_text("", t) for t in texts[start : start + AT_ONCE]])
+        return replies
 
     def text(self, trajectory: Trajectory) -> str:
         """Returns the text of an episode that the judge reads."""

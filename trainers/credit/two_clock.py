@@ -181,7 +181,7 @@ def turn(gamma: float = 0.99, lambda_: float = 0.95) -> TwoClockGAE:
         gamma: discount per turn.
         lambda_: GAE lambda per turn.
     """
-    return TwoClockGAE(1.0, 1.0, gamma, lambda_, reads="turns")
+    return TwoClockGAE(gamma_turn=gamma, lambda_turn=lambda_, reads="turns")
 
 
 @dataclass(frozen=True)

@@ -254,7 +254,11 @@ class ValueModel(nn.Module):
     def _backward(
         self, batch: Batch, rows: Rows, wanted: Tensor, part: NDArray[np.int64]
     ) -> tuple[float, float]:
-        """Adds the gradient of the summed loss, and returns the sum and its count."""
+        """Adds the gradient of the summed loss, and returns the sum and its count.
+
+        Gradients of a mean would underflow in float16 without a gradient scaler, those of a sum,
+        which are divided in float32, do not.
+        """
         outputs, index, _ = self._outputs(*self._collate(batch, rows, part))
         loss = self._loss(outputs, wanted, index, batch)
         loss.total.backward()

@@ -163,7 +163,7 @@ def sampling_logprobs(
     training = policy.model.training
     policy.model.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), policy.autocast():
             if sampling.normalization is not None:
                 scores = candidate_logprobs(policy, prompts, candidates, sampling.normalization)
                 scores = [(score / temperature).log_softmax(-1) for score in scores]

@@ -30,21 +30,23 @@ class SeveralSamples(PolicyAgent):
         agent: agent that samples the actions. If its temperature is 0 and n > 1, temperature 1 is
             used, since greedy actions would all be equal.
         n: actions per turn. 1 is equivalent to `agent`.
+
+    Attributes:
+        proposing: the decoding parameters of the `n` actions.
     """
 
     def __init__(self, agent: PolicyAgent, n: int):
-        sampling = agent.sampling
-        if n > 1 and sampling.temperature == 0:
-            sampling = replace(sampling, temperature=1.0)
         super().__init__(
             agent.policy,
             agent.settings,
-            sampling,
+            agent.sampling,
             constrain=agent.constrain,
             name=agent.name,
             wrap=agent.wrap,
         )
-        self.n, self.critic = n, agent.critic
+        self.n, self.critic, self.proposing = n, agent.critic, agent.sampling
+        if n > 1 and self.proposing.temperature == 0:
+            self.proposing = replace(self.proposing, temperature=1.0)
 
     probabilities = None  # type: ignore[assignment]  # the selection has none
 
@@ -56,7 +58,7 @@ class SeveralSamples(PolicyAgent):
             request = self._request(view, s)
             seeds = view.rng.integers(2**63, size=self.n)
             requests += [replace(request, rng=np.random.default_rng(seed)) for seed in seeds]
-        samples = self.policy.act(requests, self.sampling, self._cache)
+        samples = self.policy.act(requests, self.proposing, self._cache)
         self._count(views, requests, samples)
         actions = []
         for i, (s, best) in enumerate(
@@ -189,7 +191,7 @@ class ReAsk(BestOf):
 
     def __init__(self, agent: PolicyAgent, judge: ValueModel, n: int, threshold: float):
         super().__init__(agent, judge, n)
-        self.again, self.sampling, self.threshold = self.sampling, agent.sampling, threshold
+        self.threshold = threshold
 
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns an action for each view."""
@@ -201,7 +203,7 @@ class ReAsk(BestOf):
         rest = list(range(len(views)))
         for attempt in range(self.n):
             asked = [requests[i] for i in rest]
-            sampling = self.again if attempt else self.sampling
+            sampling = self.proposing if attempt else self.sampling
             samples = self.policy.act(asked, sampling, self._cache)
             self._count([views[i] for i in rest], asked, samples)
             answers = [one_turn(0, r.prompt, (), s) for r, s in zip(asked, samples, strict=True)]

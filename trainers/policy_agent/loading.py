@@ -204,7 +204,8 @@ def load_league(
     """Loads the average policy of a run with a pool of opponents.
 
     A member of the pool is sampled at the start of an episode: from the meta-strategy of `psro`,
-    otherwise uniformly.
+    otherwise uniformly. Members play as opponents in training do. A judge (`BestOf`) belongs to the
+    last policy, so they have none.
 
     Args:
         folder: the folder of the run.

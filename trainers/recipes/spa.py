@@ -106,7 +106,7 @@ def error_of_sums(values: Tensor, targets: Tensor, index: Tensor, batch: Batch) 
 def build(config: Config) -> Algorithm:
     """Returns the parts of SPA."""
     return Algorithm(
-        credit=ProgressGAE(1.0, 1.0, config.gamma, config.lambda_turn, reads="turns"),
+        credit=ProgressGAE(gamma_turn=config.gamma, lambda_turn=config.lambda_turn, reads="turns"),
         critic=value_head("turns", config),
         hooks=lambda trainer: ProgressEstimator(trainer, config),
     )

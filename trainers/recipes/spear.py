@@ -14,6 +14,7 @@ no weight in the loss. Groups are filtered by `filter_groups` (theirs: the 75 % 
 standard deviation). Advantages of fresh episodes are standardised over these
 (`normalize_advantages none`: not, as theirs), and those of replayed ones are in standard deviations
 of recent returns. As in the paper, replayed episodes are no part of the statistics of fresh ones.
+With `outcome success`, successes take the place of returns.
 """
 
 from __future__ import annotations
@@ -97,14 +98,15 @@ class SelfImitation(RecipeHooks):
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
         """Stores the good episodes of the rollout and adds good earlier ones to it."""
-        self.recent.extend(trajectory.episode_return for trajectory in fresh)
+        self.recent.extend(self._outcome(trajectory) for trajectory in fresh)
         usual = float(np.median(self.recent))
         old = self.buffer.since(iteration - self.config.max_age)
-        good = [trajectory for trajectory in old if trajectory.episode_return > usual]
+        good = [trajectory for trajectory in old if self._outcome(trajectory) > usual]
         if len(good) > self.config.replayed:
             chosen = rng.choice(len(good), self.config.replayed, replace=False)
             good = [good[i] for i in np.sort(chosen)]
-        advantages = group.dr_grpo()(batch := Batch.of(fresh)).advantages
+        baseline = group.GroupBaseline(outcome=self.config.outcome)
+        advantages = baseline(batch := Batch.of(fresh)).advantages
         first = advantages[batch.token_offsets[batch.turn_offsets[:-1]]]
         self.buffer.add((t for t, a in zip(fresh, first, strict=True) if a > 0), iteration)
         self.metrics = {
@@ -113,6 +115,10 @@ class SelfImitation(RecipeHooks):
             "usual_return": usual,
         }
         return fresh + [replace(trajectory, replayed=True) for trajectory in good]
+
+    def _outcome(self, trajectory: Trajectory) -> float:
+        success = self.config.outcome == "success"
+        return float(trajectory.success) if success else trajectory.episode_return
 
     def _weight(self, iteration: int) -> float:
         return rising(iteration, self.config.ramp)
@@ -139,8 +145,8 @@ class SelfImitation(RecipeHooks):
         fresh = Credit(credit.advantages[batch.fresh])
         if per != "none":
             fresh = normalize_advantages(fresh, fresh_part(batch), per, thought_coef=thought)
-        returns = np.array([trajectory.episode_return for trajectory in batch.trajectories])
-        gain = (returns - np.median(self.recent)) / (np.std(self.recent) + 1e-6)
+        outcomes = np.array([self._outcome(trajectory) for trajectory in batch.trajectories])
+        gain = (outcomes - np.median(self.recent)) / (np.std(self.recent) + 1e-6)
         owner = batch.turn_trajectory[batch.token_turn]
         advantages = self._weight(iteration) * np.maximum(gain, 0.0)[owner]
         advantages[batch.fresh] = fresh.advantages
@@ -152,7 +158,7 @@ class SelfImitation(RecipeHooks):
         return replace(credit, advantages=advantages.astype(np.float32))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the buffer and the recent returns."""
+        """Returns the buffer and the recent outcomes."""
         return {"buffer": self.buffer.state_dict(), "recent": list(self.recent)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

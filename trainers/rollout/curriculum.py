@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import copy
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -76,50 +77,55 @@ class Failures(SuccessRates):
         again = min(count // 2, len(failed))
         chosen = rng.choice(len(failed), again, replace=False) if again else ()
         old = [(failed[int(i)], int(rng.integers(2**31))) for i in chosen]
-        return old + super().draw(count - again, rng)
+        return _filled(old, super().draw(count, rng))
 
 
 class Regret(Curriculum):
     """Samples half of the tasks in proportion to regret, if there are such tasks.
 
     The regret is the best return so far minus the mean return of the last iteration: 0 for tasks
-    that are mastered, and for those that were never solved.
+    that are mastered, and for those that were never solved. In a game, it is the largest regret of
+    a seat, since the returns of all seats of a zero-sum game cancel.
     """
 
     def __init__(self, tasks: Sequence[str], first: int | None = None):
         super().__init__(tasks, first)
-        self.best: dict[str, float] = {}
-        self.mean: dict[str, float] = {}
+        self.best: dict[str, dict[str, float]] = {}
+        self.mean: dict[str, dict[str, float]] = {}
 
     def observe(self, trajectories: Sequence[Trajectory]) -> None:
-        """Updates best and mean returns of the tasks played."""
-        returns: dict[str, list[float]] = {}
+        """Updates best and mean returns of the tasks played, by seat."""
+        returns: dict[tuple[str, str], list[float]] = {}
         for trajectory in trajectories:
-            returns.setdefault(trajectory.task, []).append(trajectory.episode_return)
-        for task, found in returns.items():
-            self.best[task] = max(self.best.get(task, -np.inf), *found)
-            self.mean[task] = float(np.mean(found))
+            seat = trajectory.task, trajectory.agent
+            returns.setdefault(seat, []).append(trajectory.episode_return)
+        for (task, agent), found in returns.items():
+            best = self.best.setdefault(task, {})
+            best[agent] = max(best.get(agent, -np.inf), *found)
+            self.mean.setdefault(task, {})[agent] = float(np.mean(found))
+
+    def regret(self, task: str) -> float:
+        """Returns the regret of a task that was played."""
+        return max(best - self.mean[task][agent] for agent, best in self.best[task].items())
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
         """Returns `count` sampled tasks, each with a seed."""
-        regrets = {task: best - self.mean[task] for task, best in self.best.items()}
+        regrets = {task: self.regret(task) for task in self.best}
         names = [task for task, regret in regrets.items() if regret > 1e-9]
         again = min(count // 2, len(names))
         weights = np.array([regrets[task] for task in names])
         p = weights / weights.sum()
         chosen = rng.choice(len(names), again, replace=False, p=p) if again else ()
         old = [(names[int(i)], int(rng.integers(2**31))) for i in chosen]
-        known = {task for task, _ in old}
-        drawn = super().draw(count, rng)
-        return (old + [start for start in drawn if start[0] not in known] + drawn)[:count]
+        return _filled(old, super().draw(count, rng))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns best and mean returns."""
-        return {"best": dict(self.best), "mean": dict(self.mean)}
+        return {"best": copy.deepcopy(self.best), "mean": copy.deepcopy(self.mean)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores the state of a checkpoint."""
-        self.best, self.mean = dict(state["best"]), dict(state["mean"])
+        self.best, self.mean = copy.deepcopy(state["best"]), copy.deepcopy(state["mean"])
 
 
 class Proposed(SuccessRates):
@@ -279,6 +285,12 @@ def make_curriculum(kind: str, tasks: Sequence[str], first: int | None = None) -
     if kind in KINDS:
         return KINDS[kind](tasks, first)
     return Proposed(imported(kind, "curriculum"), tasks, first)
+
+
+def _filled(again: list[tuple[str, int]], drawn: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Returns as many tasks as were drawn, those to play again first, none twice if possible."""
+    known = {task for task, _ in again}
+    return (again + [start for start in drawn if start[0] not in known] + drawn)[: len(drawn)]
 
 
 def _sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from accelerate.utils import broadcast, broadcast_object_list, gather_object
 from agentgym.trainers.run.signals import Interrupted
 
 if TYPE_CHECKING:
-    from accelerate import Accelerator
+    from accelerate import Accelerator, PartialState
     from torch import nn
 
 Item = TypeVar("Item")
@@ -26,14 +26,14 @@ Result = TypeVar("Result")
 
 
 def shared(
-    accelerator: Accelerator,
+    accelerator: Accelerator | PartialState,
     items: Sequence[Item],
     work: Callable[[Sequence[Item]], list[Result]],
 ) -> list[Result]:
     """Returns the results of all items, in their order. Each process works on every n-th item.
 
     Args:
-        accelerator: the accelerator.
+        accelerator: the accelerator, or the state of the processes.
         items: the items, the same ones in all processes.
         work: returns the results of some items.
 

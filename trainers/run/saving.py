@@ -61,7 +61,7 @@ class Saver:
         trainer: the trainer of the run.
 
     Attributes:
-        cloning: the progress of behaviour cloning, while it is under way.
+        cloning: the progress of behaviour cloning, until the first iteration may begin.
         saved: the progress of the newest checkpoint: finished iterations, the iteration of the last
             evaluation, and epochs of behaviour cloning that is under way. None: there is none.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,25 @@ def test_a_language_model_scores_the_turns_of_an_episode(monkeypatch: pytest.Mon
     assert asked[0].startswith("The rules.\n\nTurn 1 (a)\n\nObservation: x")
     assert "Action: left" in asked[0] and "Turn 2 (pilot)" in asked[0] and len(asked[0]) < 2500
     assert asked[0].endswith("Outcome: the task was not solved, the sum of all rewards is 2.")
+
+
+def test_processes_share_the_requests_to_a_language_model(monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+
+    def act(self: ChatAgent, views: list[View]) -> list[str]:
+        asked.extend(view.observation for view in views)
+        return ["1: 7" for _ in views]
+
+    def gather(mine: list[Any]) -> list[Any]:
+        return [(None, ["1: 2"] * 3), *mine]
+
+    state = SimpleNamespace(process_index=1, num_processes=2)
+    monkeypatch.setattr("accelerate.PartialState", lambda: state)
+    monkeypatch.setattr("agentgym.trainers.run.processes.gather_object", gather)
+    monkeypatch.setattr(ChatAgent, "act", act)
+    episodes = [agent("a", [float(i)], [0], [0], episode=i) for i in range(5)]
+    assert ChatJudge(JUDGE, {})(episodes) == [[0.2], [0.7], [0.2], [0.7], [0.2]]
+    assert len(asked) == 2
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=9), st.sampled_from([":", ".", ")", "="]))

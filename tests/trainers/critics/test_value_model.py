@@ -29,6 +29,7 @@ from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.update.learner import Rows
 
 from ..recipes.test_recipes import train, train_quickly, whole_and_resumed
 
@@ -176,6 +177,20 @@ def test_a_two_hot_head_fits_values_and_a_checkpoint_keeps_them(
     assert np.square(one.predict(batch) - targets).mean() < 0.6 * np.var(targets)
     other.restore(copy.deepcopy(one.states()))
     assert np.array_equal(other.predict(batch), one.predict(batch))
+
+
+def test_gradients_do_not_underflow_in_float16(policy: Policy, batch: Batch):
+    gradients, rows = [], Rows.of(batch)
+    for half in (False, True):
+        critic = critic_of(policy, TurnValueHead, lr=1e-3)
+        critic.trunk.autocast = partial(torch.autocast, "cpu", torch.float16, enabled=half)
+        targets = torch.linspace(-1, 1, batch.num_turns)
+        critic._backward(batch, rows, targets, np.arange(len(rows.rows)))
+        found = [p.grad.flatten() for p in critic.parameters() if p.grad is not None]
+        gradients.append(torch.cat(found))
+    exact, rounded = gradients
+    assert ((rounded == 0) & (exact != 0)).float().mean() < 1e-3
+    assert (rounded - exact).norm() < 0.05 * exact.norm()
 
 
 @pytest.mark.slow

@@ -211,6 +211,20 @@ def test_replayed_episodes_of_spear_do_not_change_the_advantages_of_fresh_ones(p
     assert np.allclose(mixed[: len(alone)], alone, atol=1e-5) and (mixed[len(alone) :] > 0).all()
 
 
+def test_spear_replays_successes_if_these_are_compared():
+    config = SpearConfig.of(outcome="success", ramp=1, filter_void=False, tool_bonus=0)
+    hook, rng = SelfImitation(config), np.random.default_rng(0)
+    wins = [trajectory([1], [0.5], success=True), trajectory([1], [0.2], success=True)]
+    losses = [trajectory([1], [float(r)]) for r in (3, 2, 1)]
+    hook.on_rollout_end([*wins, *losses], 0, rng)
+    learning = hook.on_rollout_end(losses, 1, rng)
+    assert [t.success for t in learning if t.replayed] == [True, True]
+    batch = Batch.of(learning)
+    advantages = hook.on_advantages(batch, Credit(np.zeros(5, np.float32)), 1).advantages
+    assert advantages[:3].tolist() == [0] * 3
+    assert advantages[3] == advantages[4] > 0
+
+
 def test_inverse_rewards_are_logits_of_the_expert():
     batch = Batch.of([trajectory([1, 1], [0, 0]), trajectory([1], [0])])
     assert inverse_prm.following(batch, np.array([1, 2, 3], np.float32)).tolist() == [2, 0, 0]

@@ -70,10 +70,11 @@ def test_draws_are_of_the_tasks_without_repetition_and_by_the_generator_alone(ki
             curriculum = KINDS[kind](TASKS, 30)
             if observed:
                 curriculum.observe(played({task: i / 30 for i, task in enumerate(TASKS[:30])}))
-            draws.append(curriculum.draw(8, np.random.default_rng(0)))
+            draws.append([curriculum.draw(8, np.random.default_rng(seed)) for seed in range(9)])
         assert draws[0] == draws[1]
-        names = [task for task, _ in draws[0]]
-        assert len(set(names)) == 8 and set(names) <= set(TASKS[:30])
+        for drawn in draws[0]:
+            names = [task for task, _ in drawn]
+            assert len(set(names)) == 8 and set(names) <= set(TASKS[:30])
 
 
 @pytest.mark.parametrize("kind", OF_ONE)
@@ -120,6 +121,21 @@ def test_tasks_with_regret_come_back():
     single = [curriculum.draw(2, np.random.default_rng(seed))[0][0] for seed in range(400)]
     assert set(single) == {TASKS[0], TASKS[1]}
     assert 0.68 < single.count(TASKS[0]) / 400 < 0.82  # 0.75 : 0.25
+
+
+def test_the_regret_of_a_game_is_that_of_a_seat():
+    """In a zero-sum game, the returns of both seats cancel."""
+    curriculum = Regret(TASKS)
+    for rate in (1.0, 0.25):  # of the first seat in the second task, which always wins the first
+        for task, share in zip(TASKS, (1.0, rate), strict=False):
+            for seat, sign in (("player_0", 1.0), ("player_1", -1.0)):
+                episodes = played({task: share})
+                for episode in episodes:
+                    episode.agent = seat
+                    episode.turns[0].reward = sign if episode.success else -sign
+                curriculum.observe(episodes)
+    drawn = [curriculum.draw(2, np.random.default_rng(seed))[0][0] for seed in range(20)]
+    assert set(drawn) == {TASKS[1]}
 
 
 def test_levels_join_one_after_another():

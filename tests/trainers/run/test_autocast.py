@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 from agentgym.trainers.critics.transitions import Encoder, one_turn
 from agentgym.trainers.critics.value_model import action_model
+from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.sampling import Request
 from agentgym.trainers.recipes import grpo
@@ -47,6 +49,26 @@ def test_actions_and_copies_compute_as_the_update_does(trainer: Trainer):
         collated = collate(batch, Rows.of(batch).rows, policy.pad_token)
         for copied in (policy, policy.clone(), policy.frozen_copy()):
             np.testing.assert_array_equal(copied(collated).logprobs.detach().numpy(), updated)
+
+
+def test_probabilities_of_admissible_actions_are_those_that_they_are_sampled_with(trainer: Trainer):
+    policy, texts = trainer.policy, ("left", "right", "up")
+    prompt = np.array(policy.encode("You stand at 2. The goal is at 4."), np.int32)
+    sampling = trainer.config.sampling()
+    requests = [Request(prompt, np.random.default_rng(i), texts) for i in range(6)]
+    for normalization in ("sum", None):
+        changed = replace(sampling, normalization=normalization)
+        found = sampling_logprobs(policy, [prompt], [texts], changed)[0]
+        for sample in policy.act(requests, changed):
+            gap = abs(sample.logprobs.sum() - found[texts.index(sample.text)])
+            assert gap < 1e-6 if normalization else gap < 0.05
+    dtypes = set()
+    with torch.no_grad():
+        head = policy.model.get_output_embeddings()
+        handle = head.register_forward_hook(lambda *args: dtypes.add(args[-1].dtype))
+        sampling_logprobs(policy, [prompt], [texts], sampling)
+        handle.remove()
+    assert dtypes == {torch.bfloat16}
 
 
 @pytest.mark.slow

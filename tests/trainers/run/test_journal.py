@@ -138,6 +138,42 @@ def test_an_interrupted_epoch_of_cloning_leaves_nothing(
     assert total[1] < total[0]
 
 
+@pytest.mark.slow
+def test_an_interruption_between_cloning_and_training_leaves_out_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The critic with its own trunk is fitted then, and the reference policy frozen."""
+
+    def weights(folder: str, interrupted: bool) -> dict[str, torch.Tensor]:
+        config = poad.Config.of(
+            env_kwargs={"size": 5, "max_turns": 6}, model="nano", context="current",
+            bc_demonstrations=4, bc_epochs=2, kl_coef=0.1, critic_trunk="own", critic_episodes=4,
+            save_every=1, iterations=1, episodes_per_iteration=4, eval_episodes=0, quiet=True,
+            device="cpu", threads=1, run_dir=str(tmp_path / folder), resume=True, log_with=(),
+        )  # fmt: skip
+        run = Trainer("poad", config, poad.build(config))
+        if not interrupted:
+            run.run()
+        else:
+            make_hooks = run.make_hooks
+
+            def then_a_signal() -> None:
+                make_hooks()
+                run.stop._heard = 15
+
+            monkeypatch.setattr(run, "make_hooks", then_a_signal)
+            with pytest.raises(Interrupted):
+                run.run()
+        assert run.own_critic is not None
+        named = {**run.policy.state_dict(), **run.own_critic.state_dict()}
+        return {name: tensor.clone() for name, tensor in named.items()}
+
+    whole = weights("whole", interrupted=False)
+    weights("interrupted", interrupted=True)
+    resumed = weights("interrupted", interrupted=False)
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+
+
 class Killed(Exception):
     """Stands for SIGKILL: nothing is written after it."""
 
