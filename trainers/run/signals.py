@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -44,8 +45,9 @@ class StopSignal:
         if self._heard is not None:
             raise KeyboardInterrupt
         self._heard = number
-        # Unlike print, os.write is safe in a signal handler.
-        os.write(2, b"Stopping at the next safe point. Repeat to stop immediately.\n")
+        # Unlike print, os.write is safe in a signal handler. `2>&1 | tee` may have left before.
+        with contextlib.suppress(OSError):
+            os.write(2, b"Stopping at the next safe point. Repeat to stop immediately.\n")
 
     def check(self, _: Any = None) -> None:
         """Raises Interrupted if this process received a signal: for work in `processes.shared`."""

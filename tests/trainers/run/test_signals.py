@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+from accelerate import Accelerator
+
+from agentgym.trainers.run.signals import Interrupted, StopSignal
+
+
+def test_a_run_hears_a_signal_after_the_reader_of_its_errors_has_left(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def leave(*_: object) -> int:
+        raise BrokenPipeError
+
+    with StopSignal(Accelerator()) as stop:
+        monkeypatch.setattr(os, "write", leave)
+        os.kill(os.getpid(), signal.SIGTERM)
+        monkeypatch.undo()
+        with pytest.raises(Interrupted):
+            stop.check()
