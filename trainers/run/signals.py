@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 import torch
@@ -19,6 +20,9 @@ class Interrupted(Exception):
 class StopSignal:
     """Context manager that records the first signal to stop. A second signal stops immediately.
 
+    A second one within a second is no repeat if it is SIGTERM, which `timeout` and a sweep send to
+    a process that may have got the signal with its group.
+
     Outside the main thread, where Python cannot handle signals, it does nothing.
 
     Args:
@@ -28,6 +32,7 @@ class StopSignal:
     def __init__(self, accelerator: Accelerator):
         self._accelerator = accelerator
         self._heard: int | None = None
+        self._since = 0.0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
@@ -42,9 +47,12 @@ class StopSignal:
         self._before.clear()
 
     def _hear(self, number: int, _: Any) -> None:
+        now = time.monotonic()
         if self._heard is not None:
-            raise KeyboardInterrupt
-        self._heard = number
+            if number == signal.SIGINT or now - self._since > 1:
+                raise KeyboardInterrupt
+            return
+        self._heard, self._since = number, now
         # Unlike print, os.write is safe in a signal handler. `2>&1 | tee` may have left before.
         with contextlib.suppress(OSError):
             os.write(2, b"Stopping at the next safe point. Repeat to stop immediately.\n")
