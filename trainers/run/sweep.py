@@ -73,7 +73,7 @@ def flags_of(setting: Setting) -> list[str]:
         if value in ("true", "false"):
             flags.append(f"--{flag}" if value == "true" else f"--no-{flag}")
         else:
-            flags += [f"--{flag}", value]
+            flags.append(f"--{flag}={value}")
     return flags
 
 

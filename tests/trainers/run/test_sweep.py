@@ -21,7 +21,7 @@ from agentgym.trainers.run.cli import read_config
 def test_settings_are_a_grid_or_draws_that_more_draws_extend():
     grid = sweep.settings_of(["lr=1e-3,1e-4", "constrain=true,false"], 0)
     assert len(grid) == 4 and grid[0] == (("lr", "1e-3"), ("constrain", "true"))
-    assert sweep.flags_of(grid[1]) == ["--lr", "1e-3", "--no-constrain"]
+    assert sweep.flags_of(grid[1]) == ["--lr=1e-3", "--no-constrain"]
     drawn = sweep.settings_of(["lr=1e-5..1e-3", "epochs=1,2"], 40)
     assert len(drawn) > 20 and drawn[:5] == sweep.settings_of(["lr=1e-5..1e-3", "epochs=1,2"], 5)
     rates = [float(dict(setting)["lr"]) for setting in drawn]
@@ -54,6 +54,8 @@ def test_a_sweep_needs_processes_and_names_each_setting_and_seed_once():
         sweep.settings_of(["lr=1e-3", "lr=1e-4"], 0)
     found, _ = sweep.read_sweep(words)
     assert [run.seed for run in found.runs] == [0, 1]
+    found, _ = sweep.read_sweep(["poad", "--vary", "stop=--,x"])
+    assert [read_config("poad", run.flags).rollout.stop for run in found.runs[:2]] == [("--",), ("x",)]
     assert sweep.settings_of(["lr=1,1,2"], 0) == [(("lr", "1"),), (("lr", "2"),)]
     with pytest.raises(ConfigError, match=r"the same folder, model=a_b/seed-0"):
         sweep.read_sweep(["poad", "--vary", "model=a/b,a:b"])
