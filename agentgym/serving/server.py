@@ -50,8 +50,8 @@ class Limits:
     Attributes:
         sessions: maximum number of sessions.
         idle_seconds: seconds without a message after which a session ends.
-        call_seconds: maximum seconds of the start of a session, a reset or a step, with the wait for
-            a thread. A slower call ends its session, and keeps its thread until it returns.
+        call_seconds: maximum seconds of the start of a session, a reset or a step, with the wait
+            for a thread. A slower call ends its session, and keeps its thread until it returns.
         message_bytes: maximum size of a message.
         threads: number of threads that step environments.
     """

@@ -2,8 +2,9 @@
 
 Every run is an `agentgym train` in a process and a folder of its own. Finished runs are kept and
 interrupted ones are resumed, so the same command continues a sweep, and more values, draws or seeds
-extend it. A signal to stop is passed on to the runs, which save. Settings are compared by their return on *training* tasks in the second half of the run.
-Held-out rewards are reported for them and select nothing.
+extend it. A signal to stop is passed on to the runs, which save. Settings are compared by their
+return on *training* tasks in the second half of the run. Held-out rewards are reported for them and
+select nothing.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ def test_a_sweep_needs_processes_and_names_each_setting_and_seed_once():
     found, _ = sweep.read_sweep(words)
     assert [run.seed for run in found.runs] == [0, 1]
     found, _ = sweep.read_sweep(["poad", "--vary", "stop=--,x"])
-    assert [read_config("poad", run.flags).rollout.stop for run in found.runs[:2]] == [("--",), ("x",)]
+    stops = [read_config("poad", run.flags).rollout.stop for run in found.runs[:2]]
+    assert stops == [("--",), ("x",)]
     assert sweep.settings_of(["lr=1,1,2"], 0) == [(("lr", "1"),), (("lr", "2"),)]
     with pytest.raises(ConfigError, match=r"the same folder, model=a_b/seed-0"):
         sweep.read_sweep(["poad", "--vary", "model=a/b,a:b"])
