@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from result_files import refuse_other
 
 from agentgym.making import make_env, tasks_of
 from agentgym.trainers.api import make_trainer
@@ -91,7 +94,11 @@ def clone(name: str, settings: Settings) -> PolicyAgent:
     if settings.demonstrations is not None:
         case["bc_demonstrations"] = min(case["bc_demonstrations"], settings.demonstrations)
     folder = settings.runs / name
-    if not (folder / "report.json").exists():
+    if (folder / "report.json").exists():
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["config"]
+        chosen = {"seed": settings.seed, "bc_demonstrations": case["bc_demonstrations"]}
+        refuse_other(folder, config, chosen, "--runs")
+    else:
         make_trainer(
             "poad", env_id=name, instructions=False, bc_epochs=5, bc_lr=3e-3,
             bc_batch_tokens=4096, iterations=0, eval_episodes=0, seed=settings.seed, threads=1,
@@ -185,17 +192,19 @@ class Played:
     returns: FloatArray
 
     @classmethod
-    def load(cls, file: Path) -> Played:
-        """Returns the episodes in a file."""
+    def load(cls, file: Path, settings: Mapping[str, Any]) -> Played:
+        """Returns the episodes in a file, if they were played with the same settings."""
         found = torch.load(file, weights_only=False)
+        refuse_other(file, found.get("settings", {}), settings, "--out")
         train, held = (Batch.of(unpack_all(found[name])) for name in ("train", "held"))
         return cls(train, held, found["states"], found["returns"])
 
-    def save(self, file: Path) -> None:
-        """Writes the episodes to a file."""
+    def save(self, file: Path, settings: Mapping[str, Any]) -> None:
+        """Writes the episodes and their settings to a file."""
         batches = {"train": self.train, "held": self.held}
         packed = {name: pack_all(batch.trajectories) for name, batch in batches.items()}
-        torch.save({**packed, "states": self.states, "returns": self.returns}, file)
+        states = {"states": self.states, "returns": self.returns}
+        torch.save({**packed, **states, "settings": settings}, file)
 
 
 def play(
@@ -211,8 +220,10 @@ def play(
         every: whether continuations start from every state of the held-out episodes.
     """
     file = settings.runs / name / f"episodes-{settings.out.stem}.pt"
+    names = ("episodes", "held_out", "states", "continuations", "demonstrations", "seed")
+    about = {name: getattr(settings, name) for name in names} | {"group": group}
     if file.exists():
-        return Played.load(file)
+        return Played.load(file, about)
     count = CASES[name][0]
     if settings.episodes is not None:
         count = min(count, settings.episodes)
@@ -226,7 +237,7 @@ def play(
     returns = player.continuations(held, states, settings.continuations)
     player.pool.close()
     played = Played(train, held, states, returns)
-    played.save(file)
+    played.save(file, about)
     return played
 
 

@@ -7,8 +7,8 @@ seed, by the return on *training* tasks with half the budget. Recipes with a sta
 one with a model of its own. All other settings are the defaults of the recipe.
 
 Finished runs are kept and interrupted ones are resumed, so the same command continues an
-interrupted grid. Results in `--out` stay as long as the settings of their environment are the same,
-also without their runs, so that seeds, recipes and environments can be added.
+interrupted grid. Results in `--out` stay as long as the settings of their environment and their
+recipe are the same, also without their runs, so that seeds, recipes and environments can be added.
 
     python benchmarks/grid.py --jobs 4
     python benchmarks/grid.py --envs dice --recipes poad turn --seeds 0
@@ -146,12 +146,21 @@ def is_finished(folder: Path) -> bool:
     return (folder / "report.json").exists()
 
 
+def own(recipe: str) -> list[Any]:
+    """Returns the settings of a recipe beyond those of environments, with its divisor."""
+    return [SMALLER.get(recipe, 1), *FLAGS.get(recipe, ())]
+
+
 def earlier(path: Path) -> dict[str, Any]:
-    """Returns the results in a file, without those of environments with other settings now."""
+    """Returns the results in a file, without those of environments and recipes that changed."""
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     now = {name: Place(name, Path()).settings for name in ENVS}
+    changed = {name for name, before in found.get("recipes", {}).items() if before != own(name)}
     envs = {k: about for k, about in found.get("envs", {}).items() if about["config"] == now.get(k)}
-    return {"envs": envs, "runs": [run for run in found.get("runs", ()) if run["env"] in envs]}
+    for about in envs.values():
+        about["tuning"] = {k: v for k, v in about["tuning"].items() if k not in changed}
+    runs = [r for r in found.get("runs", ()) if r["env"] in envs and r["recipe"] not in changed]
+    return {"envs": envs, "runs": runs}
 
 
 def play(settings: Settings, places: list[Place], known: Mapping[str, Any]) -> None:
@@ -248,7 +257,12 @@ def collect(settings: Settings, places: list[Place], known: Mapping[str, Any]) -
             about = {"config": config, "baselines": rewards, "threshold": threshold}
             envs[place.name] = about | {"tuning": tuning}
     ordered = {name: envs[name] for name in ENVS if name in envs}
-    return {"versions": versions("torch"), "envs": ordered, "runs": list(runs.values())}
+    return {
+        "versions": versions("torch"),
+        "recipes": {recipe: own(recipe) for _, recipe, _ in runs},
+        "envs": ordered,
+        "runs": list(runs.values()),
+    }
 
 
 def draw(found: dict[str, Any], path: Path) -> None:

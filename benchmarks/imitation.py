@@ -5,7 +5,8 @@ training tasks and evaluated greedily on held-out tasks. In a game it plays one 
 default opponents. If it is as good as the expert, a harder configuration is needed to compare
 learning methods. The number of demonstrations is the same everywhere, and smaller if episodes or
 prompts are long. There are fewer held-out tasks if episodes are long. Existing results are kept
-unless --again is set. Ids that cannot be measured are written with the reason.
+unless --again is set. Other demonstrations, turns or epochs need another --out. Ids that cannot be
+measured are written with the reason.
 
 Rows without `characters` were measured with `--characters None --evaluated-turns None`.
 
@@ -14,7 +15,6 @@ Rows without `characters` were measured with `--characters None --evaluated-turn
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import tempfile
 import time
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from result_files import whole, write
+from result_files import kept, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -69,6 +69,8 @@ class Settings:
     """Environments measured in parallel."""
     again: bool = False
     """Measure environments again that have results."""
+    out: Path = RESULT
+    """Results."""
 
 
 @dataclass(frozen=True)
@@ -197,18 +199,19 @@ def reason(entry: Entry, error: AgentGymError | None = None) -> str | None:
 
 def main(settings: Settings) -> None:
     """Measures the missing environments, then writes and prints all results."""
-    old = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    known, skipped = old.get("environments", {}), old.get("skipped", {})
+    shared = {
+        "demonstrations": settings.demonstrations,
+        "turns": settings.turns,
+        "passes": settings.epochs,
+    }
+    known, skipped = (kept(settings.out, shared, rows) for rows in ("environments", "skipped"))
     entries = {entry.name: entry for entry in TABLE}
     skipped |= {name: reason(entry) for name, entry in entries.items() if entry.files}
     names = settings.ids or [name for name, entry in entries.items() if not entry.files]
     missing = [name for name in names if name not in known or settings.again]
-    about = {
-        "demonstrations": settings.demonstrations,
-        "turns": settings.turns,
+    about = shared | {
         "characters": settings.characters,
         "evaluated_turns": settings.evaluated_turns,
-        "passes": settings.epochs,
     }
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(settings.jobs, mp_context=spawn) as pool:
@@ -226,7 +229,7 @@ def main(settings: Settings) -> None:
             found, reasons = (
                 {name: rows[name] for name in entries if name in rows} for rows in (known, skipped)
             )
-            write(RESULT, {"settings": about, "environments": found, "skipped": reasons})
+            write(settings.out, {"settings": about, "environments": found, "skipped": reasons})
     show(known)
 
 

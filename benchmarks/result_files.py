@@ -41,18 +41,34 @@ def kept(
     if not path.exists():
         return {}
     found = json.loads(path.read_text(encoding="utf-8"))
-    before = found.get("settings", found.get("config", {}))
+    refuse_other(path, found.get("settings", found.get("config", {})), settings or {}, "--out")
+    return found.get(rows, {})
+
+
+def refuse_other(
+    path: Path, before: Mapping[str, Any], settings: Mapping[str, Any], option: str
+) -> None:
+    """Compares the settings that a file was written with to those of now.
+
+    Args:
+        path: the file.
+        before: settings of the file. Those that it does not name may have any value.
+        settings: settings that must be the same.
+        option: the option that names another place.
+
+    Raises:
+        SystemExit: if they differ.
+    """
     different = [
         f"{name} = {before[name]!r} -> {value!r}"
-        for name, value in json.loads(json.dumps(settings or {})).items()
+        for name, value in json.loads(json.dumps(settings)).items()
         if name in before and before[name] != value
     ]
     if different:
         raise SystemExit(
-            f"{path} holds results of other settings ({', '.join(different)}): set --out to a new "
-            "file."
+            f"{path} holds results of other settings ({', '.join(different)}): set {option} to a "
+            "new name."
         )
-    return found[rows]
 
 
 def whole(report: Report) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -57,6 +58,11 @@ def test_critics_with_short_inputs_make_more_epochs(critic: Any, runs: Path, tmp
     )  # fmt: skip
     agent = critic.clone("TicTacToe-v0", settings)
     train = critic.play("TicTacToe-v0", agent, settings).train
+    with pytest.raises(SystemExit, match="continuations = 2 -> 3"):
+        critic.play("TicTacToe-v0", agent, dataclasses.replace(settings, continuations=3))
+    for name in ("seed", "demonstrations"):
+        with pytest.raises(SystemExit, match=f"{name} = . -> 1.*set --runs"):
+            critic.clone("TicTacToe-v0", dataclasses.replace(settings, **{name: 1}))
     epochs = {name: critic.fit(name, agent, train, settings)[1] for name in ("own", "state")}
     length = sum(len(each.tokens) for some in train.trajectories for each in some.segments)
     assert epochs["own"] == round(900 / length) < epochs["state"] <= 7

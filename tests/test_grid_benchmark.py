@@ -78,7 +78,9 @@ def test_seeds_are_added_to_earlier_results(
     assert both["runs"][:2] == found["runs"]
 
     # Results with other settings are dropped.
-    assert grid.earlier(settings.out)["envs"]
+    monkeypatch.setitem(grid.FLAGS, "vine", ("--group-size", 2))
+    kept = grid.earlier(settings.out)
+    assert {run["recipe"] for run in kept["runs"]} == {"poad"} == {*kept["envs"]["line"]["tuning"]}
     small["env_steps"] = 64
     assert grid.earlier(settings.out) == {"envs": {}, "runs": []}
 

@@ -101,14 +101,16 @@ def test_results_and_reasons_are_written_in_the_order_of_the_table(
 
     path = tmp_path / "imitation.json"
     path.write_text(json.dumps({"settings": {}, "environments": {"TextCraft-v0": row}}))
-    monkeypatch.setattr(imitation, "RESULT", path)
     monkeypatch.setattr(imitation, "measure", measure)
     monkeypatch.setattr(
         imitation, "ProcessPoolExecutor", lambda jobs, mp_context: ThreadPoolExecutor(jobs)
     )
-    imitation.main(imitation.Settings(("Jericho-v0", "Maze-v0", "Auction-v0", "Ferry-v0")))
+    ids = ("Jericho-v0", "Maze-v0", "Auction-v0", "Ferry-v0")
+    imitation.main(imitation.Settings(ids, out=path))
     found = json.loads(path.read_text())
     assert list(found["environments"]) == ["Ferry-v0", "TextCraft-v0", "Auction-v0"]
     reasons = {"ALFWorld-v0": "needs files of the user", "Jericho-v0": "no scripted expert"}
     assert found["skipped"] == reasons
     assert found["settings"]["characters"] == 500_000
+    with pytest.raises(SystemExit, match=r"demonstrations = 300 -> 20, passes = 5 -> 2"):
+        imitation.main(imitation.Settings(ids, demonstrations=20, epochs=2, out=path))

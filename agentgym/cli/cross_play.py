@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from agentgym.cli.eval_output import tell_apart
+from agentgym.cli.eval_output import tell_apart, write_json
 from agentgym.evaluation.crossplay import CrossPlay, cross_play, line_ups
 from agentgym.evaluation.exploitability import NashConv, nashconv
 from agentgym.evaluation.pictures import draw_cross_play
@@ -68,8 +67,7 @@ def show_cross_play(
         )
     if json is not None:  # before the tables, whose reader may have left
         found = result.to_json() | {"nashconv": [value.to_json() for value in values] or None}
-        text = json_module.dumps(found, indent=1, allow_nan=False)
-        json.write_text(text + "\n", encoding="utf-8")
+        write_json(json, found)
     if picture is not None:
         draw_cross_play(result, picture)
     console.print(matrix_table(result))

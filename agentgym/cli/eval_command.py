@@ -19,7 +19,7 @@ from rich.text import Text
 from agentgym.agents import Agent, HumanAgent, NoExpertError, make_agent
 from agentgym.cli.command_line import INTERRUPTED, KeyValues, Wrappers, standard_output
 from agentgym.cli.cross_play import show_cross_play
-from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart
+from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart, write_json
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.report import Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
@@ -296,9 +296,7 @@ def _check_files(
 
 def _show(reports: list[Report], notes: list[str], json: Path | None, usages: Usages) -> None:
     if json is not None:  # before the table, whose reader may have left
-        found = [report.to_json() | usages.to_json(report) for report in reports]
-        text = json_module.dumps(found, indent=1, allow_nan=False)
-        json.write_text(text + "\n", encoding="utf-8")
+        write_json(json, [report.to_json() | usages.to_json(report) for report in reports])
     if reports:
         standard_output().print(compare(reports))
     for note in failure_lines(reports) + notes:

@@ -1,12 +1,13 @@
-"""Help for long evaluations: names of agents, tokens and cost, progress without a terminal."""
+"""Help for evaluations: names of agents, tokens and cost, progress without a terminal, JSON."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, TextIO
 
 from agentgym.agents import Agent
@@ -15,6 +16,12 @@ from agentgym.evaluation.report import Report
 COUNTS = ("requests", "prompt_tokens", "completion_tokens", "unreported")
 EVERY = 10.0
 """Seconds between two lines of progress."""
+
+
+def write_json(path: Path, found: Any) -> None:
+    """Writes a result."""
+    text = json.dumps(found, indent=1, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 def tell_apart(agents: Sequence[Agent], specs: Sequence[str]) -> None:

@@ -118,7 +118,9 @@ def export(
             "the same task and seed and different returns."
         )
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    out.write_text(text, encoding="utf-8")
+    partial = out.with_name(f".{out.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.rename(out)
     standard_output().print(f"{len(rows)} lines of {len(kept)} episodes in {out}.", soft_wrap=True)
     return 0
 

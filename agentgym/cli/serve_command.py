@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -48,8 +49,9 @@ def serve(
             variable AGENTGYM_TOKEN, if it is set.
         max_sessions: Maximum number of sessions, each with an environment of its own.
         idle_seconds: Seconds without a message after which a session ends.
-        call_seconds: Maximum seconds of a reset or a step. A slower one ends its session.
-        threads: Threads that step environments.
+        call_seconds: Maximum seconds of the start of a session, a reset or a step, with the wait
+            for a thread. A slower call ends its session.
+        threads: Threads that step environments. A call keeps one until it returns.
         env_kwargs: Arguments of the environments.
         wrap: Wrappers of the environments, as in eval.
     """
@@ -74,8 +76,8 @@ def serve(
     if not envs:
         raise ConfigError("Name at least one environment (see `agentgym list`).")
     kwargs = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
-    ids = [full_id(id) for id in envs]
-    makers = {id.rpartition("/")[2]: partial(make_env, id, **kwargs) for id in ids}
+    names = _names([full_id(id) for id in envs])
+    makers = {name: partial(make_env, id, **kwargs) for name, id in names.items()}
     limits = Limits(max_sessions, idle_seconds, call_seconds, threads=threads)
     with _listen(host, port) as listener:
         app = make_app(makers, limits, token)
@@ -91,6 +93,22 @@ def serve(
         with contextlib.suppress(KeyboardInterrupt):  # the way to end it
             server.run([listener])
     return 0
+
+
+def _names(ids: Sequence[str]) -> dict[str, str]:
+    """Returns ids by the names under which they are served.
+
+    Raises:
+        ConfigError: if two of them would have the same name.
+    """
+    names: dict[str, str] = {}
+    for id in ids:
+        name = id.rpartition("/")[2]
+        if (other := names.setdefault(name, id)) != id:
+            raise ConfigError(
+                f"{other} and {id} would both be served as /{name}: serve them at two ports."
+            )
+    return names
 
 
 def _listen(host: str, port: int) -> socket.socket:

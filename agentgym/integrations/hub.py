@@ -50,8 +50,13 @@ def write_hub_folder(source: Path, out: Path) -> None:
         _evaluation(run / "metrics.jsonl", saved.get("iteration")),
         _object(policy / ADAPTER).get("base_model_name_or_path"),
     )
-    shutil.copytree(policy, out)
-    (out / "README.md").write_text(card, encoding="utf-8")
+    if out.exists():
+        raise FileExistsError(f"{out} exists.")
+    partial = out.with_name(f".{out.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(policy, partial)
+    (partial / "README.md").write_text(card, encoding="utf-8")
+    partial.rename(out)
 
 
 def model_card(

@@ -50,7 +50,8 @@ class Limits:
     Attributes:
         sessions: maximum number of sessions.
         idle_seconds: seconds without a message after which a session ends.
-        call_seconds: maximum seconds of a reset or a step. A slower one ends its session.
+        call_seconds: maximum seconds of the start of a session, a reset or a step, with the wait
+            for a thread. A slower call ends its session, and keeps its thread until it returns.
         message_bytes: maximum size of a message.
         threads: number of threads that step environments.
     """
@@ -96,15 +97,22 @@ class Sessions:
         """Starts a session and returns its id.
 
         Raises:
-            ProtocolError: if there are too many sessions, or the environment cannot be made.
+            ProtocolError: if there are too many sessions, or the environment cannot be made, or not
+                in the time of a call.
         """
         if len(self) >= self.limits.sessions:
             raise ProtocolError(
                 CAPACITY_REACHED, f"All {self.limits.sessions} sessions are in use. Try later."
             )
         self._starting += 1
+        future = self._threads.submit(Session, make)
         try:
-            session = await asyncio.wrap_future(self._threads.submit(Session, make))
+            waiting = asyncio.shield(asyncio.wrap_future(future))
+            session = await asyncio.wait_for(waiting, self.limits.call_seconds)
+        except TimeoutError:
+            if not future.cancel():
+                future.add_done_callback(_close)
+            raise ProtocolError(CAPACITY_REACHED, "The server is busy. Try later.") from None
         except Exception as error:
             raise ProtocolError(SESSION_ERROR, f"No environment: {error!s:.200}") from error
         finally:
@@ -129,6 +137,7 @@ class Sessions:
             waiting = asyncio.shield(asyncio.wrap_future(future))
             result = await asyncio.wait_for(waiting, self.limits.call_seconds)
         except TimeoutError:
+            future.cancel()  # if all threads were busy
             self.end(id)
             seconds = f"{self.limits.call_seconds:g} s"
             raise ProtocolError(SESSION_ERROR, f"The call took over {seconds}.") from None
@@ -164,6 +173,11 @@ class Sessions:
         for id in list(self._slots):
             self.end(id)
         self._threads.shutdown(wait=False)
+
+
+def _close(started: Future[Session]) -> None:
+    if started.exception() is None:
+        started.result().close()
 
 
 def make_app(

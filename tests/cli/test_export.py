@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -95,3 +96,17 @@ def test_a_file_that_is_missing_is_named_as_such(tmp_path, capsys):
     assert f"no file or folder {missing!r}" in capsys.readouterr().err
     assert main(["view", missing]) == 2
     assert f"no file or folder {missing!r}" in capsys.readouterr().err
+
+
+def test_an_export_that_is_killed_leaves_no_file(tmp_path, monkeypatch):
+    def cut(path, text, **options):
+        write(path, text[:20], **options)
+        raise KeyboardInterrupt
+
+    write, out = Path.write_text, tmp_path / "all.jsonl"
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", cut)
+        assert main([*NUMBER_LINE, "--out", str(out)]) == INTERRUPTED
+    assert not out.exists()
+    assert main([*NUMBER_LINE, "--out", str(out)]) == 0
+    assert len(rows(out)) == 4 and list(tmp_path.iterdir()) == [out]

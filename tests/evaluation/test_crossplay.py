@@ -208,7 +208,9 @@ def test_an_agent_that_wins_every_game_has_a_finite_rating():
     wins[:, 0, 1] = 1
     ratings, low, high = elo(wins)
     assert ratings == pytest.approx([ELO * np.log(10.5 / 0.5) / 2 * sign for sign in (1, -1)])
-    assert (low <= ratings + 1e-9).all() and (ratings <= high + 1e-9).all()
+    assert (low < ratings - 100).all() and (ratings + 100 < high).all()
+    chance = 1 / (1 + np.exp(-2 * low[0] / ELO))  # of a win, in the worst case
+    assert chance == pytest.approx(0.78, abs=0.03)  # 10 of 10, with Jeffreys prior
 
 
 def test_a_single_deal_has_no_interval():

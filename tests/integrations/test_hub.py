@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agentgym.cli.command_line import INTERRUPTED
 from agentgym.cli.main import main
 
 torch = pytest.importorskip("torch")
@@ -79,3 +80,17 @@ def test_wrong_sources_are_explained(sources: list[str], tmp_path: Path, capsys)
     message = " ".join(capsys.readouterr().err.split())
     assert "takes the folder of one run" in message or "holds no policy" in message
     assert not (tmp_path / "x").exists()
+
+
+def test_an_export_that_is_killed_leaves_no_folder(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    words = ["export", str(run), "--format", "hub", "--out", str(out := tmp_path / "walker")]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", killed)
+        assert main(words) == INTERRUPTED
+    assert not out.exists()
+    assert main(words) == 0 and (out / "README.md").exists()

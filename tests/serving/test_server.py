@@ -228,6 +228,17 @@ def test_a_port_that_does_not_exist_is_refused(capsys):
     assert "port must be from 0 to 65535" in capsys.readouterr().err
 
 
+def test_two_ids_of_the_same_name_are_refused(capsys):
+    gymnasium.register("Other/NumberLine-v0", entry_point="nowhere:Nothing")
+    try:
+        assert main(["serve", "NumberLine-v0", "Other/NumberLine-v0", "--port", "0"]) == 2
+    finally:
+        gymnasium.registry.pop("Other/NumberLine-v0")
+    error = capsys.readouterr().err
+    assert "AgentGym/NumberLine-v0 and Other/NumberLine-v0" in error
+    assert "would both be served as /NumberLine-v0" in error
+
+
 def test_a_fault_of_an_environment_is_a_reply(server):
     url, _ = server
     with ws(url, "Slow") as client:
@@ -273,6 +284,23 @@ def test_slow_and_idle_sessions_end():
         session = http(f"{url}/reset", {})[1]["session_id"]
         until(lambda: not len(sessions))  # noqa: B023
         assert http(f"{url}/state?session_id={session}")[0] == 404
+
+
+def test_clients_do_not_wait_for_ever_for_threads_of_calls_that_take_too_long():
+    Slow.gate.clear()
+    limits = Limits(threads=1, call_seconds=0.05)
+    for url, sessions in serving(limits, Slow=Slow.make):
+        with ws(url, "Slow") as client, ws(url, "Slow") as other:
+            ask(client, "reset")
+            ask(other, "reset")
+            assert ask(client, "step", text="wait")["data"]["code"] == "SESSION_ERROR"
+            assert ask(other, "step", text="wait")["data"]["code"] == "SESSION_ERROR"
+            with ws(url, "Slow") as late:
+                reply = json.loads(late.recv(timeout=5))
+                assert reply["data"]["code"] == "CAPACITY_REACHED"
+            assert not len(sessions)
+            Slow.gate.set()
+            until(lambda: http(f"{url}/reset", {})[0] == 200)  # noqa: B023
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

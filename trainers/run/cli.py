@@ -179,7 +179,13 @@ def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]
         items = value if isinstance(value, list) else [value]
         if isinstance(value, dict):
             items = [f"{inner}={_word(item)}" for inner, item in value.items()]
-        flags += [f"--{flag}", *map(_word, items)]
+        words = [_word(item) for item in items]
+        if any(isinstance(item, str) and item.startswith("-") for item in items[1:]):
+            given = ", ".join(map(repr, items))
+            raise ConfigError(
+                f"{path} sets {key!r} to {given}: only the first value may begin with a dash."
+            )
+        flags += [f"--{flag}={words[0]}", *words[1:]] if words else [f"--{flag}"]
     return flags
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator
-from rich.console import Console
 
 from agentgym.agents import Agent
 from agentgym.errors import ConfigError
@@ -24,7 +23,7 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.run.checkpoint import RunFolder, replace_folder, write_text
 from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.run.games import SEAT_ARGUMENTS
-from agentgym.trainers.run.logger import RunLog, draw_curve
+from agentgym.trainers.run.logger import Output, RunLog, draw_curve
 from agentgym.trainers.run.processes import shared
 from agentgym.trainers.run.saving import RunState, write_policy
 from agentgym.utils.serialization import from_json
@@ -265,7 +264,7 @@ def conclude(
     write_text(folder.path / "report.json", text + "\n")
     draw_curve(folder.path, f"{recipe} on {config.environment.label}")
     log.close()
-    console = Console(highlight=False)
+    console = Output()
     if reports:
         console.print(compare(reports))
     last = f"Policy, logs and curve.png: {folder.path}"

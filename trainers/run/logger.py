@@ -8,6 +8,8 @@ metrics.jsonl has one line per iteration: "iteration", "env_steps", "episodes", 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +35,17 @@ LONGEST_PROMPT = 20_000
 """Longest prompt that is logged, in characters. The middle of a longer one is left out."""
 LARGEST_BIN = 1e19
 METRICS, TRANSCRIPTS = "metrics.jsonl", "trajectories.jsonl"
+
+
+class Output(Console):
+    """Standard output without highlights. A run goes on if its reader leaves, as `| head` does."""
+
+    def __init__(self, quiet: bool = False):
+        super().__init__(quiet=quiet, highlight=False)
+
+    def on_broken_pipe(self) -> None:
+        """Drops all further output. rich would exit with 1."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class RunLog:
@@ -63,7 +76,7 @@ class RunLog:
     ):
         self.folder = folder
         self.active = active = accelerator.is_main_process
-        self.console = Console(quiet=quiet or not active, highlight=False)
+        self.console = Output(quiet or not active)
         self._board: Any = None
         self._accelerator = accelerator
         wrap = (settings or {}).get("wrap", ())

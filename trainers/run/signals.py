@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 import torch
@@ -18,6 +20,9 @@ class Interrupted(Exception):
 class StopSignal:
     """Context manager that records the first signal to stop. A second signal stops immediately.
 
+    A second one within a second is no repeat if it is SIGTERM, which `timeout` and a sweep send to
+    a process that may have got the signal with its group.
+
     Outside the main thread, where Python cannot handle signals, it does nothing.
 
     Args:
@@ -27,6 +32,7 @@ class StopSignal:
     def __init__(self, accelerator: Accelerator):
         self._accelerator = accelerator
         self._heard: int | None = None
+        self._since = 0.0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
@@ -41,11 +47,15 @@ class StopSignal:
         self._before.clear()
 
     def _hear(self, number: int, _: Any) -> None:
+        now = time.monotonic()
         if self._heard is not None:
-            raise KeyboardInterrupt
-        self._heard = number
-        # Unlike print, os.write is safe in a signal handler.
-        os.write(2, b"Stopping at the next safe point. Repeat to stop immediately.\n")
+            if number == signal.SIGINT or now - self._since > 1:
+                raise KeyboardInterrupt
+            return
+        self._heard, self._since = number, now
+        # Unlike print, os.write is safe in a signal handler. `2>&1 | tee` may have left before.
+        with contextlib.suppress(OSError):
+            os.write(2, b"Stopping at the next safe point. Repeat to stop immediately.\n")
 
     def check(self, _: Any = None) -> None:
         """Raises Interrupted if this process received a signal: for work in `processes.shared`."""

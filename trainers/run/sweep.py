@@ -2,8 +2,9 @@
 
 Every run is an `agentgym train` in a process and a folder of its own. Finished runs are kept and
 interrupted ones are resumed, so the same command continues a sweep, and more values, draws or seeds
-extend it. Settings are compared by their return on *training* tasks in the second half of the run.
-Held-out rewards are reported for them and select nothing.
+extend it. A signal to stop is passed on to the runs, which save. Settings are compared by their
+return on *training* tasks in the second half of the run. Held-out rewards are reported for them and
+select nothing.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.bootstrap import best_of
 from agentgym.evaluation.report import Estimate, mean_interval
 from agentgym.trainers.run.checkpoint import write_text
+from agentgym.trainers.run.children import Children
 from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.run.signals import Interrupted
 
 Setting = tuple[tuple[str, str], ...]
 """Names and values of the settings that vary."""
@@ -71,7 +74,7 @@ def flags_of(setting: Setting) -> list[str]:
         if value in ("true", "false"):
             flags.append(f"--{flag}" if value == "true" else f"--no-{flag}")
         else:
-            flags += [f"--{flag}", value]
+            flags.append(f"--{flag}={value}")
     return flags
 
 
@@ -133,6 +136,7 @@ def train_in_process(
     folder: Path,
     threads: int = 1,
     variables: Mapping[str, str] | None = None,
+    children: Children | None = None,
 ) -> None:
     """Runs a recipe in a process of its own unless the run has finished.
 
@@ -142,6 +146,7 @@ def train_in_process(
         folder: the run's folder. An interrupted run in it is resumed.
         threads: number of OpenMP threads.
         variables: environment variables, besides those of this process.
+        children: passes signals on to the process.
 
     Raises:
         subprocess.CalledProcessError: if the run fails. `stderr` holds its messages.
@@ -150,9 +155,8 @@ def train_in_process(
         return
     command = [sys.executable, "-m", "agentgym.trainers", recipe, *flags]
     command += ["--run-dir", folder, "--resume", "--quiet"]
-    subprocess.run(
+    (children or Children()).run(
         [str(word) for word in command],
-        check=True,
         env={**os.environ, "OMP_NUM_THREADS": str(threads), **(variables or {})},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -237,23 +241,32 @@ class Sweep:
                 )
 
     def play(self) -> list[str]:
-        """Runs all that has not finished and returns a line for each run that failed."""
+        """Runs all that has not finished and returns a line for each run that failed.
+
+        Raises:
+            Interrupted: after a signal, when the runs in progress have stopped.
+        """
         self.write()
+        children = Children()
 
         def train(run: Run) -> str:
             flags = [*self.flags, *run.flags, "--threads", self.threads]
+            folder = self.folder / run.name
             try:
-                train_in_process(self.recipe, flags, self.folder / run.name, self.threads)
+                if children.heard is None:
+                    train_in_process(self.recipe, flags, folder, self.threads, children=children)
             except subprocess.CalledProcessError as error:
                 last = (error.stderr or "").strip().rpartition("\n")[2]
                 return f"{run.name} failed with status {error.returncode}: {last}"
             return ""
 
         failed = []
-        with ThreadPoolExecutor(self.jobs) as pool:
+        with children, ThreadPoolExecutor(self.jobs) as pool:
             for line in pool.map(train, self.runs):
                 self.write()
                 failed += [line] if line else []
+        if children.heard is not None:
+            raise Interrupted(children.heard)
         return failed
 
     def results(self) -> list[dict[str, Any]]:
@@ -354,9 +367,13 @@ def read_sweep(argv: Sequence[str]) -> tuple[Sweep, bool]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `agentgym sweep` and returns the exit status: 1 if a run failed."""
+    """Runs `agentgym sweep` and returns the exit status: 1 if a run failed, 128 + a signal."""
     sweep, report = read_sweep(argv)
-    failed = [] if report else sweep.play()
+    try:
+        failed = [] if report else sweep.play()
+    except Interrupted as interrupted:
+        print("Stopped. The same command continues the sweep.", file=sys.stderr)
+        return 128 + int(interrupted.args[0])
     for line in failed:
         print(f"error: {line}", file=sys.stderr)
     results = sweep.results()

@@ -139,7 +139,7 @@ class RolloutConfig:
     """Sample from the admissible actions if the environment lists them."""
     stop: tuple[str, ...] = ()
     """Strings that end a free-form action, such as "</action>", besides the end tokens of the
-    model. The action is the text before the string."""
+    model. The action is the text before the string. `--stop=--`: one that begins with a dash."""
     max_new_tokens: ByModel[Positive] = BY_MODEL
     """Maximum length of a free-form action in tokens (None: 32, for a loaded model 256)."""
     episodes_per_iteration: Positive = 64

@@ -74,6 +74,22 @@ def test_wrong_lines_of_a_file_are_named(text: str, expected: str, tmp_path: Pat
         settings(tmp_path, text)
 
 
+@pytest.mark.parametrize(
+    "values", [{"stop": ["--"]}, {"stop": ["--end", "a"], "run_dir": "--"}, {"stop": ["-5", ""]},
+               {"stop": []}, {"env_kwargs": {"name": "--x"}, "train_tasks": None}]
+)  # fmt: skip
+def test_values_of_a_file_may_begin_with_a_dash(values: dict[str, Any], tmp_path: Path):
+    found = settings(tmp_path, json.dumps(values)).as_dict()
+    assert {name: found[name] for name in values} == {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+
+
+def test_a_later_value_of_a_file_that_begins_with_a_dash_is_named(tmp_path: Path):
+    with pytest.raises(ConfigError, match="'stop' to 'a', '--': only the first value may begin"):
+        settings(tmp_path, "stop: [a, '--']\n")
+
+
 def test_a_file_may_have_the_line_ends_of_windows(tmp_path: Path):
     file = tmp_path / "settings.yaml"
     file.write_bytes(b"\xef\xbb\xbfiterations: 7\r\nrun_dir: 'runs/a b'\r\n")

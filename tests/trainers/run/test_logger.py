@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,6 +57,24 @@ def test_every_iteration_is_a_whole_line_on_the_console(
     assert f"iteration    1  return 0.250 {rest}\n" in shown
     assert f"iteration    2  return 0.500 {rest}\n" in shown
     assert ("2/9" in shown) == terminal
+
+
+def test_a_run_goes_on_when_the_reader_of_its_output_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        log = RunLog(
+            tmp_path, start=0, evaluated=0, total=9, accelerator=Accelerator(), tensorboard=False
+        )
+        for iteration in (1, 2):
+            state: Any = SimpleNamespace(iteration=iteration, env_steps=0, episodes=0)
+            log.row(state, {"rollout/return": 0.5})
+        log.close()
+        monkeypatch.undo()
+    assert [row["iteration"] for row in read_metrics(tmp_path)] == [1, 2]
 
 
 def _height(folder: Path) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,14 @@ import pytest
 from agentgym.cli.main import main
 from agentgym.errors import ConfigError
 from agentgym.trainers.run import sweep
+from agentgym.trainers.run.children import Children
 from agentgym.trainers.run.cli import read_config
 
 
 def test_settings_are_a_grid_or_draws_that_more_draws_extend():
     grid = sweep.settings_of(["lr=1e-3,1e-4", "constrain=true,false"], 0)
     assert len(grid) == 4 and grid[0] == (("lr", "1e-3"), ("constrain", "true"))
-    assert sweep.flags_of(grid[1]) == ["--lr", "1e-3", "--no-constrain"]
+    assert sweep.flags_of(grid[1]) == ["--lr=1e-3", "--no-constrain"]
     drawn = sweep.settings_of(["lr=1e-5..1e-3", "epochs=1,2"], 40)
     assert len(drawn) > 20 and drawn[:5] == sweep.settings_of(["lr=1e-5..1e-3", "epochs=1,2"], 5)
     rates = [float(dict(setting)["lr"]) for setting in drawn]
@@ -51,6 +54,9 @@ def test_a_sweep_needs_processes_and_names_each_setting_and_seed_once():
         sweep.settings_of(["lr=1e-3", "lr=1e-4"], 0)
     found, _ = sweep.read_sweep(words)
     assert [run.seed for run in found.runs] == [0, 1]
+    found, _ = sweep.read_sweep(["poad", "--vary", "stop=--,x"])
+    stops = [read_config("poad", run.flags).rollout.stop for run in found.runs[:2]]
+    assert stops == [("--",), ("x",)]
     assert sweep.settings_of(["lr=1,1,2"], 0) == [(("lr", "1"),), (("lr", "2"),)]
     with pytest.raises(ConfigError, match=r"the same folder, model=a_b/seed-0"):
         sweep.read_sweep(["poad", "--vary", "model=a/b,a:b"])
@@ -58,13 +64,18 @@ def test_a_sweep_needs_processes_and_names_each_setting_and_seed_once():
 
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The folders of runs that were started. One with a learning rate of 7 fails."""
+    """The folders of runs that were started. A learning rate of 7 fails, 8 stops the sweep."""
     names: list[str] = []
 
-    def run(command: list[str], **_: Any) -> None:
+    def run(children: Children, command: list[str], **_: Any) -> None:
         assert command[1:4] == ["-m", "agentgym.trainers", "rloo"] and "--resume" in command
         config = read_config("rloo", command[4:])
         folder = Path(config.run.run_dir)
+        if config.optimisation.lr == 8:
+            os.kill(os.getpid(), signal.SIGTERM)
+            while children.heard is None:  # the main thread hears it
+                os.sched_yield()
+            raise subprocess.CalledProcessError(143, command, stderr="Stopped.\n")
         if config.optimisation.lr == 7:
             raise subprocess.CalledProcessError(1, command, stderr="...\nerror: diverged\n")
         folder.mkdir(parents=True)
@@ -76,7 +87,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (folder / "report.json").write_text("[]")
         names.append(f"{folder.parent.name}/{folder.name}")
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(Children, "run", run)
     return names
 
 
@@ -107,6 +118,18 @@ def test_a_sweep_continues_reports_and_refuses_other_settings(
         assert message in capsys.readouterr().err
     assert main(["sweep", "bc", *out, *varied]) == 2
     assert "bc plays no episodes" in capsys.readouterr().err
+
+
+def test_a_sweep_that_is_stopped_starts_no_other_run(
+    trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    words = ["sweep", "rloo", "--constrain", "--out", str(tmp_path), "--seeds", "0"]
+    before = signal.getsignal(signal.SIGTERM)
+    assert main([*words, "--vary", "lr=1e-3,8,1e-4"]) == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert "The same command continues the sweep" in capsys.readouterr().err
+    assert trained == ["lr=1e-3/seed-0"]
+    assert len(json.loads((tmp_path / "sweep.json").read_text())["runs"]) == 1
 
 
 def test_settings_are_ordered_by_training_and_values_are_pooled():
