@@ -45,6 +45,12 @@ def test_golden_win_rates():
     assert np.allclose(found, [0.5, 0.0, 0.0, -0.5, 0.0])
 
 
+def test_the_order_of_rewards_does_not_break_a_tie():
+    """0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 are different floats."""
+    some = [trajectory([1] * 3, rewards) for rewards in ([0.1, 0.2, 0.3], [0.3, 0.2, 0.1])]
+    assert np.allclose(spo.WinRate()(Batch.of(some)).advantages, 0.0)
+
+
 @given(generators)
 @few
 def test_win_rates_add_up_to_zero_and_ignore_the_scale_of_returns(rng):
