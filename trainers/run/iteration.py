@@ -80,7 +80,8 @@ class Iteration:
         """Returns the trajectories to learn from, given those that were played."""
         accelerator, hooks = self._trainer.accelerator, self._trainer.hooks
         if self._config.loss.filter_groups:
-            trajectories = without_equal_groups(trajectories)
+            outcome = getattr(self._config, "outcome", "return")
+            trajectories = without_equal_groups(trajectories, outcome)
         learning = hooks.on_rollout_end(trajectories, self._number, self._rng)
         learning, hooks.env_steps = from_main(accelerator, (learning, hooks.env_steps))
         align(accelerator, hooks.modules())

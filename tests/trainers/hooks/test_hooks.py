@@ -143,6 +143,14 @@ def test_groups_in_which_all_are_equal_are_left_out_unless_nothing_is_left():
     assert without_equal_groups(equal) == equal
 
 
+def test_groups_are_left_out_by_the_outcome_that_is_compared():
+    """Successes with different returns teach nothing if success is compared."""
+    slow = [trajectory([1], [reward], seed=1, success=True) for reward in (0.5, 1.0)]
+    mixed = [trajectory([1], [0.0], seed=2, success=won) for won in (False, True)]
+    assert without_equal_groups(slow + mixed, "success") == mixed
+    assert without_equal_groups(slow + mixed) == slow
+
+
 def test_the_agents_of_a_start_are_left_out_together():
     """One of them alone would be taken for the whole team."""
     mixed = {(1, "a"): (1.0, 1.0), (1, "b"): (0.0, 1.0)}
