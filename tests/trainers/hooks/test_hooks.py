@@ -44,6 +44,7 @@ from agentgym.trainers.recipes import (
     etpo,
     ilql,
     inverse_prm,
+    nlpo,
     spear,
     sweet_rl,
 )
@@ -430,6 +431,25 @@ WITH_STATE = (
 def test_a_resumed_run_goes_on_with_its_experience(recipe: str, tmp_path: Path):
     whole, resumed = whole_and_resumed(tmp_path, partial(train_quickly, recipe), 4, at=2)
     assert resumed == whole
+
+
+def test_nlpo_is_sampled_by_an_engine_that_has_the_mask():
+    with pytest.raises(ConfigError, match=r"vLLM, .* do not have the masking policy"):
+        nlpo.Config.of(engine="vllm", top_k=50)
+
+
+def test_the_mask_of_nlpo_is_the_policy_before_every_nth_update():
+    policy = tiny_policy("NumberLine-v0", seed=0, size="nano")
+    trainer: Any = SimpleNamespace(policy=policy)
+    hooks = nlpo.LaggedMask(trainer, nlpo.Config.of(mask_every=2))
+    [weight, *_] = policy.model.parameters()
+    masks = []
+    for iteration in range(4):
+        weight.data.fill_(float(iteration))
+        hooks.on_rollout_end([], iteration, np.random.default_rng(0))
+        assert policy.guide is not None
+        masks.append(float(next(policy.guide.model.parameters()).flatten()[0]))
+    assert masks == [0, 0, 2, 2]
 
 
 @pytest.mark.slow
