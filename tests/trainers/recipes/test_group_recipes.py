@@ -17,6 +17,7 @@ from agentgym.making import make_env
 from agentgym.trainers.credit import group, two_clock
 from agentgym.trainers.recipes import (
     filtered_bc,
+    glam,
     grpo_roc,
     mt_grpo,
     p3o,
@@ -211,6 +212,13 @@ def test_golden_steps():
     credit = Credit(np.array([1, 1, 1, 3], np.float32))
     found = steppo.PerTurn().on_advantages(batch, credit, 0)
     assert np.allclose(found.advantages, [-1, -1, -1, 1])
+
+
+def test_settings_are_those_of_the_authors_code():
+    """GLAM reads three observations, the current one included. StepPO has no dual clip."""
+    prompt = glam.Config().context_settings()
+    assert (prompt.mode, prompt.window) == ("window", 2)
+    assert steppo.Config().loss.dual_clip is None
 
 
 def played(wins: int, losses: int, seed: int = 0) -> list[Trajectory]:
