@@ -21,6 +21,7 @@ from agentgym.trainers.recipes import (
     grpo_roc,
     mt_grpo,
     p3o,
+    spa,
     spo,
     steppo,
     trpa,
@@ -212,6 +213,17 @@ def test_golden_steps():
     credit = Credit(np.array([1, 1, 1, 3], np.float32))
     found = steppo.PerTurn().on_advantages(batch, credit, 0)
     assert np.allclose(found.advantages, [-1, -1, -1, 1])
+
+
+def test_golden_progress_model():
+    """The sum of a trajectory's predictions is fitted to its return, in any order of the turns."""
+    batch = Batch.of([trajectory([1] * len(r), r) for r in ([0, 1.0], [0.0], [0.0, 0.0])])
+    predicted, index = torch.tensor([1.0, 0.5, 1.0, 0.25]), torch.tensor([4, 0, 3, 1])
+    loss = spa.error_of_sums(predicted, torch.tensor([1.0, 9.0, 0.0]), index, batch)
+    assert (float(loss.total), float(loss.count)) == (0.5 * (0.25**2 + 2**2), 2)
+    critic = Values(None, np.zeros(5, np.float32), np.zeros(3, np.float32))
+    returns = spa.ProgressGAE(1.0, 1.0, 0.5, 0.95, reads="turns")(batch, critic).returns
+    assert returns is not None and returns.tolist() == [0.5, 1, 0, 0, 0]
 
 
 def test_settings_are_those_of_the_authors_code():
