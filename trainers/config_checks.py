@@ -312,6 +312,11 @@ def _check_loss(config: TrainConfig) -> None:
             f"ratio = 'none' has no clip, so {without[0]} = {getattr(loss, without[0])} has no "
             "effect: leave it out, or set ratio to 'token'."
         )
+    if loss.thought_coef not in (0.0, 1.0) and loss.ratio not in ("token", "none"):
+        raise ConfigError(
+            f"thought_coef = {loss.thought_coef} weighs tokens, and with ratio = {loss.ratio!r} "
+            "they have equal gradients: set thought_coef to 0 or 1, or ratio to 'token'."
+        )
     if loss.overlong_margin > config.rollout.max_new_tokens:
         raise ConfigError(
             f"overlong_margin = {loss.overlong_margin} exceeds the maximum length of an action, "

@@ -25,7 +25,8 @@ class ChunkGAE:
     Size 1 is equivalent to `turn`. A size of at least the trajectory length gives the Monte Carlo
     advantage. Sizes in between trade variance for bias, like an n-step return. The return after the
     i-th turn of a chunk (from 0) enters the advantage with a factor gamma^i. The value targets are
-    G at every turn.
+    G at every turn. The spread of the advantages is compared to that of returns from the first
+    turns of chunks on.
 
     With `end` "valid", a chunk ends with a valid action, whatever its size: rejected attempts are
     one decision with the action that is accepted in the end. These are the chunks from one
@@ -86,4 +87,4 @@ class ChunkGAE:
         returns = reverse_scan(rewards, decay)
         found = broadcast((returns - value)[first], batch)
         outcomes = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
-        return Credit(found, returns.astype(np.float32), returns=outcomes)
+        return Credit(found, returns.astype(np.float32), returns=outcomes[first])

@@ -39,10 +39,15 @@ class Config(GroupConfig):
 
 
 class SuccessReplay(RecipeHooks):
-    """Keeps the latest successful episode of every task, for each agent."""
+    """Keeps the latest successful episode of every task, for each agent.
 
-    def __init__(self) -> None:
+    Args:
+        outcome: the outcome that is compared, "return" or "success".
+    """
+
+    def __init__(self, outcome: str = "return") -> None:
         super().__init__()
+        self.outcome = outcome
         self.solved: dict[tuple[str, str], Trajectory] = {}
 
     def on_rollout_end(
@@ -60,7 +65,7 @@ class SuccessReplay(RecipeHooks):
                 used += 1
         self.solved.update(((t.task, t.agent), t) for t in fresh if t.success)
         self.metrics = {"replayed": float(used), "tasks_solved": float(len(self.solved))}
-        return without_equal_groups(mixed)
+        return without_equal_groups(mixed, self.outcome)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the successful episodes."""
@@ -76,5 +81,5 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of success replay."""
     return Algorithm(
         credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome),
-        hooks=lambda _: SuccessReplay(),
+        hooks=lambda _: SuccessReplay(config.outcome),
     )

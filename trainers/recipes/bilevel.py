@@ -9,7 +9,8 @@ their last tokens,
 and then inside each turn, towards its A_t.
 
 Kept: the two levels and their two discounts. Changed: the rollout records the ends of turns. The
-authors' code infers them from non-zero rewards, which loses turns without a reward.
+authors' code infers them from non-zero rewards, which loses turns without a reward. A truncated
+episode bootstraps from the value of its last observation (theirs: from 0).
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 "In-the-Flow Agentic System Optimization for Effective Planning and Tool Use" (AgentFlow, arXiv
 2510.05592). GRPO on success alone: S is 1 or 0, and all turns of an episode share the advantage
 A = (S - mean) / std over the group. Intermediate rewards are ignored.
+
+Kept: the credit, the clipped ratio per token. Changed: the upper clip is 0.2 (theirs: `--clip-high
+0.3`), there is no KL penalty (theirs: `--kl-coef 0.001`), and all actions of an episode are trained
+(theirs: those of the planner, one of four modules).
 """
 
 from __future__ import annotations

@@ -2,11 +2,13 @@
 
 "Grounding Large Language Models in Interactive Environments with Online Reinforcement Learning"
 (Carta et al., ICML 2023, arXiv 2302.02662). The policy is a softmax over the admissible actions,
-whose scores are the sums of their tokens' log-probabilities. The prompt holds the last three turns.
+whose scores are the sums of their tokens' log-probabilities. The prompt holds the current
+observation and the two turns before it.
 
 Kept: the scores, gamma = lambda = 0.99, the short window, four epochs, the entropy bonus. Changed:
 any causal model takes the place of the authors' encoder-decoder. Scores are sums of
-log-probabilities (their code sums logits, padding included).
+log-probabilities (their code sums logits, padding included). Advantages are standardised over the
+batch (theirs are not), and there is no value clip (theirs: 0.2).
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class Config(TrainConfig):
     """Settings of GLAM."""
 
     rollout: RolloutConfig = defaults(
-        RolloutConfig, constrain=True, normalization="sum", context="window"
+        RolloutConfig, constrain=True, normalization="sum", context="window", window=2
     )
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=4)
     loss: LossConfig = defaults(LossConfig, ratio="turn", entropy_coef=0.01)

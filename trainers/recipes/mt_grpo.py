@@ -10,7 +10,8 @@ each (x - mean) / std. The sources of scores are those of `--process-reward`.
 
 Kept: both comparisons, the weight of 1, the outcome alone for the last turn. Changed: episodes have
 any number of turns (the authors' code: a call of a tool and an answer), and scores come from the
-environment or a function (theirs: format and result of the call).
+environment or a function (theirs: format and result of the call). The outcome is the return, in
+which rewards of all turns count (theirs: those of the answer).
 """
 
 from __future__ import annotations

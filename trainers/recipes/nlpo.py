@@ -6,9 +6,10 @@ Building Blocks for Natural Language Policy Optimization" (Ramamurthy et al., IC
 with a total probability of `top_p`. The masking policy is a copy of the policy, renewed every
 `mask_every` iterations, and restricts exploration in large vocabularies.
 
-Kept: the top-p mask (0.9) of a lagged copy, token-level credit as in `ntpo`. Changed: the ratio is
-that of the masked distribution on both sides (the authors' update scores tokens over the whole
-vocabulary). The KL penalty is an option (`kl_coef`, `kl_in`).
+Kept: the top-p mask (0.9) of a lagged copy, the ratio of masked distributions, token-level credit
+as in `ntpo`. Changed: the copy is renewed every 5 iterations (theirs: 20). Special tokens may be
+masked (theirs never are). Advantages are standardised over the batch (theirs: over minibatches).
+The KL penalty is an option (`kl_coef`, `kl_in`).
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Config(TrainConfig):
         super().__post_init__()
         if self.rollout.normalization is not None:
             raise ConfigError("nlpo samples token by token: leave normalization at None.")
-        why = "rollout workers and older policies do not have the masking policy"
-        self.fixed(why, rollout_workers=0, cross_policy=0)
+        why = "vLLM, rollout workers and older policies do not have the masking policy"
+        self.fixed(why, engine="own", rollout_workers=0, cross_policy=0)
 
 
 class LaggedMask(RecipeHooks):

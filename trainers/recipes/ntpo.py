@@ -7,7 +7,9 @@
 
 Discount and GAE lambda apply at every token, also inside an action, so the value of a reward
 depends on the number of tokens of the actions before it. This is the GAE that results from masking
-the observations of a chat. Everything but the two discounts equals `poad`.
+the observations of a chat. Everything but the discounts equals `poad`, also `lr_by_reliability`,
+which compares with returns that are discounted per turn: a batch of equal returns takes no step,
+although actions differ in length.
 """
 
 from __future__ import annotations

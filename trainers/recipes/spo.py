@@ -81,7 +81,8 @@ class WinRate:
         """Returns the probabilities that row beats column [n, n], 0 on the diagonal."""
         if self.preference in ("return", "success"):
             outcomes = trajectory_outcomes(batch, self.preference)[which]  # type: ignore[arg-type]
-            wins = (np.sign(outcomes[:, None] - outcomes) + 1) / 2
+            ahead = np.round(outcomes[:, None] - outcomes, 9)  # equal sums may be rounded apart
+            wins = (np.sign(ahead) + 1) / 2
         else:
             prefer = imported(self.preference, "preference")
             some = [batch.trajectories[i] for i in which]

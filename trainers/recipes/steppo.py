@@ -6,9 +6,10 @@ prompt, of the advantage (see `turn`), of its mean and standard deviation over t
 clipped ratio, which is the geometric mean over the turn's tokens, and of the loss, a mean over
 turns of the mean over their tokens. Long actions therefore count no more than short ones.
 
-Kept: all of these, the clip of the loss of negative advantages at 10, the KL coefficient of 0.001.
-Changed: a truncated episode bootstraps. lambda is 0.95, as in `turn` (the authors' code takes any).
-The ratio is clipped at 0.2 (their scripts: 3e-4 below and 4e-4 above, with one step per batch).
+Kept: all of these, the KL coefficient of 0.001, no dual clip (`dual_clip`: the authors' scripts set
+one, which their loss does not read). Changed: a truncated episode bootstraps. lambda is 0.95, as in
+`turn` (their code takes any). The ratio is clipped at 0.2 (their scripts: 3e-4 below and 4e-4
+above, with one step per batch).
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ class Config(TrainConfig):
         ratio="turn",
         aggregation="turn",
         normalize_advantages="none",
-        dual_clip=10.0,
         kl_coef=1e-3,
     )
     gamma: Fraction = 0.99

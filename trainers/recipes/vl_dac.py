@@ -6,7 +6,9 @@ turns with a state-value critic. The update works per token: each token's own pr
 clipped. It lies between `turn`, which clips the whole action, and `poad`, which values every token.
 
 Kept: the decoupling of both, and that the value loss does not train the language model. Changed:
-advantages are standardised over the batch.
+advantages are standardised over the tokens of the batch (theirs: over its turns), and the loss is a
+mean over tokens (theirs: over turns, `--aggregation turn`). Ratios are clipped at 0.2 (theirs, and
+values too: 0.1), and there is no KL penalty (theirs: `--kl-coef 0.04`).
 """
 
 from __future__ import annotations

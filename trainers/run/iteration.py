@@ -54,9 +54,10 @@ class Iteration:
         trust = reliabilities(trainer.updaters, batch, credit)
         losses = self._update(batch, credit, entering, forward, first_pass, trust)
         times = {"time/collect": collected - begun, "time/update": time.perf_counter() - collected}
-        trainer.rollouts.observe(trajectories)
-        speeds = self._count(trajectories, sum(times.values()))
         played = trajectories or list(batch.trajectories)
+        trainer.rollouts.observe(trajectories)
+        trainer.rewards.observe(played)
+        speeds = self._count(trajectories, sum(times.values()))
         numbers = log_iteration(
             trainer, played, batch, credit, forward, losses, trust, times | speeds, alternatives
         )
@@ -80,7 +81,8 @@ class Iteration:
         """Returns the trajectories to learn from, given those that were played."""
         accelerator, hooks = self._trainer.accelerator, self._trainer.hooks
         if self._config.loss.filter_groups:
-            trajectories = without_equal_groups(trajectories)
+            outcome = getattr(self._config, "outcome", "return")
+            trajectories = without_equal_groups(trajectories, outcome)
         learning = hooks.on_rollout_end(trajectories, self._number, self._rng)
         learning, hooks.env_steps = from_main(accelerator, (learning, hooks.env_steps))
         align(accelerator, hooks.modules())
@@ -147,7 +149,6 @@ class Iteration:
         else:
             values = None if forward is None else forward.values
             rewarded = trainer.rewards(rewarded, number, bootstraps=values is not None)
-            trainer.rewards.observe(batch)
             credit = assign(with_penalties(rewarded, forward, self._config), values)
         if loss.thought_credit == "turn":
             credit = share_turn_credit(credit, batch)

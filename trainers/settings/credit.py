@@ -44,8 +44,8 @@ class RewardConfig:
     the rewards of all agents, divided anew in proportion to the scores: over all turns of the
     episode ("episode"), or over the agents that act in a turn of the environment ("turn")."""
     reward_constraints: KeyValues = field(default_factory=dict)
-    """Least means of reward terms per episode, such as format=0. The weight of a term starts at 1,
-    grows while its mean is below and falls while it is above."""
+    """Least means of reward terms per played episode, such as format=0. The weight of a term starts
+    at 1, grows while its mean is below and falls while it is above."""
     constraint_lr: NonNegative = 0.1
     """Step size of these weights."""
     novelty_bonus: NonNegative = 0.0

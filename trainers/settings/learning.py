@@ -104,13 +104,15 @@ class LossConfig:
     """Maximum share of tokens detached from the gradient because they lower the entropy most
     (Clip-Cov)."""
     filter_groups: bool = False
-    """Drop groups whose episodes all have the same return (dynamic sampling)."""
+    """Drop groups whose episodes all have the same return, or the same success in a recipe that
+    compares successes (dynamic sampling)."""
     group_weight: Literal["none", "difficulty"] = "none"
     """Weight of a group's advantages: equal, or from 1 for a task that the whole group solves to 2
     for one that it fails ("difficulty"), divided by the mean."""
     thought_coef: NonNegative = 1.0
     """Weight of thought tokens in the policy loss (0: only the action of a reply is trained).
-    Thoughts are the parts of a reply that the wrapper ExtractAction does not read."""
+    Thoughts are the parts of a reply that the wrapper ExtractAction does not read. With a ratio of
+    turns or trajectories it is 0 or 1, since tokens that share a ratio have one gradient."""
     thought_credit: Literal["token", "turn"] = "token"
     """Advantage of a thought token: its own, or that of its turn, the one of its first token."""
     overlong_margin: Count = 0

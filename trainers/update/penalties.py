@@ -14,18 +14,25 @@ if TYPE_CHECKING:
     from agentgym.trainers.update.learner import ForwardPass
 
 
-def without_equal_groups(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
-    """Drops groups whose episodes all have the same return, where group-relative credit is 0.
+def without_equal_groups(
+    trajectories: Sequence[Trajectory], outcome: str = "return"
+) -> list[Trajectory]:
+    """Drops groups whose episodes all have the same outcome, where group-relative credit is 0.
 
     This is the filter of DAPO (arXiv 2503.14476, "dynamic sampling") without its resampling. If no
     group would remain, all trajectories are returned. The agents of a game stay together, because
-    team rewards and branches need all of an episode: a start is dropped if the returns of each of
+    team rewards and branches need all of an episode: a start is dropped if the outcomes of each of
     its agents are equal.
+
+    Args:
+        trajectories: the trajectories.
+        outcome: the outcome that the recipe compares: "success", or else the return.
     """
-    returns: dict[tuple[str, str, int, str], set[float]] = {}
+    outcomes: dict[tuple[str, str, int, str], set[float]] = {}
     for trajectory in trajectories:
-        returns.setdefault(trajectory.group, set()).add(round(trajectory.episode_return, 9))
-    mixed = {group[:3] for group, found in returns.items() if len(found) > 1}
+        found = trajectory.success if outcome == "success" else round(trajectory.episode_return, 9)
+        outcomes.setdefault(trajectory.group, set()).add(found)
+    mixed = {group[:3] for group, found in outcomes.items() if len(found) > 1}
     kept = [t for t in trajectories if t.group[:3] in mixed]
     return kept or list(trajectories)
 

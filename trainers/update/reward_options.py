@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from agentgym.trainers.credit.shaping import (
     shape_by_progress,
     turn_scores,
 )
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.trajectory import Batch, Trajectory
 
 
 class RewardOptions:
@@ -82,15 +82,18 @@ class RewardOptions:
         left = max(1.0 - iteration / until, 0.0) if until else 1.0
         return self.settings.process_weight * left
 
-    def observe(self, batch: Batch) -> None:
+    def observe(self, played: Sequence[Trajectory]) -> None:
         """Raises the weights of terms below their threshold and lowers the others, at least to 0.
 
         This is a step on the Lagrangian of "Confronting Reward Model Overoptimization with
         Constrained RLHF" (arXiv 2310.04373), w_k <- max(0, w_k + lr (threshold_k - J_k)), with J_k
         the mean of the sum of term k over an episode.
+
+        Args:
+            played: the trajectories that the policy played, whether it learns from them or not.
         """
         for name, threshold in self.settings.reward_constraints.items():
-            mean = turn_terms(batch, name).sum() / len(batch.trajectories)
+            mean = turn_terms(Batch.of(played), name).sum() / len(played)
             step = self.settings.constraint_lr * (float(threshold) - mean)
             self.weights[name] = max(0.0, self.weights[name] + float(step))
             self.metrics |= {f"weight/{name}": self.weights[name], f"term/{name}": float(mean)}

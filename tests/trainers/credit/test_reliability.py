@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
 from hypothesis import given
 
+from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.reliability import reliability
 from agentgym.trainers.credit.two_clock import BilevelGAE, TwoClockGAE, ntpo, poad, turn
 from agentgym.trainers.trajectory import Batch, Credit, Values
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 
-CRITICS = [poad(), ntpo(), turn(), TwoClockGAE(0.9, 0.8, 0.7, 0.6), BilevelGAE()]
+CRITICS = [poad(), ntpo(), turn(), TwoClockGAE(0.9, 0.8, 0.7, 0.6), BilevelGAE(), ChunkGAE(2)]
 
 
 def trust(credit: Credit, batch: Batch) -> float:
@@ -54,6 +56,17 @@ def test_exact_values_are_reliable():
     assert trust(poad()(*coin(0.5)), coin(0.5)[0]) == 1
     # Normalisation subtracts a constant error.
     assert trust(poad()(*coin(3.0)), coin(3.0)[0]) == 1
+
+
+@pytest.mark.parametrize("end", ["size", "valid"])
+def test_exact_values_of_chunks_are_reliable(end: Literal["size", "valid"]):
+    """The last turn of a chunk has the advantage of its first, which luck decides."""
+    some = [trajectory([1, 1], [won, 0.0]) for won in (0.0, 1.0) * 50]
+    for each in some:
+        each.turns[0].valid = False
+    batch, expected = Batch.of(some), np.tile([0.5, 0.0], 100).astype(np.float32)
+    critic = Values(None, expected, np.zeros(100, np.float32))
+    assert trust(ChunkGAE(2, 1.0, 1.0, end)(batch, critic), batch) == 1
 
 
 @pytest.mark.parametrize("reward", [0.0, 0.1, -3.0])

@@ -177,16 +177,23 @@ def test_weights_of_constrained_terms_follow_their_means():
     options = RewardOptions(config)
     low, high = Batch.of([scored([0.0, 0.2], False)]), Batch.of([scored([2.0, 3.0], True)])
     assert options(low, 0, bootstraps=False).rewards.tolist() == [0, 0]
-    options.observe(low)
+    options.observe(low.trajectories)
     assert options.weights == {"format": pytest.approx(1.4)}
     assert options(low, 1, bootstraps=False).rewards.tolist() == pytest.approx([0, 0.4 * 0.2])
-    options.observe(high)
+    options.observe(high.trajectories)
     assert options.weights == {"format": 0.0}
     other = RewardOptions(config)
     other.load_state_dict(options.state_dict())
     assert other.weights == options.weights
     with pytest.raises(ConfigError, match="must be numbers"):
         TrainConfig.of(reward_constraints={"format": "high"})
+
+
+@pytest.mark.usefixtures("without_files")
+def test_means_of_constrained_terms_are_those_of_all_played_episodes(tmp_path: Path):
+    options = {"reward_constraints": {"task": 2.0}, "filter_groups": True}
+    [row] = train_quickly("grpo", tmp_path, iterations=1, **options)[:1]
+    assert row["rollout/return"] == pytest.approx(row["credit/term/task"])
 
 
 def test_groups_that_fail_weigh_up_to_twice_as_much():

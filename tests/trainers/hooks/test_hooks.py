@@ -44,6 +44,7 @@ from agentgym.trainers.recipes import (
     etpo,
     ilql,
     inverse_prm,
+    nlpo,
     spear,
     sweet_rl,
 )
@@ -141,6 +142,14 @@ def test_groups_in_which_all_are_equal_are_left_out_unless_nothing_is_left():
     mixed = [trajectory([1], [0.0], seed=2), trajectory([1], [1.0], seed=2)]
     assert without_equal_groups(equal + mixed) == mixed
     assert without_equal_groups(equal) == equal
+
+
+def test_groups_are_left_out_by_the_outcome_that_is_compared():
+    """Successes with different returns teach nothing if success is compared."""
+    slow = [trajectory([1], [reward], seed=1, success=True) for reward in (0.5, 1.0)]
+    mixed = [trajectory([1], [0.0], seed=2, success=won) for won in (False, True)]
+    assert without_equal_groups(slow + mixed, "success") == mixed
+    assert without_equal_groups(slow + mixed) == slow
 
 
 def test_the_agents_of_a_start_are_left_out_together():
@@ -438,6 +447,25 @@ def test_a_resumed_run_goes_on_with_its_experience(recipe: str, tmp_path: Path):
     assert resumed == whole
 
 
+def test_nlpo_is_sampled_by_an_engine_that_has_the_mask():
+    with pytest.raises(ConfigError, match=r"vLLM, .* do not have the masking policy"):
+        nlpo.Config.of(engine="vllm", top_k=50)
+
+
+def test_the_mask_of_nlpo_is_the_policy_before_every_nth_update():
+    policy = tiny_policy("NumberLine-v0", seed=0, size="nano")
+    trainer: Any = SimpleNamespace(policy=policy)
+    hooks = nlpo.LaggedMask(trainer, nlpo.Config.of(mask_every=2))
+    [weight, *_] = policy.model.parameters()
+    masks = []
+    for iteration in range(4):
+        weight.data.fill_(float(iteration))
+        hooks.on_rollout_end([], iteration, np.random.default_rng(0))
+        assert policy.guide is not None
+        masks.append(float(next(policy.guide.model.parameters()).flatten()[0]))
+    assert masks == [0, 0, 2, 2]
+
+
 @pytest.mark.slow
 def test_nlpo_starts_from_the_distribution_it_masked(tmp_path: Path):
     few = {"iterations": 3, "episodes_per_iteration": 32, "eval_episodes": 0, "epochs": 1}
@@ -526,7 +554,8 @@ def test_soft_values_of_sac_are_exact_and_its_advantages_have_the_mean_0(rng, al
         p, low = logprobs[owner == n].exp(), q[:, owner == n].amin(0)
         entropy = -(p * p.log()).sum()
         assert float(value[n]) == pytest.approx(float((p * low).sum() + alpha * entropy))
-        assert float(excess[n]) == pytest.approx(float(entropy) - target * math.log(len(p)))
+        expected = float(entropy) - target * math.log(len(p))
+        assert float(excess[n]) == pytest.approx(expected, abs=1e-6)  # logs of counts are float32
         gain = low - alpha * p.log() - value[n]
         assert float((p * gain).sum()) == pytest.approx(0, abs=1e-9)
 

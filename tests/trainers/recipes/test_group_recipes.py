@@ -17,9 +17,11 @@ from agentgym.making import make_env
 from agentgym.trainers.credit import group, two_clock
 from agentgym.trainers.recipes import (
     filtered_bc,
+    glam,
     grpo_roc,
     mt_grpo,
     p3o,
+    spa,
     spo,
     steppo,
     trpa,
@@ -43,6 +45,12 @@ def test_golden_win_rates():
     some = [trajectory([1], [r], seed=1) for r in (3.0, 1.0, 1.0, -8.0)] + [trajectory([1], [1.0])]
     found = spo.WinRate()(Batch.of(some)).advantages
     assert np.allclose(found, [0.5, 0.0, 0.0, -0.5, 0.0])
+
+
+def test_the_order_of_rewards_does_not_break_a_tie():
+    """0.1 + 0.2 + 0.3 and 0.3 + 0.2 + 0.1 are different floats."""
+    some = [trajectory([1] * 3, rewards) for rewards in ([0.1, 0.2, 0.3], [0.3, 0.2, 0.1])]
+    assert np.allclose(spo.WinRate()(Batch.of(some)).advantages, 0.0)
 
 
 @given(generators)
@@ -205,6 +213,24 @@ def test_golden_steps():
     credit = Credit(np.array([1, 1, 1, 3], np.float32))
     found = steppo.PerTurn().on_advantages(batch, credit, 0)
     assert np.allclose(found.advantages, [-1, -1, -1, 1])
+
+
+def test_golden_progress_model():
+    """The sum of a trajectory's predictions is fitted to its return, in any order of the turns."""
+    batch = Batch.of([trajectory([1] * len(r), r) for r in ([0, 1.0], [0.0], [0.0, 0.0])])
+    predicted, index = torch.tensor([1.0, 0.5, 1.0, 0.25]), torch.tensor([4, 0, 3, 1])
+    loss = spa.error_of_sums(predicted, torch.tensor([1.0, 9.0, 0.0]), index, batch)
+    assert (float(loss.total), float(loss.count)) == (0.5 * (0.25**2 + 2**2), 2)
+    critic = Values(None, np.zeros(5, np.float32), np.zeros(3, np.float32))
+    returns = spa.ProgressGAE(1.0, 1.0, 0.5, 0.95, reads="turns")(batch, critic).returns
+    assert returns is not None and returns.tolist() == [0.5, 1, 0, 0, 0]
+
+
+def test_settings_are_those_of_the_authors_code():
+    """GLAM reads three observations, the current one included. StepPO has no dual clip."""
+    prompt = glam.Config().context_settings()
+    assert (prompt.mode, prompt.window) == ("window", 2)
+    assert steppo.Config().loss.dual_clip is None
 
 
 def played(wins: int, losses: int, seed: int = 0) -> list[Trajectory]:

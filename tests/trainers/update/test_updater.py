@@ -144,6 +144,15 @@ def test_the_first_token_is_a_thought(changes: dict[str, Any], expected: float):
     assert float(loss_of({})[0]) == float(loss_of({"thought_coef": 0.5})[0])  # without thoughts
 
 
+@pytest.mark.parametrize("ratio", ["turn", "turn_product", "trajectory"])
+def test_tokens_that_share_a_ratio_have_no_weights_of_their_own(ratio: str):
+    """Their gradients are equal, whatever `thought_coef` is."""
+    with pytest.raises(ConfigError, match=r"thought_coef = 0.5 weighs tokens"):
+        Config.of(ratio=ratio, thought_coef=0.5)
+    for coef in (0.0, 1.0):
+        Config.of(ratio=ratio, thought_coef=coef)
+
+
 def test_above_the_floor_entropy_has_no_gradient():
     _, (_, entropy) = loss_of({"entropy_coef": 0.1, "entropy_floor": 0.5})
     assert entropy.tolist() == pytest.approx([-0.025, -0.025, 0, 0])
