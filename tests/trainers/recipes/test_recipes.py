@@ -358,6 +358,13 @@ def test_the_first_step_starts_at_ratio_one(recipe: str, tmp_path: Path):
     assert rows[-1]["losses/clip_fraction"] == 0
 
 
+@pytest.mark.usefixtures("without_files")
+@pytest.mark.parametrize("recipe", ["archer_iql", "bc", "ilql", "mc"])
+def test_neither_a_clip_nor_a_kl_ends_the_cloning_of_a_data_set(recipe: str, tmp_path: Path):
+    rows = train_quickly(recipe, tmp_path, iterations=1, epochs=8, lr=1e-2, target_kl=0.1)
+    assert rows[-1]["losses/steps"] >= 8 and rows[-1]["losses/clip_fraction"] == 0
+
+
 SWITCHES: dict[str, Any] = {
     "clip_high": 0.3,
     "clip_gradient": True,
