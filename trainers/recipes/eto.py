@@ -47,7 +47,11 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
+        self.fixed(
+            "credit is the gradient of a preference loss",
+            normalize_advantages="none",
+            aggregation="constant",
+        )
         self.fixed("failed groups are paired with the expert", filter_groups=False)
 
     @property

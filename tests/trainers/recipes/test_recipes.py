@@ -406,7 +406,7 @@ REFUSED: dict[str, set[str]] = {
     "rae": HOOKED,
     "at_grpo": HOOKED,
     "dpo": {"normalize_advantages"} | HOOKED,
-    "trpa": {"normalize_advantages"} | HOOKED,
+    "trpa": {"aggregation", "filter_groups", "normalize_advantages"} | HOOKED,
     "malt": {"normalize_advantages"} | HOOKED,
     "lspo": {"normalize_advantages"} | HOOKED,
     "spag": UNREWARDED,
