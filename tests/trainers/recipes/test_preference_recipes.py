@@ -9,11 +9,21 @@ import pytest
 
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
-from agentgym.trainers.recipes import trpa
+from agentgym.trainers.recipes import eto, trpa
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import ForwardPass
 
 from ...helpers.worlds import trajectory
+
+
+def test_eto_pairs_episodes_with_the_experts_alone():
+    returns = [0.0, 0.5, 1.0, 2.0]
+    own = [trajectory([1], [r], seed=1) for r in returns] + [trajectory([1], [3.0], seed=2)]
+    expert = trajectory([1], [1.0], seed=1)
+    expert.extras[eto.EXPERT] = True
+    hook = eto.Contrast.__new__(eto.Contrast)
+    # The expert is better than the first two, and worse than the fourth.
+    assert sorted(hook.pairs([*own, expert])) == [(3, 5), (5, 0), (5, 1)]
 
 
 def test_forced_tokens_are_no_part_of_the_means_of_trpa(monkeypatch: pytest.MonkeyPatch):
