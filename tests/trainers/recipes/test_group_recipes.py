@@ -138,6 +138,16 @@ def test_episodes_are_filtered_by_their_return_or_by_a_judge(judge: str, best: l
         filtered_bc.Config.of(judge="nowhere:here")
 
 
+def test_an_episode_below_the_minimum_is_not_cloned():
+    hooks = filtered_bc.Best(None, filtered_bc.Config.of(min_return=1.0))  # type: ignore[arg-type]
+    for best, weight in [(0.5, 0.0), (1.0, 1.0)]:
+        played = [trajectory([1, 2], [best, 0.0], seed=1), trajectory([1], [0.0])]
+        kept = hooks.on_rollout_end(played, 0, np.random.default_rng(0))
+        assert kept == played[:1] and hooks.metrics["imitated"] == weight
+        credit = hooks.credit(Batch.of(kept), None, 0, np.random.default_rng(0))
+        assert credit.advantages.tolist() == [weight] * 3
+
+
 def of_level(trajectory: Trajectory) -> int:
     return int(trajectory.episode_return)
 
