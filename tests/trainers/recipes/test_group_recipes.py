@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.making import make_env
+from agentgym.trainers import recipes
 from agentgym.trainers.credit import group, two_clock
 from agentgym.trainers.recipes import (
     filtered_bc,
@@ -146,6 +147,13 @@ def test_an_episode_below_the_minimum_is_not_cloned():
         assert kept == played[:1] and hooks.metrics["imitated"] == weight
         credit = hooks.credit(Batch.of(kept), None, 0, np.random.default_rng(0))
         assert credit.advantages.tolist() == [weight] * 3
+
+
+@pytest.mark.parametrize("recipe", ["agent_rlvr", "arpo_entropy", "aepo"])
+def test_groups_are_not_filtered_before_they_are_complete(recipe: str):
+    """Retries and branches join a group after its first episodes, which may all be equal."""
+    with pytest.raises(ConfigError, match="filter_groups = False only"):
+        recipes.load(recipe).Config.of(filter_groups=True)
 
 
 def of_level(trajectory: Trajectory) -> int:
