@@ -426,6 +426,7 @@ REFUSED: dict[str, set[str]] = {
     "arpo_replay": {"filter_groups"},
     "arpo_entropy": {"filter_groups"},
     "aepo": {"filter_groups"},
+    "orm": {"filter_groups", "group_weight"},
     "agent_rlvr": UNPLAYED | {"filter_groups"},
     "archer_iql": IMITATION,
     "mc": IMITATION | {"covariance_clip"},
