@@ -24,7 +24,7 @@ class Preferences(RecipeHooks):
 
     Args:
         beta: temperature of the preference loss.
-        mean: compares means over the tokens of episodes instead of sums.
+        mean: compares means over the tokens of episodes, without forced ones, instead of sums.
     """
 
     needs_reference = True
@@ -62,7 +62,7 @@ class Preferences(RecipeHooks):
             owner = batch.turn_trajectory[batch.token_turn]
             scores = np.bincount(owner, forward.log_ratio, minlength=len(batch.trajectories))
             if self.mean:
-                scores /= np.maximum(np.bincount(owner, minlength=len(scores)), 1)
+                scores /= np.maximum(np.bincount(owner, batch.free, minlength=len(scores)), 1)
             labels = self.labels(batch.trajectories, pairs)
             weights, accuracy = preference_weights(scores, pairs, self.temperatures(pairs), labels)
             self.metrics["preference_accuracy"] = accuracy

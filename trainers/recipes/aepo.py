@@ -45,6 +45,11 @@ class Config(GroupConfig):
     entropy_weight: NonNegative = 0.2
     """Increase of a token's advantage per standard deviation of its entropy."""
 
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("branches join a group after its roots", filter_groups=False)
+
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of AEPO."""

@@ -64,6 +64,7 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
+        self.fixed("failed groups are retried", filter_groups=False)
         if self.hint != "expert":
             imported(self.hint, "hint")
 

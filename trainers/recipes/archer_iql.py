@@ -3,10 +3,11 @@
 The offline variant of ArCHer (arXiv 2402.19446) with IQL, "Offline Reinforcement Learning with
 Implicit Q-Learning" (arXiv 2110.06169, eq. 5-7). V(o) is an expectile of Q(o, a) over the actions
 of a fixed data set, so its best actions are backed up without evaluating actions outside it. The
-actor is trained by behaviour cloning of the data with the weights exp(beta A).
+actor is trained by behaviour cloning of the data with the weights exp(beta A), A = min Q - min V.
 
 Kept: expectile 0.9, gamma = 0.99. Changed: twin networks as online. The encoder is a frozen copy of
-the policy before RL (the authors train theirs). beta is 5, since returns are of the order of 1.
+the policy before RL (the authors train theirs). beta is 5, since returns are of the order of 1, and
+weights are at most 20.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Config(TrainConfig):
     dataset: DatasetConfig = defaults(DatasetConfig)
     utterance: UtteranceConfig = defaults(UtteranceConfig)
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
     gamma: Fraction = 0.99
     """Discount between turns."""
     expectile: Annotated[float, Gt(0.0), Lt(1.0)] = 0.9

@@ -1,9 +1,10 @@
 """ARPO: rollouts that branch at uncertain turns, with group-relative credit.
 
 "Agentic Reinforced Policy Optimization" (arXiv 2507.19849). Some of a group's episodes are played
-from the start. The others branch off them at turns whose entropy has risen above that of the first
-turn: they take over the turns before and continue differently. Shared beginnings receive the
-mean credit of their continuations, and the continuations receive the difference.
+from the start. The others branch off them at turns whose entropy H_t has risen above H_0, that of
+the first turn that the episode played itself: they take over the turns before and continue
+differently. Shared beginnings receive the mean credit of their continuations, and the continuations
+receive the difference.
 
 Kept: the rule rand - alpha (H_t - H_0) <= beta with alpha = 0.2, beta = 0.5, turn by turn in the
 order of play, at most one branch of an episode per turn, branches that branch again, episodes from
@@ -40,6 +41,11 @@ class Config(GroupConfig):
     """Increase of the branching probability per unit of entropy rise."""
     beta: NonNegative = 0.5
     """Probability of a branch at a turn as uncertain as the first."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("branches join a group after its roots", filter_groups=False)
 
 
 def build(config: Config) -> Algorithm:

@@ -4,8 +4,10 @@
 group whose episodes all fail gives GRPO no gradient. If the task was solved before, that success
 replaces one of the failures. Groups with equal returns are dropped afterwards.
 
-Kept: GRPO, the replay of a task's own success, the filter. Changed: the authors select trainable
-tasks once in advance. `curriculum` can do so during training.
+Kept: GRPO, the replay of a task's own success, the filter, clip 0.2 / 0.3. Changed: the replayed
+success is the latest one (theirs: one of the last eight). Its ratio compares with the policy that
+played it (theirs: with the current one). The authors select trainable tasks once in advance.
+`curriculum` can do so during training.
 """
 
 from __future__ import annotations

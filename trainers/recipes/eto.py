@@ -1,15 +1,17 @@
 """ETO: preferences between the expert's episodes and the policy's failures.
 
 "Trial and Error: Exploration-Based Trajectory Optimization for LLM Agents" (Song et al., arXiv
-2403.02502). The policy plays. Every episode that falls short of the scripted expert's in the same
-task is paired with it, and DPO (see `dpo`) learns from the pairs.
+2403.02502). The policy plays. In tasks with a failed episode, the scripted expert plays too. Each
+of the policy's episodes there with another return than the expert's is paired with it, the one with
+the higher return is preferred, and DPO (see `dpo`) learns from the pairs.
 
-Kept: the contrast of failures with demonstrations, iterated. Changed: pairs are learned from in
-the iteration in which they are collected, not after whole phases.
+Kept: the contrast of the policy's episodes with demonstrations, iterated. Changed: pairs are
+learned from in the iteration in which they are collected, not after whole phases.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.hooks.base import pairs_of
 from agentgym.trainers.hooks.preferences import Preferences
 from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
@@ -33,6 +36,9 @@ from agentgym.trainers.trajectory import Trajectory
 if TYPE_CHECKING:
     from agentgym.trainers.trainer import Trainer
 
+EXPERT = "expert"
+"""Key of the expert's episodes in a trajectory's `extras`."""
+
 
 @dataclass
 class Config(TrainConfig):
@@ -47,7 +53,11 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
+        self.fixed(
+            "credit is the gradient of a preference loss",
+            normalize_advantages="none",
+            aggregation="constant",
+        )
         self.fixed("failed groups are paired with the expert", filter_groups=False)
 
     @property
@@ -85,8 +95,15 @@ class Contrast(Preferences):
             action_room(trainer.policy, trainer.config.sampling(), constrain),
             constrain=constrain,
         )
+        for each in shown:
+            each.extras[EXPERT] = True
         self.env_steps = sum(len(trajectory.turns) for trajectory in shown)
         return fresh + shown
+
+    def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
+        """Returns (better, worse) for the expert's episode and each other one of its group."""
+        expert = [EXPERT in trajectory.extras for trajectory in trajectories]
+        return [(a, b) for a, b in pairs_of(trajectories) if expert[a] or expert[b]]
 
 
 def build(config: Config) -> Algorithm:

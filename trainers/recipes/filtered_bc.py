@@ -71,22 +71,24 @@ class Best(RecipeHooks):
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__()
         self.fraction, self.low = config.top_fraction, config.min_return
-        self.judge = config.judge
+        self.judge, self.weight = config.judge, 1.0
         if self.judge:
             self._scorer = scorer(self.judge, instructions_by_id(trainer.pool.env(0)))
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
-        """Returns the best episodes, or the single best if all are below `min_return`."""
+        """Returns the best episodes, or one to learn nothing from if all are below `min_return`."""
         scores = self._scores(fresh)
         # Ties between equal scores are broken at random, not by position.
         order = rng.permutation(len(fresh)).tolist()
         ranked = sorted(order, key=lambda i: -scores[i])
         kept = ranked[: math.ceil(self.fraction * len(fresh))]
-        good = [i for i in kept if self.low is None or scores[i] >= self.low] or kept[:1]
-        self.metrics = {"imitated": float(len(good)), "lowest_score": scores[good[-1]]}
-        return [fresh[i] for i in good]
+        good = [i for i in kept if self.low is None or scores[i] >= self.low]
+        shown = good or kept[:1]
+        self.weight = float(bool(good))
+        self.metrics = {"imitated": float(len(good)), "lowest_score": scores[shown[-1]]}
+        return [fresh[i] for i in shown]
 
     def _scores(self, fresh: list[Trajectory]) -> list[float]:
         """Returns the numbers that episodes are ranked by."""
@@ -100,8 +102,8 @@ class Best(RecipeHooks):
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Credit:
-        """Returns the weight 1 for every token."""
-        return turn_credit(np.ones(batch.num_turns), batch)
+        """Returns the weight 1 for every token, or 0 if no episode is cloned."""
+        return turn_credit(np.full(batch.num_turns, self.weight), batch)
 
 
 def build(config: Config) -> Algorithm:

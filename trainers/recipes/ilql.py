@@ -13,8 +13,7 @@ While decoding, beta (min Q' - V) is added to every logit. The policy folder hol
 `agentgym eval` decodes with them.
 
 Kept: twin Q, target networks, expectile, the conservative term, heads and model trained together,
-steered decoding. Changed: there is no discount inside an action, and a token is cloned until its
-probability has doubled in an iteration (`clip`).
+steered decoding. Changed: there is no discount inside an action.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Config(TrainConfig):
 
     dataset: DatasetConfig = defaults(DatasetConfig)
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
     q: TokenQConfig = defaults(TokenQConfig)
     gamma: Fraction = 0.99
     """Discount between turns (none inside an action)."""

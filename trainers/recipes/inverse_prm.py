@@ -11,6 +11,8 @@ The implied rewards are those of turn-level PPO, with a state-value critic.
 Kept: the loss, an a' sampled anew from the policy after turns of the expert, gamma = 0.95, equal
 weights of both labels. Changed: Q(s', a') has no gradient and is that of the iteration before, the
 expert plays in every iteration, and the policy is updated by PPO (the paper's method: online DPO).
+The turn limit ends an episode for Q, as theirs, but not for the critic, whose value there is part
+of the advantages.
 `lr_by_reliability` is off: implied rewards change in every iteration and are similar in all turns,
 so the values of the critic are behind them, and the learning rate would stay near 0.
 """

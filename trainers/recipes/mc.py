@@ -49,7 +49,7 @@ class Config(TrainConfig):
 
     dataset: DatasetConfig = defaults(DatasetConfig)
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip=1.0)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
     q: TokenQConfig = defaults(TokenQConfig)
     gamma: Fraction = 0.99
     """Discount between turns (none inside an action)."""

@@ -4,7 +4,8 @@ An outcome reward model predicts the return of an episode from its tokens, as in
 LLM Web Agents via Self-Evolving Online Curriculum Reinforcement Learning" (arXiv 2411.02337), where
 it replaces a checker that new tasks lack. Credit is leave-one-out on the predictions. The model is
 trained on the environment's returns of every `label_every`-th group only, which shows how learning
-degrades when outcomes are expensive to check. The recipe is ours.
+degrades when outcomes are expensive to check. In a game, a label is that of all seats. The recipe
+is ours.
 """
 
 from __future__ import annotations
@@ -48,6 +49,13 @@ class Config(TrainConfig):
     label_every: Positive = 2
     """The model is trained on the returns of every n-th group (1: all groups)."""
 
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed(
+            "the outcomes of most groups are unknown", filter_groups=False, group_weight="none"
+        )
+
 
 class OutcomeReward(TurnJudge):
     """Replaces returns by the predictions of a model.
@@ -65,13 +73,8 @@ class OutcomeReward(TurnJudge):
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
         """Fits the model to the labelled groups and returns the batch with predicted returns."""
-        numbers = np.unique(batch.groups, return_inverse=True)[1]
-        shown = Batch.of(
-            [
-                batch.trajectories[i]
-                for i in np.flatnonzero(numbers % self.label_every == 0).tolist()
-            ]
-        )
+        labelled = np.flatnonzero(group.starts_of(batch) % self.label_every == 0)
+        shown = Batch.of([batch.trajectories[i] for i in labelled.tolist()])
         totals = np.add.reduceat(shown.rewards, shown.turn_offsets[:-1])
         error = self.model.fit(shown, totals[shown.turn_trajectory], rng)[-1]
         last = batch.turn_offsets[1:] - 1

@@ -62,7 +62,12 @@ class Config(TrainConfig):
         super().__post_init__()
         if self.levels != "outcome":
             imported(self.levels, "levels")
-        self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
+        self.fixed(
+            "credit is the gradient of a preference loss",
+            normalize_advantages="none",
+            aggregation="trajectory",
+        )
+        self.fixed("episodes are compared by their levels", filter_groups=False)
 
 
 class LevelPreferences(Preferences):

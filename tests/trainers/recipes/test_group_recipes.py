@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.making import make_env
+from agentgym.trainers import recipes
 from agentgym.trainers.credit import group, two_clock
 from agentgym.trainers.recipes import (
     filtered_bc,
@@ -144,6 +145,23 @@ def test_episodes_are_filtered_by_their_return_or_by_a_judge(judge: str, best: l
     assert [each.episode_return for each in kept] == best
     with pytest.raises(ConfigError, match="judge must name a module:function"):
         filtered_bc.Config.of(judge="nowhere:here")
+
+
+def test_an_episode_below_the_minimum_is_not_cloned():
+    hooks = filtered_bc.Best(None, filtered_bc.Config.of(min_return=1.0))  # type: ignore[arg-type]
+    for best, weight in [(0.5, 0.0), (1.0, 1.0)]:
+        played = [trajectory([1, 2], [best, 0.0], seed=1), trajectory([1], [0.0])]
+        kept = hooks.on_rollout_end(played, 0, np.random.default_rng(0))
+        assert kept == played[:1] and hooks.metrics["imitated"] == weight
+        credit = hooks.credit(Batch.of(kept), None, 0, np.random.default_rng(0))
+        assert credit.advantages.tolist() == [weight] * 3
+
+
+@pytest.mark.parametrize("recipe", ["agent_rlvr", "arpo_entropy", "aepo"])
+def test_groups_are_not_filtered_before_they_are_complete(recipe: str):
+    """Retries and branches join a group after its first episodes, which may all be equal."""
+    with pytest.raises(ConfigError, match="filter_groups = False only"):
+        recipes.load(recipe).Config.of(filter_groups=True)
 
 
 def of_level(trajectory: Trajectory) -> int:

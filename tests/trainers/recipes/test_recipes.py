@@ -358,6 +358,13 @@ def test_the_first_step_starts_at_ratio_one(recipe: str, tmp_path: Path):
     assert rows[-1]["losses/clip_fraction"] == 0
 
 
+@pytest.mark.usefixtures("without_files")
+@pytest.mark.parametrize("recipe", ["archer_iql", "bc", "ilql", "mc"])
+def test_neither_a_clip_nor_a_kl_ends_the_cloning_of_a_data_set(recipe: str, tmp_path: Path):
+    rows = train_quickly(recipe, tmp_path, iterations=1, epochs=8, lr=1e-2, target_kl=0.1)
+    assert rows[-1]["losses/steps"] >= 8 and rows[-1]["losses/clip_fraction"] == 0
+
+
 SWITCHES: dict[str, Any] = {
     "clip_high": 0.3,
     "clip_gradient": True,
@@ -399,7 +406,7 @@ REFUSED: dict[str, set[str]] = {
     "rae": HOOKED,
     "at_grpo": HOOKED,
     "dpo": {"normalize_advantages"} | HOOKED,
-    "trpa": {"normalize_advantages"} | HOOKED,
+    "trpa": {"aggregation", "filter_groups", "normalize_advantages"} | HOOKED,
     "malt": {"normalize_advantages"} | HOOKED,
     "lspo": {"normalize_advantages"} | HOOKED,
     "spag": UNREWARDED,
@@ -417,7 +424,10 @@ REFUSED: dict[str, set[str]] = {
     "agent_r": IMITATION | {"covariance_clip"},
     "exit": IMITATION | {"covariance_clip"},
     "arpo_replay": {"filter_groups"},
-    "agent_rlvr": UNPLAYED,
+    "arpo_entropy": {"filter_groups"},
+    "aepo": {"filter_groups"},
+    "orm": {"filter_groups", "group_weight"},
+    "agent_rlvr": UNPLAYED | {"filter_groups"},
     "archer_iql": IMITATION,
     "mc": IMITATION | {"covariance_clip"},
     "bc": IMITATION | {"covariance_clip"},

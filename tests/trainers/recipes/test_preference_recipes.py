@@ -1,0 +1,52 @@
+"""Recipes that learn from preferences between episodes: pairs, means and settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentgym.errors import ConfigError
+from agentgym.trainers import recipes
+from agentgym.trainers.recipes import eto, trpa
+from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.update.learner import ForwardPass
+
+from ...helpers.worlds import trajectory
+
+
+def test_eto_pairs_episodes_with_the_experts_alone():
+    returns = [0.0, 0.5, 1.0, 2.0]
+    own = [trajectory([1], [r], seed=1) for r in returns] + [trajectory([1], [3.0], seed=2)]
+    expert = trajectory([1], [1.0], seed=1)
+    expert.extras[eto.EXPERT] = True
+    hook = eto.Contrast.__new__(eto.Contrast)
+    # The expert is better than the first two, and worse than the fourth.
+    assert sorted(hook.pairs([*own, expert])) == [(3, 5), (5, 0), (5, 1)]
+
+
+def test_forced_tokens_are_no_part_of_the_means_of_trpa(monkeypatch: pytest.MonkeyPatch):
+    """The loss has none of them either: the score is a mean over the tokens that it weighs."""
+    batch = Batch.of([trajectory([4], [1.0], success=True), trajectory([1], [0.0])])
+    monkeypatch.setitem(vars(batch), "free", np.array([1, 0, 0, 0, 1], bool))
+    forward = ForwardPass(
+        logprobs=np.array([4, 0, 0, 0, 0], np.float32), reference=np.zeros(5, np.float32)
+    )
+    hook = trpa.LevelPreferences(trpa.Config.of(beta=1.0, anisotropy=1.0))
+    credit = hook.credit(batch, forward, 0, np.random.default_rng(0))
+    # Two episodes and one pair: 2 sigmoid(-(4 - 0)), not 2 sigmoid(-(1 - 0)).
+    assert credit.advantages[0] == pytest.approx(2 / (1 + np.exp(4)))
+    assert credit.advantages[4] == pytest.approx(-2 / (1 + np.exp(4)))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "setting"),
+    [
+        *((name, {"aggregation": "turn"}) for name in ("dpo", "eto", "agent_q", "trpa")),
+        ("trpa", {"filter_groups": True}),
+    ],
+)
+def test_settings_that_would_change_the_gradient_of_the_loss(recipe: str, setting: dict[str, Any]):
+    with pytest.raises(ConfigError, match="This recipe supports"):
+        recipes.load(recipe).Config.of(**setting)
