@@ -146,6 +146,40 @@ def test_mixed_columns_are_sorted():
     assert env.rows[-1][3] == "many"
 
 
+@pytest.mark.parametrize(("before", "after"), [(1, 0), (0, 1)])
+def test_rows_with_equal_values_have_one_order_whatever_was_sorted_before(before: int, after: int):
+    env = Sheet()
+    sort = call("sort_by", column="Quantity", order="descending")
+    sold = 0
+    for i in range(100):
+        env.reset(seed=0, options={"task": f"train/{i}"})
+        found = env.assignment(env.task)
+        if "were sold" not in found.request:
+            continue
+        for _ in range(before):
+            env.step(sort)
+        for change in found.calls[1:-1]:
+            row = int(change.arguments["cell"][1:]) - 1
+            names = [row[0] for row in env.rows]
+            cell = f"D{names.index(found.world['rows'][row][0]) + 1}"
+            env.step(call("set_cell", cell=cell, value=change.arguments["value"]))
+        for _ in range(1 + after):
+            env.step(sort)
+        assert env.step(call("finish"))[-1]["success"], found.request
+        sold += 1
+    assert sold > 5
+
+
+def test_digits_in_a_cell_are_a_number():
+    env = Sheet()
+    env.reset(seed=0)
+    env.step(call("set_cell", cell="D2", value="7"))
+    env.step(call("append_row", values=["x", "North", "12", "-3"]))
+    assert env.rows[1][3] == 7 and env.rows[-1] == ["x", "North", 12, -3]
+    env.step(call("set_cell", cell="D2", value="7 kg"))
+    assert env.rows[1][3] == "7 kg"
+
+
 def test_a_forecast_is_refused():
     env = Weather()
     env.reset(seed=0)
