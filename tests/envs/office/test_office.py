@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from agentgym.envs.office.assignment import AssignmentEnv, same_answer
 from agentgym.envs.office.movie import Movie
 from agentgym.envs.office.sheet import Sheet
 from agentgym.envs.office.todo import Todo
-from agentgym.envs.office.weather import Weather
+from agentgym.envs.office.weather import FIRST, Weather, weather_of
 from agentgym.envs.office.workplace import Workplace
 
 CLASSES = (Academia, Movie, Sheet, Todo, Weather, Workplace)
@@ -178,6 +179,22 @@ def test_digits_in_a_cell_are_a_number():
     assert env.rows[1][3] == 7 and env.rows[-1] == ["x", "North", 12, -3]
     env.step(call("set_cell", cell="D2", value="7 kg"))
     assert env.rows[1][3] == "7 kg"
+
+
+def test_every_comparison_of_temperatures_has_one_answer():
+    env, compared = Weather(), 0
+    for i in range(1500):
+        found = env.assignment(f"train/{i}")
+        if "coldest" not in found.request and "lower here" not in found.request:
+            continue
+        lows = []
+        for look in (c.arguments for c in found.calls if c.name == "get_weather"):
+            first, last = ((date.fromisoformat(look[e]) - FIRST).days for e in ("first", "last"))
+            days = weather_of(found.world["country"], look["town"])[first : last + 1]
+            lows += [record["lowest"] for record in days]
+        assert lows.count(min(lows)) == 1, found.request
+        compared += 1
+    assert compared > 100
 
 
 def test_a_forecast_is_refused():
