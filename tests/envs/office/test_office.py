@@ -197,6 +197,24 @@ def test_every_comparison_of_temperatures_has_one_answer():
     assert compared > 100
 
 
+def test_a_meeting_that_is_moved_into_place_is_right():
+    env = Workplace()
+    accepted = 0
+    for i in range(60):
+        env.reset(seed=0, options={"task": f"train/{i}"})
+        for needed in env.assignment(env.task).calls:
+            if needed.name != "create_event":
+                env.step(call(needed.name, **needed.arguments))
+                continue
+            wrong = {**needed.arguments, "start": "08:00"}
+            key, *_ = env.step(call("create_event", **wrong))
+            place = {name: needed.arguments[name] for name in ("date", "start")}
+            assert env.step(call("move_event", event_id=key, **place))[-1]["valid"]
+            accepted += 1
+        assert env.step(call("finish"))[-1]["success"]
+    assert accepted
+
+
 def test_a_forecast_is_refused():
     env = Weather()
     env.reset(seed=0)
