@@ -11,6 +11,7 @@ from agentgym.tasks import Tasks
 from agentgym.tools import Call, Tool, ToolEnv, ToolError, ToolState, tool
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_ARTICLE = re.compile("^(?:an?|the) ")
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class AssignmentEnv(ToolEnv):
 
 
 def same_answer(given: str, expected: str) -> bool:
-    """Whether two answers are equal, apart from case, spaces, order of entries and rounding."""
+    """Whether two answers are equal, apart from case, spaces, articles, order and rounding."""
     one, other = _entries(given), _entries(expected)
     if len(one) == len(other) == 1 and NUMBER.fullmatch(other[0]):
         numbers = NUMBER.findall(one[0].replace(",", ""))
@@ -135,4 +136,4 @@ def same_answer(given: str, expected: str) -> bool:
 
 def _entries(answer: str) -> list[str]:
     parts = answer.casefold().split(";")
-    return sorted(" ".join(part.split()).strip(" .'\"") for part in parts)
+    return sorted(_ARTICLE.sub("", " ".join(part.split()).strip(" .'\"")) for part in parts)

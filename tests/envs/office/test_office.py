@@ -58,6 +58,9 @@ def test_the_expert_solves_every_kind_of_task_and_doing_nothing_solves_none(
         ("a", "a; b", False),
         ("2025-03-05", "2025-03-05", True),
         ("", "none", False),
+        ("Spy.", "a spy", True),
+        ("Last Letter", "The Last Letter", True),
+        ("apple", "Pple", False),
     ],
 )
 def test_answers_are_compared(given: str, expected: str, same: bool):
