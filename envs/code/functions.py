@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from agentgym.tasks import draw_level, task_rng
 NAME = "solve"
 LEVELS = {"easy": 1, "medium": 2, "hard": 3, "mixed": 0}
 """Number of steps between the input and the result. "mixed": 1 to 3."""
+_AMBIGUOUS = re.compile(r"Append to each word.*letters?\b(?! e| and digits)", re.DOTALL)
+"""A step about the letters of words to which digits were appended."""
 PUBLIC = 3
 HIDDEN = 12
 _WORDS = (
@@ -261,6 +264,8 @@ def draw_function(rng: random.Random, level: str) -> Function:
     """Samples functions until a constant answer passes at most a third of the hidden tests."""
     while True:
         kind, text, program = _draw_source(rng, level)
+        if _AMBIGUOUS.search(text):
+            continue
         calls = _calls(rng, kind, program)
         public, hidden = calls[:PUBLIC], calls[PUBLIC:]
         counts = Counter(json.dumps(call.expected, sort_keys=True) for call in hidden)

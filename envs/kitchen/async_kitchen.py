@@ -72,7 +72,8 @@ class AsyncKitchen(TextEnv):
     - `cut lettuce`: work at the board. A thing is cut after three such actions.
     - `cook patty`, `cook egg`, `fry chicken`, `fry cut potato`, `fill pot`, `boil pot of water`:
       start a process at the stove, the fryer or the sink, which then runs by itself.
-    - `add cut tomato`: put a cut vegetable into a pot of boiling water, which becomes soup.
+    - `add cut tomato`: put a cut tomato or onion into a pot of boiling water on a stove, which
+      becomes soup.
     - `fill bowl`: fill a bowl with finished soup.
     - `wait`
 
@@ -144,7 +145,7 @@ class AsyncKitchen(TextEnv):
             "three such actions.\n"
             "- cook patty or cook egg (on a stove), fry chicken or fry cut potato (in the fryer), "
             "fill pot (in the sink), boil pot of water (on a stove)\n"
-            "- add cut tomato: put it into a pot of boiling water, which becomes soup\n"
+            "- add cut tomato: put it into a pot of boiling water on a stove, which becomes soup\n"
             "- fill bowl: fill the bowl in your hand from a pot of finished soup\n"
             "- wait\n"
             "Rules:\n"

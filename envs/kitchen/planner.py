@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 
 from agentgym.envs.kitchen.rules import (
+    ADDED,
     BOARD,
+    BOILING,
     DISHES,
     FRYER,
     PROCESSES,
@@ -112,7 +114,7 @@ class Planner:
                 self._goal(place, f"pot of {soup}", 0.0 - order)
                 break
         else:
-            self._take("pot of boiling water", places, order, extra=SIMMER + 2 * HANDLING)
+            self._take(BOILING, places, order, extra=SIMMER + 2 * HANDLING)
             self._take(f"cut {name}", places, order, extra=SIMMER + HANDLING)
         self._take("bowl", places, order)
 
@@ -184,6 +186,8 @@ class Planner:
     def _wanted(self, place: str) -> str:
         """Returns the kind of appliance that the thing at a place needs next, "" for none."""
         thing = self.kitchen.hand if place == "hand" else self.kitchen.top(place)
+        if thing == BOILING and kind_of(place) != "stove":
+            return "stove"
         chain = steps(thing, self.goals[place])
         return chain[0][0] if chain else ""
 
@@ -200,9 +204,9 @@ class Planner:
         for table, wanted in self.next.items():
             if wanted == goal:
                 return table, f"place {thing}"
-        for station in STOVES:
-            top = kitchen.top(station) if station in kitchen.things else ""
-            if top == "pot of boiling water" and thing in ("cut tomato", "cut onion"):
+        for station in kitchen.things:
+            top = kitchen.top(station)
+            if thing in ADDED and top == BOILING and kind_of(station) == "stove":
                 if self.goals.get(station) == top and f"bowl of {thing[4:]} soup" in self._soups():
                     return station, f"add {thing}"
             if thing == "bowl" and top.startswith("pot of ") and top.endswith(" soup"):

@@ -12,6 +12,9 @@ STACK = 8
 """Things on a table at most."""
 SIMMER = 4
 """Turns until a pot with an ingredient is soup."""
+BOILING = "pot of boiling water"
+ADDED = ("cut tomato", "cut onion")
+"""Things that make soup of boiling water."""
 
 
 class Process(NamedTuple):
@@ -44,7 +47,7 @@ PROCESSES: dict[tuple[str, str], Process] = {
     ("fryer", "chicken"): Process("fry", 8, False, "fried chicken"),
     ("fryer", "cut potato"): Process("fry", 5, False, "fries"),
     ("sink", "pot"): Process("fill", 3, False, "pot of water"),
-    ("stove", "pot of water"): Process("boil", 5, False, "pot of boiling water"),
+    ("stove", "pot of water"): Process("boil", 5, False, BOILING),
     **{
         ("stove", f"pot with {x}"): Process("simmer", SIMMER, False, f"pot of {x} soup")
         for x in ("tomato", "onion")
@@ -65,6 +68,7 @@ DISHES: dict[str, tuple[str, ...]] = {
 }
 """Dishes: the things on the table, from the lowest to the highest."""
 
+DISH_OF = {things: dish for dish, things in DISHES.items()}
 SOURCES = {process.result: thing for (_, thing), process in PROCESSES.items()}
 
 
@@ -132,9 +136,8 @@ class Kitchen:
         if self.hand:
             if not top or (table and len(self.things[here]) < STACK):
                 found[f"place {self.hand}"] = "place"
-            if top == "pot of boiling water" and f"pot with {self.hand[4:]}" in SOURCES.values():
-                if self.hand.startswith("cut "):
-                    found[f"add {self.hand}"] = "add"
+            if self.hand in ADDED and top == BOILING and kind_of(here) == "stove":
+                found[f"add {self.hand}"] = "add"
             if self.hand == "bowl" and top.endswith(" soup") and top.startswith("pot of"):
                 found["fill bowl"] = "ladle"
         else:
@@ -166,7 +169,7 @@ class Kitchen:
             stack[-1] = "pot"
         elif kind == "work":
             self._work(here)
-        return self._pass(here)
+        return self._pass()
 
     def _work(self, station: str) -> None:
         process = self.process(station)
@@ -184,8 +187,8 @@ class Kitchen:
         self.things[station][-1] = process.result
         del self.left[station]
 
-    def _pass(self, here: str) -> int:
-        """Lets a turn pass. Returns the number of dishes served at a station."""
+    def _pass(self) -> int:
+        """Lets a turn pass. Returns the number of dishes served."""
         self.turn += 1
         for station in [*self.left]:
             if self.running(station):
@@ -195,11 +198,11 @@ class Kitchen:
         for dish in [dish for dish, turn in self.later.items() if turn <= self.turn]:
             self.orders.append(dish)
             del self.later[dish]
-        if kind_of(here) == TABLE:
-            for dish in self.orders:
-                if tuple(self.things[here]) == DISHES[dish]:
-                    self.orders.remove(dish)
-                    self.things[here].clear()
-                    self.served += 1
-                    return 1
-        return 0
+        before = self.served
+        for station, stack in self.things.items():
+            dish = DISH_OF.get(tuple(stack)) if kind_of(station) == TABLE else None
+            if dish in self.orders:
+                self.orders.remove(dish)
+                stack.clear()
+                self.served += 1
+        return self.served - before

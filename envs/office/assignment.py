@@ -11,6 +11,7 @@ from agentgym.tasks import Tasks
 from agentgym.tools import Call, Tool, ToolEnv, ToolError, ToolState, tool
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_ARTICLE = re.compile("^(?:an?|the) ")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,12 @@ class AssignmentEnv(ToolEnv):
     def _judge(self) -> float:
         found, given = self.assignment(self.task), self.state
         right = found.answer is None or same_answer(given.answer, found.answer)
-        return float(right and given.world == self.expected_world(found))
+        expected = self.expected_world(found)
+        return float(right and self._compared(given.world) == self._compared(expected))
+
+    def _compared(self, world: dict[str, Any]) -> dict[str, Any]:
+        """Returns the parts of a world that the reward depends on."""
+        return world
 
     def expected_world(self, found: Assignment) -> dict[str, Any]:
         """Returns the world of a task after the calls of its solution."""
@@ -120,7 +126,7 @@ class AssignmentEnv(ToolEnv):
 
 
 def same_answer(given: str, expected: str) -> bool:
-    """Whether two answers are equal, apart from case, spaces, order of entries and rounding."""
+    """Whether two answers are equal, apart from case, spaces, articles, order and rounding."""
     one, other = _entries(given), _entries(expected)
     if len(one) == len(other) == 1 and NUMBER.fullmatch(other[0]):
         numbers = NUMBER.findall(one[0].replace(",", ""))
@@ -130,4 +136,4 @@ def same_answer(given: str, expected: str) -> bool:
 
 def _entries(answer: str) -> list[str]:
     parts = answer.casefold().split(";")
-    return sorted(" ".join(part.split()).strip(" .'\"") for part in parts)
+    return sorted(_ARTICLE.sub("", " ".join(part.split()).strip(" .'\"")) for part in parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ STORES = ("North", "South", "West")
 LARGEST = 30
 """Maximum number of rows and of columns."""
 Cell = str | int
+_DIGITS = re.compile(r"-?[0-9]{1,15}")
 
 
 @lru_cache(maxsize=4096)
@@ -202,7 +204,9 @@ class Sheet(AssignmentEnv):
 
     @tool
     def sort_by(self, column: str, order: Literal["ascending", "descending"]) -> None:
-        """Sorts the rows below the header. Numbers precede texts.
+        """Sorts the rows below the header, rows with an equal value by their other columns.
+
+        Numbers precede texts.
 
         Args:
             column: name in the header.
@@ -211,11 +215,11 @@ class Sheet(AssignmentEnv):
         if column not in HEADER:
             raise ToolError(f"There is no column {column[:40]!r}. The columns are {HEADER}.")
         place = HEADER.index(column)
-        numbers_first = [(isinstance(row[place], str), row[place], row) for row in self.rows[1:]]
-        numbers = sorted((e for e in numbers_first if not e[0]), key=lambda e: e[1])
-        texts = sorted((e for e in numbers_first if e[0]), key=lambda e: e[1])
-        rows = [row for _, _, row in (*numbers, *texts)]
-        self.rows[1:] = rows if order == "ascending" else rows[::-1]
+
+        def key(row: list[Cell]) -> list[tuple[bool, Cell]]:
+            return [(isinstance(cell, str), cell) for cell in (row[place], *row)]
+
+        self.rows[1:] = sorted(self.rows[1:], key=key, reverse=order == "descending")
 
     def _row(self, row: int) -> list[Cell]:
         if not 2 <= row <= len(self.rows):
@@ -224,6 +228,9 @@ class Sheet(AssignmentEnv):
 
 
 def _checked(value: Cell) -> Cell:
+    """Returns the value of a cell. The table shows the text "7" like the number 7."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        return int(value)
     if isinstance(value, str) and len(value) > 100:
         raise ToolError("A text has at most 100 characters.")
     return value

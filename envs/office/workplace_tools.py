@@ -7,7 +7,7 @@ from datetime import date as calendar_date
 from typing import Any, Literal
 
 from agentgym.envs.office.assignment import AssignmentEnv
-from agentgym.envs.office.workplace_world import STAGES
+from agentgym.envs.office.workplace_world import STAGES, World
 from agentgym.tools import ToolError, tool
 
 LONGEST_TEXT = 2000
@@ -19,6 +19,11 @@ Field = Literal["owner", "stage", "last_contact", "phone"]
 
 class WorkplaceTools(AssignmentEnv):
     """Base class of environments in the world of `draw_world`."""
+
+    def _compared(self, world: World) -> World:
+        """Returns a world in which the ids of meetings do not matter."""
+        events = sorted(world["events"].values(), key=lambda event: sorted(event.items()))
+        return {**world, "events": {str(i): event for i, event in enumerate(events)}}
 
     @tool
     def find_person(self, name: str) -> dict[str, str]:

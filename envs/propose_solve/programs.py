@@ -164,21 +164,22 @@ class Programs(Domain):
         if len({json.dumps(each, sort_keys=True) for each in inputs}) < len(inputs):
             raise InvalidMove("The inputs must differ.")
         shown = [f"input: {repr(each)[1:-1]}" for each in inputs]
+        told = [repr(json.loads(each)) for each in outputs]
         size = len(program.split("\n"))
         unique = "\n".join([program, *shown])
         secret: dict[str, Any] = {"program": program, "inputs": inputs, "outputs": outputs}
         if kind == "induction":
             seen = PAIRS // 2
-            pairs = zip(shown[:seen], outputs[:seen], strict=True)
+            pairs = zip(shown[:seen], told[:seen], strict=True)
             question = "\n".join(f"{given} output: {found}" for given, found in pairs)
             return Problem(unique, f"Write f:\n{question}", program, secret, size)
         if kind == "abduction":
             return Problem(
-                unique, f"{program}\nFor which input is the output {outputs[0]}?",
+                unique, f"{program}\nFor which input is the output {told[0]}?",
                 repr(inputs[0])[1:-1], secret, size,
             )  # fmt: skip
         question = f"{program}\nWhat is the output for {shown[0]}?"
-        return Problem(unique, question, outputs[0], secret, size)
+        return Problem(unique, question, told[0], secret, size)
 
     def right(self, kind: str, problem: Problem, answer: str) -> bool:
         """Returns whether an answer is right. Programs of answers run in the sandbox."""

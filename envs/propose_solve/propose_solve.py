@@ -255,7 +255,7 @@ class ProposeSolve(TextGame):
         return verified(self.domain, self.state.kind, proposal, test)
 
     def _fallback(self, agent: str) -> str:
-        self.state.given = agent == self.possible_agents[0]
+        self.state.given = self.state.given or agent == self.possible_agents[0]
         return super()._fallback(agent)
 
     def _advance(self, moves: dict[str, str]) -> Rewards:

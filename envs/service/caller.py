@@ -145,12 +145,15 @@ class CallerState:
         done: checks and changes that the user has carried out.
         needless: number of changes that repaired nothing.
         misunderstood: number of messages in a row that the user did not understand.
+        agreed: kinds of changes ("data", "bill", "free") to which the last reply agrees. None: the
+            reply was in other words than the script's.
     """
 
     told: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
     needless: int = 0
     misunderstood: int = 0
+    agreed: list[str] | None = None
 
 
 def first_words(caller: Caller) -> str:
@@ -179,7 +182,7 @@ class ScriptedCaller:
     def reply(self, message: str) -> Reply:
         """Returns the reply to a message of the agent."""
         text, misunderstood = message.lower(), self.state.misunderstood
-        self.state.misunderstood = 0
+        self.state.misunderstood, self.state.agreed = 0, []
         for understand in (self._agree, self._follow, self._answer, self._try):
             if (found := understand(text)) is not None:
                 return found
@@ -215,22 +218,24 @@ class ScriptedCaller:
         return Reply(STYLES[self.caller.mood][1].format(text))
 
     def _agree(self, text: str) -> Reply | None:
-        """Returns the answer to a proposal, if the message is one."""
-        proposal = _PROPOSAL.search(text)
-        if proposal is None or not CONFIRM.search(text):
+        """Returns the answer to a proposal, if the message is one. The first change decides."""
+        kinds = list(dict.fromkeys(str(m.lastgroup) for m in _PROPOSAL.finditer(text)))
+        if not kinds or not CONFIRM.search(text):
             return None
-        objection = self._objection(proposal, text)
-        return self._say(objection) if objection else Reply(STYLES[self.caller.mood][2], True)
+        if objection := self._objection(kinds[0], text):
+            return self._say(objection)
+        self.state.agreed = [kind for kind in kinds if not self._objection(kind, text)]
+        return Reply(STYLES[self.caller.mood][2], True)
 
-    def _objection(self, proposal: re.Match[str], text: str) -> str:
+    def _objection(self, kind: str, text: str) -> str:
         """Returns the objection to a proposal of a change in the database, or ""."""
         caller = self.caller
-        if proposal.lastgroup == "data":
+        if kind == "data":
             if not caller.gigabytes:
                 return "No, I do not want to pay for more data."
             if f"{caller.gigabytes} g" not in text or not _named(caller.price, text):
                 return "How many gigabytes would I get, and how much would I pay?"
-        if proposal.lastgroup == "bill" and not any(_named(bill, text) for bill in caller.bills):
+        if kind == "bill" and not any(_named(bill, text) for bill in caller.bills):
             return "How much is the bill?"
         return ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from agentgym.envs.service.caller import (
     Caller,
@@ -32,10 +33,17 @@ from agentgym.envs.service.telecom_tasks import TelecomCase, telecom_case
 from agentgym.envs.service.telecom_tools import TelecomTools
 from agentgym.envs.service.telecom_world import TODAY, operator
 from agentgym.envs.service.user import reveals
-from agentgym.tools import Call
+from agentgym.tools import Call, Tool
 
 PHONE = "PHONE:"
 """Start of the lines with which a user that is a model, a function or an agent uses the phone."""
+CHANGE_KINDS = {
+    "refuel_data": "data",
+    "send_payment_request": "bill",
+    "resume_line": "free",
+    "enable_roaming": "free",
+}
+"""Tools that change the database, and the kinds of changes to which the user agrees."""
 _USES_OF_PHONE = 5
 """Uses of the phone per message of a user that is a model or a function."""
 
@@ -198,7 +206,15 @@ class Telecom(TelecomTools):
         found = self._user().reply(message)
         return found.text, found.confirmed
 
+    def _run(self, offered: Tool, arguments: dict[str, Any]) -> Any:
+        result, agreed = super()._run(offered, arguments), self.state.caller.agreed
+        kind = CHANGE_KINDS.get(offered.name)
+        if kind and agreed is not None:
+            self._keep("describe the change that the user confirms", kind in agreed)
+        return result
+
     def _understand(self, message: str, said: str) -> None:
+        self.state.caller.agreed = None
         told, facts = self.state.caller.told, self.caller.facts
         for subject in questions(message.lower()):
             if subject not in told and reveals(facts.get(subject, ""), said, True):

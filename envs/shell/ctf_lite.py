@@ -71,8 +71,8 @@ class CTFLite(CommandLine):
     output has shown, and 1 only after the flag has been submitted.
 
     ## Arguments
-    - `stages` (int, default 1): number of stages, 1 to 3. With 1, a code or a password is hidden in
-      a file whose name starts with a dot.
+    - `stages` (int, default 1): number of stages, 1 to 3. With 1, three in ten tasks have two: a
+      code or a password is hidden in a file whose name starts with a dot.
     - `hints` (bool, default True): whether the task describes the stages.
     - `max_turns` (int, None or "auto", default "auto"): turn limit. "auto" is 10, and 10 more per
       stage.

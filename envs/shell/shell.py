@@ -102,6 +102,8 @@ class Shell(CommandLine):
         task = self.problem
         if task.answer is not None:
             given = " ".join(answer.split())
+            if given and self.state.tree.absolute(given) == f"{HOME}/{task.answer}":
+                return True
             for prefix in ("./", "~/", f"{HOME}/"):
                 given = given.removeprefix(prefix)
             return given == task.answer

@@ -71,7 +71,7 @@ def house_questions(played: house.House, order: str) -> list[Question]:
 
 
 def chosen(questions: list[Question], count: int, rng: Draws) -> list[Question]:
-    """Returns some questions in random order, with tricky ones up to a half if there are enough."""
+    """Returns some questions in random order, at least half of them tricky if there are enough."""
     order = shuffled(questions, rng)
     first = [question for question in order if question.tricky][: (count + 1) // 2]
     rest = [question for question in order if question not in first]
@@ -94,12 +94,12 @@ class TheoryOfMind(TextEnv):
     In a house, people move things between containers, open them, and tell each other where things
     are. Half of these claims are lies, and people believe them. Someone in another room notices
     nothing. So people believe differently, and differ in what they believe about each other
-    (second order). Half of the questions, if there are as many, have an answer that differs from
-    reality.
+    (second order). At least half of the questions, if there are as many, have an answer that
+    differs from reality.
 
     In a village, a game of Werewolf is played up to its second day. A player knows whether another
     is a werewolf if all deals of the roles that fit its own knowledge agree on it. Talk may be a
-    lie, so that nobody knows anything from it.
+    lie, so that nobody knows anything from it. Here the answer to at least half is yes.
 
     ## Action Space
     Text: one of the listed answers.

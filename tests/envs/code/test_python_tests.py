@@ -46,6 +46,14 @@ def test_no_function_is_in_both_splits():
     assert len(train) > 200
 
 
+def test_no_step_is_about_letters_after_one_that_appends_digits():
+    for i in range(500):
+        text = function_of(f"train/{i}", "mixed").text
+        _, appended, later = text.partition("Append to each word its position")
+        later = later.replace("letters and digits", "").replace("letter e", "")
+        assert not appended or "letter" not in later, text
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_the_best_constant_earns_nothing(number: int):
     env = PythonTests(partial=True)

@@ -61,6 +61,26 @@ def test_soup_by_hand():
     assert made.top("stove 2") == "pot" and not made.orders
 
 
+def test_soup_is_made_on_a_stove_only():
+    made = kitchen(counter_1="pot of boiling water", counter_2="bowl")
+    made.orders, made.hand = ["tomato soup"], "cut tomato"
+    assert "add cut tomato" not in made.actions()
+    assert plan(made) is not None, "the expert brings the pot back to a stove"
+
+
+def test_a_pot_of_soup_on_a_counter_fills_a_bowl():
+    made = kitchen(counter_1="pot of tomato soup", counter_2="bowl")
+    made.orders = ["tomato soup"]
+    assert plan(made) is not None
+
+
+def test_a_dish_that_is_made_before_its_order_is_served_when_the_order_comes():
+    made = kitchen(table_1="fries")
+    made.later = {"fries": 2}
+    assert act(made, "wait") == 0
+    assert act(made, "move to counter 2") == 1 and not made.things["table 1"] and not made.orders
+
+
 def test_only_the_exact_stack_is_served():
     made = kitchen(counter_1="bread", table_1="bread")
     made.orders, made.things["table 1"] = ["egg sandwich"], ["bread", "cut lettuce"]

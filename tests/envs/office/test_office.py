@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from agentgym.envs.office.assignment import AssignmentEnv, same_answer
 from agentgym.envs.office.movie import Movie
 from agentgym.envs.office.sheet import Sheet
 from agentgym.envs.office.todo import Todo
-from agentgym.envs.office.weather import Weather
+from agentgym.envs.office.weather import FIRST, Weather, weather_of
 from agentgym.envs.office.workplace import Workplace
 
 CLASSES = (Academia, Movie, Sheet, Todo, Weather, Workplace)
@@ -57,6 +58,9 @@ def test_the_expert_solves_every_kind_of_task_and_doing_nothing_solves_none(
         ("a", "a; b", False),
         ("2025-03-05", "2025-03-05", True),
         ("", "none", False),
+        ("Spy.", "a spy", True),
+        ("Last Letter", "The Last Letter", True),
+        ("apple", "Pple", False),
     ],
 )
 def test_answers_are_compared(given: str, expected: str, same: bool):
@@ -144,6 +148,74 @@ def test_mixed_columns_are_sorted():
     env.step(call("set_cell", cell="D2", value="many"))
     assert env.step(call("sort_by", column="Quantity", order="ascending"))[-1]["valid"]
     assert env.rows[-1][3] == "many"
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 0), (0, 1)])
+def test_rows_with_equal_values_have_one_order_whatever_was_sorted_before(before: int, after: int):
+    env = Sheet()
+    sort = call("sort_by", column="Quantity", order="descending")
+    sold = 0
+    for i in range(100):
+        env.reset(seed=0, options={"task": f"train/{i}"})
+        found = env.assignment(env.task)
+        if "were sold" not in found.request:
+            continue
+        for _ in range(before):
+            env.step(sort)
+        for change in found.calls[1:-1]:
+            row = int(change.arguments["cell"][1:]) - 1
+            names = [row[0] for row in env.rows]
+            cell = f"D{names.index(found.world['rows'][row][0]) + 1}"
+            env.step(call("set_cell", cell=cell, value=change.arguments["value"]))
+        for _ in range(1 + after):
+            env.step(sort)
+        assert env.step(call("finish"))[-1]["success"], found.request
+        sold += 1
+    assert sold > 5
+
+
+def test_digits_in_a_cell_are_a_number():
+    env = Sheet()
+    env.reset(seed=0)
+    env.step(call("set_cell", cell="D2", value="7"))
+    env.step(call("append_row", values=["x", "North", "12", "-3"]))
+    assert env.rows[1][3] == 7 and env.rows[-1] == ["x", "North", 12, -3]
+    env.step(call("set_cell", cell="D2", value="7 kg"))
+    assert env.rows[1][3] == "7 kg"
+
+
+def test_every_comparison_of_temperatures_has_one_answer():
+    env, compared = Weather(), 0
+    for i in range(1500):
+        found = env.assignment(f"train/{i}")
+        if "coldest" not in found.request and "lower here" not in found.request:
+            continue
+        lows = []
+        for look in (c.arguments for c in found.calls if c.name == "get_weather"):
+            first, last = ((date.fromisoformat(look[e]) - FIRST).days for e in ("first", "last"))
+            days = weather_of(found.world["country"], look["town"])[first : last + 1]
+            lows += [record["lowest"] for record in days]
+        assert lows.count(min(lows)) == 1, found.request
+        compared += 1
+    assert compared > 100
+
+
+def test_a_meeting_that_is_moved_into_place_is_right():
+    env = Workplace()
+    accepted = 0
+    for i in range(60):
+        env.reset(seed=0, options={"task": f"train/{i}"})
+        for needed in env.assignment(env.task).calls:
+            if needed.name != "create_event":
+                env.step(call(needed.name, **needed.arguments))
+                continue
+            wrong = {**needed.arguments, "start": "08:00"}
+            key, *_ = env.step(call("create_event", **wrong))
+            place = {name: needed.arguments[name] for name in ("date", "start")}
+            assert env.step(call("move_event", event_id=key, **place))[-1]["valid"]
+            accepted += 1
+        assert env.step(call("finish"))[-1]["success"]
+    assert accepted
 
 
 def test_a_forecast_is_refused():

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import agentgym
+from agentgym import UnreadableAction
 from agentgym.envs.propose_solve import programs
 from agentgym.envs.propose_solve.expressions import Expressions
 from agentgym.envs.propose_solve.programs import Programs
@@ -116,6 +117,17 @@ def test_a_proposer_without_a_valid_task_gets_one_and_nothing_for_it():
     assert [g.reward(agent) for agent in g.possible_agents] == [0, 1, 0]
 
 
+def test_a_solver_without_a_readable_answer_earns_the_proposer_nothing_for_a_given_task():
+    for seed in range(5):
+        g = game(max_invalid=1)
+        g.reset(seed=seed, task="train/0")
+        g.play({"player_0": "no task"})
+        assert g.state.problem is not None
+        g.play({"player_1": g.state.problem.solution, "player_2": UnreadableAction("?")})
+        assert g.state.right[0] and g.state.given
+        assert g.reward("player_0") == 0
+
+
 def test_test_episodes_have_reserved_tasks_and_training_episodes_have_none():
     for split in ("train", "test"):
         for number in range(20):
@@ -178,6 +190,21 @@ def test_deduction():
         Programs().verify("deduction", fenced, test=False)
     fenced = f"```python\n{DOUBLE}\ninput: 'ab'\n```"
     assert play(deduction(), fenced, "'abab'", "abab") == [0.5, 1, 0]
+
+
+@pytest.mark.parametrize("result", ["x > 1", "None", "[x, {'a': False}]", "'\\u00e9' * x"])
+def test_the_expert_writes_outputs_as_python_literals(result):
+    g = deduction()
+    g.play({"player_0": f"def f(x):\n    return {result}\ninput: 2"})
+    assert g.state.problem is not None
+    assert g.domain.right("deduction", g.state.problem, g.state.problem.solution)
+
+
+def test_questions_show_outputs_as_python_literals():
+    proposal = "def f(x):\n    return x > 1\ninput: 2"
+    assert "output True?" in Programs().verify("abduction", proposal, test=False).question
+    proposal = "def f(x):\n    return x > 1\n" + "\n".join(f"input: {x}" for x in range(6))
+    assert "output: False" in Programs().verify("induction", proposal, test=False).question
 
 
 def test_abduction_accepts_any_input_with_the_output():

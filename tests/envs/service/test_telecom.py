@@ -225,6 +225,28 @@ def test_a_line_is_resumed_after_its_bills_are_paid():
     assert (info["solved"], info["database"], info["policy"]) == (1.0, 0.0, 0.0)
 
 
+@pytest.mark.parametrize(
+    ("proposal", "policy"),
+    [
+        ("I will resume your line. Do you confirm?", 0.0),
+        ("I will enable roaming, and sell you 2 GB. Do you confirm?", 0.0),
+        ("I will sell you {gb} GB for {price}. Do you confirm?", 1.0),
+        ("I will enable roaming, and sell you {gb} GB for {price}. Do you confirm?", 1.0),
+    ],
+)
+def test_the_user_pays_only_for_what_was_proposed(proposal: str, policy: float):
+    env = Telecom(causes=1)
+    env.reset(seed=0, options={"task": first_task(env, call="refuel_data")})
+    caller = env.caller
+    env.step(write_call(Call("find_customer_by_phone", {"phone_number": line_of(env)})))
+    env.step(proposal.format(gb=caller.gigabytes, price=caller.price))
+    assert env.state.confirmed
+    bought = {"line_id": caller.line, "gigabytes": caller.gigabytes}
+    env.step(write_call(Call("refuel_data", bought)))
+    info = env.step("Does it work now?")[-1]
+    assert (info["solved"], info["database"], info["policy"]) == (1.0, 1.0, policy)
+
+
 def line_of(env: Telecom) -> str:
     return env._record("lines", env.caller.line, "line")["phone_number"]
 

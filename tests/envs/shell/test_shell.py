@@ -268,6 +268,20 @@ def test_only_the_right_end_is_rewarded():
         assert env.step(f"submit {text.format(answer)}")[1] == reward
 
 
+def test_a_path_may_be_relative_to_the_current_folder():
+    env = Shell(kind="question")
+    for path, reward in (
+        ("grove.log", 1),
+        ("./grove.log", 1),
+        ("../archive/grove.log", 1),
+        ("x", 0),
+    ):
+        env.reset(seed=0, options={"task": "train/8"})
+        assert env.problem.answer == "reports/archive/grove.log"
+        env.step("cd reports/archive")
+        assert env.step(f"submit {path}")[1] == reward, path
+
+
 def test_feedback_and_long_outputs():
     env = Shell()
     text = env.reset(seed=0)[0]
