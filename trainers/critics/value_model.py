@@ -228,7 +228,7 @@ class ValueModel(nn.Module):
         """Takes the steps of all rounds, shuffled, and returns the mean loss."""
         steps = []
         for batch, targets in rounds:
-            rows = Rows.of(batch)
+            rows = Rows.of(batch, bootstrap=False)  # the loss is of tokens, turns or actions
             wanted = (torch.from_numpy(targets).to(self.trunk.device) - self.mean) / self.scale
             if self._together:
                 everything = np.arange(len(rows.rows))
@@ -259,15 +259,16 @@ class ValueModel(nn.Module):
         Gradients of a mean would underflow in float16 without a gradient scaler, those of a sum,
         which are divided in float32, do not.
         """
-        outputs, index, _ = self._outputs(*self._collate(batch, rows, part))
+        outputs, index, _ = self._outputs(*self._collate(batch, rows, part, bootstrap=False))
         loss = self._loss(outputs, wanted, index, batch)
         loss.total.backward()
         return float(loss.total.detach()), float(loss.count)
 
     def _collate(
-        self, batch: Batch, rows: Rows, part: NDArray[np.int64]
+        self, batch: Batch, rows: Rows, part: NDArray[np.int64], bootstrap: bool = True
     ) -> tuple[Collated, Tensor]:
-        collated = collate(batch, [rows.rows[i] for i in part], self.trunk.pad_token)
+        chosen = [rows.rows[i] for i in part]
+        collated = collate(batch, chosen, self.trunk.pad_token, bootstrap=bootstrap)
         turn = torch.from_numpy(batch.token_turn)[collated.index]
         return collated.to(self.trunk.device), turn.to(self.trunk.device)
 

@@ -125,6 +125,20 @@ def test_normalised_values_keep_their_size_and_reach_large_targets(policy: Polic
     assert np.array_equal(other.predict(batch), critic.predict(batch))
 
 
+def test_a_prompt_without_an_action_makes_no_step(policy: Policy, batch: Batch, monkeypatch):
+    critic, sizes = critic_of(policy, TurnValueHead, lr=1e-3, batch_tokens=8), []
+
+    def step() -> None:
+        sizes.append(
+            max(float(p.grad.abs().max()) for p in critic.parameters() if p.grad is not None)
+        )
+
+    monkeypatch.setattr(critic.optimizer, "step", step)
+    assert not batch.terminated.all()
+    critic.fit(batch, np.ones(batch.num_turns), np.random.default_rng(0))
+    assert len(sizes) == 2 * batch.num_turns and min(sizes) > 0
+
+
 def test_a_model_of_actions_keeps_no_episodes(policy: Policy, batch: Batch):
     model = action_model(policy, seed=0)
     model.fit(batch, np.zeros(batch.num_turns, np.float32), np.random.default_rng(0))
@@ -180,7 +194,7 @@ def test_a_two_hot_head_fits_values_and_a_checkpoint_keeps_them(
 
 
 def test_gradients_do_not_underflow_in_float16(policy: Policy, batch: Batch):
-    gradients, rows = [], Rows.of(batch)
+    gradients, rows = [], Rows.of(batch, bootstrap=False)
     for half in (False, True):
         critic = critic_of(policy, TurnValueHead, lr=1e-3)
         critic.trunk.autocast = partial(torch.autocast, "cpu", torch.float16, enabled=half)
