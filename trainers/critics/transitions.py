@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from agentgym.trainers.policy.sampling import Request, Sample, Tokens
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget
+from agentgym.trainers.update.optimizer import LOW_PRECISION
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,7 +88,7 @@ class Encoder:
         policy: policy to copy.
         tokens: number of tokens per forward pass, including padding. It is halved if a device runs
             out of memory.
-        trained: whether its weights are trained. It then has a target network.
+        trained: whether its weights are trained. It then has a target network, in float32.
 
     Attributes:
         policy: the encoder.
@@ -96,6 +98,10 @@ class Encoder:
     def __init__(self, policy: Policy, tokens: int = 16384, *, trained: bool = False):
         self.policy = policy.clone() if trained else policy.frozen_copy()
         self.target = policy.frozen_copy() if trained else self.policy
+        if any(p.dtype in LOW_PRECISION and p.requires_grad for p in self.policy.parameters()):
+            # The changes by a small tau would be rounded away.
+            dtype, kind = next(self.policy.parameters()).dtype, policy.device.type
+            self.target.float().autocast = partial(torch.autocast, kind, dtype=dtype)
         self.budget, self.trained = TokenBudget(tokens), trained
         self.size = policy.hidden_size
 
@@ -109,7 +115,7 @@ class Encoder:
         """Updates the target network of a trained encoder with Polyak coefficient tau."""
         for slow, fast in zip(self.target.parameters(), self.policy.parameters(), strict=True):
             if fast.requires_grad:  # not the base of an adapter, which both share
-                slow.lerp_(fast, tau)
+                slow.lerp_(fast.to(slow.dtype), tau)
 
     @torch.no_grad()
     def encode(self, batch: Batch, *, target: bool = False) -> Features:
