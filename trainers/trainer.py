@@ -272,7 +272,13 @@ class Trainer:
         """Makes the recipe's hooks and the critic with its own trunk."""
         make, critic = self.algorithm.hooks, self.config.critic
         self.hooks = RecipeHooks() if make is None else make(self)
-        check_hooks(self.recipe, self.config, self.hooks, games=bool(self.lineup.agents))
+        check_hooks(
+            self.recipe,
+            self.config,
+            self.hooks,
+            has_critic=self.algorithm.critic is not None,
+            games=bool(self.lineup.agents),
+        )
         assert self.algorithm.trains_policy or self.policy not in self.hooks.modules()
         if critic.critic_trunk == "own":
             assert isinstance(self._head, ValueHead)

@@ -24,6 +24,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
+from agentgym.trainers.recipes import ilql
 from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
@@ -226,3 +227,18 @@ def test_settings_that_cannot_work_are_refused(tmp_path: Path):
         train("grpo", tmp_path, group_size=4, critic_trunk="own")
     with pytest.raises(ConfigError, match="critic_trunk to 'own'"):
         train("poad", tmp_path, critic_episodes=8)
+    with pytest.raises(ConfigError, match="critic_trunk to 'policy', or leave out value_clip"):
+        train("poad", tmp_path, critic_trunk="own", value_clip=0.2)
+    with pytest.raises(ConfigError, match="inverse_prm changes them"):
+        train("inverse_prm", tmp_path, **OWN)
+    for recipe in ("grpo", "spear"):
+        with pytest.raises(ConfigError, match=f"critic alone, and {recipe} has none"):
+            train(recipe, tmp_path / recipe, group_size=4, critic_warmup=2)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"horizons": (2,)}, {"curriculum": "window"}, {"adaptive_groups": True}]
+)
+def test_settings_of_rollouts_are_refused_by_offline_recipes(setting: dict[str, Any]):
+    with pytest.raises(ConfigError, match="no episodes are played"):
+        ilql.Config.of(**{"group_size": 4, "episodes_per_iteration": 64} | setting)
