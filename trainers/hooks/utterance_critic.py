@@ -168,11 +168,11 @@ class UtteranceHooks(RecipeHooks):
         else:
             v_loss = expectile_loss(error, self.expectile).mean()
         self.optimizer.zero_grad(set_to_none=True)
-        number = len(turns.reward)
+        number, limit = len(turns.reward), self.trainer.config.optimisation.max_grad_norm
         (number * (q_loss + v_loss)).backward()  # gradients of a mean would underflow in float16
         for module in self._trained:
             divide_gradients(module.parameters(), number)
-            torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            torch.nn.utils.clip_grad_norm_(module.parameters(), limit)
         self.optimizer.step()
         return float(q_loss.detach()), float(v_loss.detach())
 

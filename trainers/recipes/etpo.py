@@ -142,6 +142,7 @@ class SoftBackup(RecipeHooks):
         wanted = torch.from_numpy(np.stack([targets, values])).to(self.policy.device)
         rows, trained = Rows.of(batch, bootstrap=False), self.optimizer.param_groups[0]["params"]
         losses: list[float] = []
+        limit = self.config.optimisation.max_grad_norm
         for _ in range(self.config.q_epochs):
             everything = rng.permutation(len(rows.rows))
             parts = rows.microbatches(everything, STEP_TOKENS)
@@ -158,7 +159,7 @@ class SoftBackup(RecipeHooks):
                 (len(value) * (loss + v_loss)).backward()  # a mean would underflow in float16
                 divide_gradients(trained, len(value))
                 for module in self.modules():
-                    nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+                    nn.utils.clip_grad_norm_(module.parameters(), limit)
                 self.optimizer.step()
                 losses.append(float(loss.detach()))
         self.metrics["q_loss"] = float(np.mean(losses))

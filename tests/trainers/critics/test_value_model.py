@@ -19,7 +19,7 @@ from agentgym.trainers.critics.heads import (
     ValueHead,
 )
 from agentgym.trainers.critics.two_hot import BINS
-from agentgym.trainers.critics.value_model import ValueModel, action_model
+from agentgym.trainers.critics.value_model import ValueModel, action_model, own_critic
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
@@ -29,6 +29,7 @@ from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import Rows
 
@@ -234,6 +235,31 @@ def test_settings_that_cannot_work_are_refused(tmp_path: Path):
     for recipe in ("grpo", "spear"):
         with pytest.raises(ConfigError, match=f"critic alone, and {recipe} has none"):
             train(recipe, tmp_path / recipe, group_size=4, critic_warmup=2)
+
+
+def test_before_rl_long_actions_are_penalised_as_in_the_recipe(tmp_path: Path, monkeypatch):
+    rewards: list[float] = []
+
+    def seen(critic: ValueModel, batch: Batch, *args: Any) -> None:
+        rewards.extend(batch.rewards - [turn.reward for turn in batch.turns])
+
+    monkeypatch.setattr(ValueModel, "begin", seen)
+    few: dict[str, Any] = {"iterations": 0, "kl_coef": 0.1, "kl_in": "reward"}
+    train_quickly("poad", tmp_path, **OWN, **few, overlong_margin=8, max_new_tokens=8)
+    assert min(rewards) < 0 and max(rewards) <= 0
+
+
+def test_the_gradient_clip_is_the_one_of_the_settings(policy: Policy, batch: Batch, monkeypatch):
+    limits: list[float] = []
+    monkeypatch.setattr(
+        torch.nn.utils, "clip_grad_norm_", lambda parameters, limit: limits.append(limit)
+    )
+    settings = CriticConfig(critic_trunk="own", critic_lr=1e-3)
+    head = TurnValueHead(policy.hidden_size, (16,))
+    context = make_context(policy, ContextSettings("current"))
+    critic = own_critic(policy, head, settings, context, max_grad_norm=0.25)
+    critic.fit(batch, np.ones(batch.num_turns), np.random.default_rng(0))
+    assert set(limits) == {0.25}
 
 
 @pytest.mark.parametrize(
