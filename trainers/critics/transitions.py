@@ -10,7 +10,7 @@ Shapes: b transitions, M turns, H features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from agentgym.trainers.hooks.base import ReplayBuffer
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.sampling import Request, Sample, Tokens
+from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.trainer import Trainer
 
 Prompt = tuple[Tokens, tuple[str, ...]]
 """Prompt tokens, and the admissible actions."""
@@ -290,29 +292,30 @@ def prompt_of(trajectory: Trajectory) -> Prompt:
 
 
 def answer(
-    act: Callable[[Sequence[Request]], list[Sample]],
-    prompts: Sequence[Prompt],
-    constrain: bool,
-    rng: np.random.Generator,
+    trainer: Trainer, prompts: Sequence[Prompt], rng: np.random.Generator
 ) -> list[Trajectory]:
     """Samples a new action for each prompt, as an episode of one turn with reward 0.
 
     Args:
-        act: generates an action for each request, such as `Trainer.act`.
+        trainer: the trainer of the policy.
         prompts: prompts with their admissible actions.
-        constrain: whether to restrict actions to the admissible ones, if there are any.
         rng: random generator.
     """
+    constrain, span = trainer.config.rollout.constrain, span_finder(trainer.pool.env(0))
     seeds = rng.integers(2**63, size=len(prompts))
     requests = [
         Request(tokens, np.random.default_rng(seed), texts if constrain and texts else None)
         for (tokens, texts), seed in zip(prompts, seeds, strict=True)
     ]
-    samples = act(requests)
-    return [
+    samples = trainer.act(requests)
+    found = [
         one_turn(number, tokens, texts, sample)
         for number, ((tokens, texts), sample) in enumerate(zip(prompts, samples, strict=True))
     ]
+    if span is not None:
+        for trajectory, sample in zip(found, samples, strict=True):
+            trajectory.turns[0].thought = thought_mask(sample, trainer.policy.decode, span)
+    return found
 
 
 def say(policy: Policy, prompt: Prompt, text: str) -> Trajectory:

@@ -135,8 +135,7 @@ class UtteranceHooks(RecipeHooks):
             number = min(self.replay.replayed, len(self.buffer))
             old = rng.choice(len(self.buffer), number, replace=False)
             prompts = [self.buffer.prompt(int(i)) for i in old]
-            constrain = self.trainer.config.rollout.constrain
-            answers = answer(self.trainer.act, prompts, constrain, rng)
+            answers = answer(self.trainer, prompts, rng)
         self._fit(answers, rng)
         return fresh + answers
 

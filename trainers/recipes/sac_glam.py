@@ -206,7 +206,7 @@ class SoftActorCritic(RecipeHooks):
         self.metrics = {"relabelled": float(len(relabelled)), "buffer": float(len(self.buffer))}
         self._fit(rng)
         chosen = rng.integers(len(self.buffer), size=min(config.replayed, len(self.buffer)))
-        return answer(self.trainer.act, [self.buffer[i].prompt for i in chosen], True, rng)
+        return answer(self.trainer, [self.buffer[i].prompt for i in chosen], rng)
 
     @property
     def alpha(self) -> float:
