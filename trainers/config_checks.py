@@ -128,6 +128,9 @@ def _check_optimisation(config: TrainConfig) -> None:
     betas = config.optimisation.adam_betas
     if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
         raise ConfigError(f"adam_betas must be two numbers in [0, 1), got {betas}.")
+    widths = config.critic.critic_layers
+    if any(width < 1 for width in widths):
+        raise ConfigError(f"critic_layers must be widths of at least 1, got {widths}.")
 
 
 def _check_environments(config: TrainConfig) -> None:

@@ -49,6 +49,8 @@ from agentgym.trainers.run.setup import make_accelerator, open_folder
 from agentgym.trainers.run.signals import Interrupted, StopSignal
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.behaviour_cloning import clone_expert
+from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.penalties import with_penalties
 from agentgym.trainers.update.reward_options import RewardOptions
 from agentgym.trainers.update.updater import Diverged
 
@@ -272,11 +274,18 @@ class Trainer:
         """Makes the recipe's hooks and the critic with its own trunk."""
         make, critic = self.algorithm.hooks, self.config.critic
         self.hooks = RecipeHooks() if make is None else make(self)
-        check_hooks(self.recipe, self.config, self.hooks, games=bool(self.lineup.agents))
+        check_hooks(
+            self.recipe,
+            self.config,
+            self.hooks,
+            has_critic=self.algorithm.critic is not None,
+            games=bool(self.lineup.agents),
+        )
         assert self.algorithm.trains_policy or self.policy not in self.hooks.modules()
         if critic.critic_trunk == "own":
             assert isinstance(self._head, ValueHead)
-            self.own_critic = own_critic(self.policy, self._head, critic, self.context)
+            limit = self.config.optimisation.max_grad_norm
+            self.own_critic = own_critic(self.policy, self._head, critic, self.context, limit)
 
     def _fit_own_critic(self) -> None:
         """Fits the critic with its own trunk to episodes of the policy before RL."""
@@ -292,6 +301,8 @@ class Trainer:
         ]
         played = self.play(self.rollouts.seat(episodes, 0))
         batch = self.rewards(Batch.of(played), 0, bootstraps=True)
+        zeros = np.zeros(batch.num_tokens, np.float32)  # the policy is still the reference
+        batch = with_penalties(batch, ForwardPass(zeros, reference=zeros), config)
         self.own_critic.begin(batch, fit_returns, self.rng(CRITIC, 0))
         align(self.accelerator, [self.own_critic])
         self.state.env_steps += sum(len(t.turns) for t in played)

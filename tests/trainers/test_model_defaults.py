@@ -120,6 +120,10 @@ def test_optimiser_settings_that_cannot_work_are_refused():
     for changes, match in [
         ({"adam_betas": (0.9, 1.0)}, "adam_betas"),
         ({"adam_betas": (0.9,)}, "adam_betas"),
+        ({"weight_decay": -0.1}, "weight_decay"),
+        ({"bc_lr": -1e-3}, "bc_lr"),
+        ({"lora_alpha": 0.0}, "lora_alpha"),
+        ({"critic_layers": (16, 0)}, "critic_layers"),
         ({"adam_eps": -1.0}, "adam_eps"),
         ({"lr_warmup": -1}, "lr_warmup"),
         ({"model": "Qwen/Qwen3-8B", "dtype": "float16"}, "bfloat16"),

@@ -10,8 +10,9 @@ Shapes: b transitions, M turns, H features.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,14 +22,17 @@ from numpy.typing import NDArray
 from agentgym.trainers.hooks.base import ReplayBuffer
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.sampling import Request, Sample, Tokens
+from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
 from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget
+from agentgym.trainers.update.optimizer import LOW_PRECISION
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.trainer import Trainer
 
 Prompt = tuple[Tokens, tuple[str, ...]]
 """Prompt tokens, and the admissible actions."""
@@ -86,7 +90,7 @@ class Encoder:
         policy: policy to copy.
         tokens: number of tokens per forward pass, including padding. It is halved if a device runs
             out of memory.
-        trained: whether its weights are trained. It then has a target network.
+        trained: whether its weights are trained. It then has a target network, in float32.
 
     Attributes:
         policy: the encoder.
@@ -96,6 +100,10 @@ class Encoder:
     def __init__(self, policy: Policy, tokens: int = 16384, *, trained: bool = False):
         self.policy = policy.clone() if trained else policy.frozen_copy()
         self.target = policy.frozen_copy() if trained else self.policy
+        if any(p.dtype in LOW_PRECISION and p.requires_grad for p in self.policy.parameters()):
+            # The changes by a small tau would be rounded away.
+            dtype, kind = next(self.policy.parameters()).dtype, policy.device.type
+            self.target.float().autocast = partial(torch.autocast, kind, dtype=dtype)
         self.budget, self.trained = TokenBudget(tokens), trained
         self.size = policy.hidden_size
 
@@ -109,7 +117,7 @@ class Encoder:
         """Updates the target network of a trained encoder with Polyak coefficient tau."""
         for slow, fast in zip(self.target.parameters(), self.policy.parameters(), strict=True):
             if fast.requires_grad:  # not the base of an adapter, which both share
-                slow.lerp_(fast, tau)
+                slow.lerp_(fast.to(slow.dtype), tau)
 
     @torch.no_grad()
     def encode(self, batch: Batch, *, target: bool = False) -> Features:
@@ -284,29 +292,30 @@ def prompt_of(trajectory: Trajectory) -> Prompt:
 
 
 def answer(
-    act: Callable[[Sequence[Request]], list[Sample]],
-    prompts: Sequence[Prompt],
-    constrain: bool,
-    rng: np.random.Generator,
+    trainer: Trainer, prompts: Sequence[Prompt], rng: np.random.Generator
 ) -> list[Trajectory]:
     """Samples a new action for each prompt, as an episode of one turn with reward 0.
 
     Args:
-        act: generates an action for each request, such as `Trainer.act`.
+        trainer: the trainer of the policy.
         prompts: prompts with their admissible actions.
-        constrain: whether to restrict actions to the admissible ones, if there are any.
         rng: random generator.
     """
+    constrain, span = trainer.config.rollout.constrain, span_finder(trainer.pool.env(0))
     seeds = rng.integers(2**63, size=len(prompts))
     requests = [
         Request(tokens, np.random.default_rng(seed), texts if constrain and texts else None)
         for (tokens, texts), seed in zip(prompts, seeds, strict=True)
     ]
-    samples = act(requests)
-    return [
+    samples = trainer.act(requests)
+    found = [
         one_turn(number, tokens, texts, sample)
         for number, ((tokens, texts), sample) in enumerate(zip(prompts, samples, strict=True))
     ]
+    if span is not None:
+        for trajectory, sample in zip(found, samples, strict=True):
+            trajectory.turns[0].thought = thought_mask(sample, trainer.policy.decode, span)
+    return found
 
 
 def say(policy: Policy, prompt: Prompt, text: str) -> Trajectory:

@@ -65,6 +65,7 @@ class ValueModel(nn.Module):
             "Learning values across many orders of magnitude" (PopArt, arXiv 1602.07714). When
             these change, the head is rescaled, so that all values stay as they are. The values of a
             two-hot head move with its bins, and the epochs that follow fit them.
+        max_grad_norm: gradient norm clip.
         loss: the loss to minimise. None: the squared error, or the cross-entropy of a two-hot head.
         view: maps a batch to one with other tokens, which are read in place of its own. It may
             change no more than segments and the positions of actions in them.
@@ -81,6 +82,7 @@ class ValueModel(nn.Module):
         rounds: int = 1,
         together: bool = False,
         normalize: bool = False,
+        max_grad_norm: float = 1.0,
         loss: Loss | None = None,
         view: Callable[[Batch], Batch] | None = None,
     ):
@@ -89,7 +91,7 @@ class ValueModel(nn.Module):
         self.trunk, self.head = policy.clone(), head.to(policy.device)
         self.head.detach = False
         self._epochs, self._batch_tokens, self._together = epochs, batch_tokens, together
-        self._budget = TokenBudget(batch_tokens)
+        self._budget, self._max_grad_norm = TokenBudget(batch_tokens), max_grad_norm
         default = squared_error if head.bins == 1 else cross_entropy
         self._normalize, self._loss = normalize, loss or default
         self.mean: Tensor
@@ -228,7 +230,7 @@ class ValueModel(nn.Module):
         """Takes the steps of all rounds, shuffled, and returns the mean loss."""
         steps = []
         for batch, targets in rounds:
-            rows = Rows.of(batch)
+            rows = Rows.of(batch, bootstrap=False)  # the loss is of tokens, turns or actions
             wanted = (torch.from_numpy(targets).to(self.trunk.device) - self.mean) / self.scale
             if self._together:
                 everything = np.arange(len(rows.rows))
@@ -245,7 +247,7 @@ class ValueModel(nn.Module):
             sums = self._budget.each(rows, part, step, drop=drop, together=self._together)
             of_step, number = map(sum, zip(*sums, strict=True))
             divide_gradients(self.parameters(), max(number, 1.0))
-            nn.utils.clip_grad_norm_(self.parameters(), 1.0)
+            nn.utils.clip_grad_norm_(self.parameters(), self._max_grad_norm)
             self.optimizer.step()
             drop()
             total, count = total + of_step, count + number
@@ -259,21 +261,28 @@ class ValueModel(nn.Module):
         Gradients of a mean would underflow in float16 without a gradient scaler, those of a sum,
         which are divided in float32, do not.
         """
-        outputs, index, _ = self._outputs(*self._collate(batch, rows, part))
+        outputs, index, _ = self._outputs(*self._collate(batch, rows, part, bootstrap=False))
         loss = self._loss(outputs, wanted, index, batch)
         loss.total.backward()
         return float(loss.total.detach()), float(loss.count)
 
     def _collate(
-        self, batch: Batch, rows: Rows, part: NDArray[np.int64]
+        self, batch: Batch, rows: Rows, part: NDArray[np.int64], bootstrap: bool = True
     ) -> tuple[Collated, Tensor]:
-        collated = collate(batch, [rows.rows[i] for i in part], self.trunk.pad_token)
+        chosen = [rows.rows[i] for i in part]
+        collated = collate(batch, chosen, self.trunk.pad_token, bootstrap=bootstrap)
         turn = torch.from_numpy(batch.token_turn)[collated.index]
         return collated.to(self.trunk.device), turn.to(self.trunk.device)
 
 
 def action_model(
-    policy: Policy, *, seed: int, lr: float = 1e-3, epochs: int = 2, loss: Loss = squared_error
+    policy: Policy,
+    *,
+    seed: int,
+    lr: float = 1e-3,
+    epochs: int = 2,
+    max_grad_norm: float = 1.0,
+    loss: Loss = squared_error,
 ) -> ValueModel:
     """Returns a model that scores actions: one number per turn, at the end of its action.
 
@@ -282,17 +291,29 @@ def action_model(
         seed: seed of the head's weights.
         lr: learning rate.
         epochs: epochs per call of `fit`.
+        max_grad_norm: gradient norm clip.
         loss: the loss to minimise.
     """
     generator = torch.Generator().manual_seed(seed)
     head = ActionValueHead(policy.hidden_size, (64,), detach=False, generator=generator)
     return ValueModel(
-        policy, head, lr=lr, epochs=epochs, batch_tokens=2048, together=True, loss=loss
+        policy,
+        head,
+        lr=lr,
+        epochs=epochs,
+        batch_tokens=2048,
+        together=True,
+        max_grad_norm=max_grad_norm,
+        loss=loss,
     )
 
 
 def own_critic(
-    policy: Policy, head: ValueHead, settings: CriticConfig, context: Context
+    policy: Policy,
+    head: ValueHead,
+    settings: CriticConfig,
+    context: Context,
+    max_grad_norm: float,
 ) -> ValueModel:
     """Returns the critic of `critic_trunk` = "own".
 
@@ -301,6 +322,7 @@ def own_critic(
         head: the value head.
         settings: the settings of the critic.
         context: the prompts of the policy, which `critic_view` adds texts to or replaces.
+        max_grad_norm: gradient norm clip.
     """
     assert settings.critic_lr is not None
     return ValueModel(
@@ -311,5 +333,6 @@ def own_critic(
         batch_tokens=settings.critic_batch_tokens,
         rounds=settings.critic_rounds,
         normalize=True,
+        max_grad_norm=max_grad_norm,
         view=critic_view(settings.critic_sees, context),
     )

@@ -44,7 +44,8 @@ def check_offline(config: TrainConfig, dataset: DatasetConfig, *, rewarded: bool
         raise ConfigError("The data set is empty: set dataset_episodes above 0, or name data.")
     if rewarded:
         config.fixed("general text has no rewards", general_data=())
-    config.fixed("no episodes are played", filter_groups=False)
+    unplayed: dict[str, Any] = {"curriculum": "uniform", "horizons": (), "adaptive_groups": False}
+    config.fixed("no episodes are played", filter_groups=False, **unplayed)
     config.fixed("advantages are weights of behaviour cloning", normalize_advantages="none")
     config.fixed("the data are not the policy's own", kl_in="loss")
 

@@ -13,7 +13,7 @@ from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.trainers.update.learner import Row, Rows
-from agentgym.trainers.update.memory import TokenBudget
+from agentgym.trainers.update.memory import TokenBudget, divide_gradients
 from agentgym.trainers.update.optimizer import AdamW
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class PreferenceModel(RecipeHooks):
         """Takes one step of DPO over all pairs and returns their accuracy.
 
         d loss / d logprob follows from the scores, so the gradient does not depend on the
-        microbatches.
+        microbatches. It is divided by its largest number until the optimiser's step, because
+        gradients of a mean over many tokens would underflow in float16.
 
         Args:
             batch: the trajectories.
@@ -87,7 +88,9 @@ class PreferenceModel(RecipeHooks):
         pull = self.beta / (1 + np.exp(margin)) / len(pairs)
         weight = np.bincount(better, pull, minlength=count)
         weight -= np.bincount(worse, pull, minlength=count)
-        tokens = torch.from_numpy((weight[owner] * share).astype(np.float32)).to(self.model.device)
+        of_token = weight[owner] * share
+        largest = np.abs(of_token).max() or 1.0
+        tokens = torch.from_numpy((of_token / largest).astype(np.float32)).to(self.model.device)
 
         def step(rows: list[Row]) -> None:
             collated = self._collate(batch, rows)
@@ -97,6 +100,7 @@ class PreferenceModel(RecipeHooks):
 
         self.optimizer.zero_grad(set_to_none=True)
         self._each(batch, step)
+        divide_gradients(self.model.parameters(), 1.0 / largest)
         norm = self.config.optimisation.max_grad_norm
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), norm)
         self.optimizer.step()

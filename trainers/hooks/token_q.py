@@ -19,7 +19,7 @@ from agentgym.trainers.run.setup import parameter_group
 from agentgym.trainers.settings import NonNegative, Positive
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.learner import Rows
-from agentgym.trainers.update.memory import TokenBudget
+from agentgym.trainers.update.memory import TokenBudget, divide_gradients
 from agentgym.trainers.update.optimizer import AdamW
 
 if TYPE_CHECKING:
@@ -140,26 +140,29 @@ class TokenQHooks(Demonstrations):
     def _step(self, batch: Batch, rows: Rows, part: Int64, actions: Int64) -> NDArray[np.float64]:
         """Takes one step on whole trajectories and returns the three losses."""
         drop = partial(self.optimizer.zero_grad, set_to_none=True)
-        backward = partial(self._backward, batch, rows, actions, rows.num_tokens(part))
+        number = rows.num_tokens(part)
+        backward = partial(self._backward, batch, rows, actions)
         losses = self._budget.each(rows, part, backward, drop=drop, together=True)
         limit = self.trainer.config.optimisation.max_grad_norm
         for group in self.optimizer.param_groups:
+            divide_gradients(group["params"], number)
             torch.nn.utils.clip_grad_norm_(group["params"], limit)
         self.optimizer.step()
         drop()
         self.heads.update_target(self.tau)
-        return np.sum(losses, 0)
+        return np.sum(losses, 0) / number
 
     def _backward(
-        self, batch: Batch, rows: Rows, actions: Int64, number: int, part: Int64
+        self, batch: Batch, rows: Rows, actions: Int64, part: Int64
     ) -> NDArray[np.float64]:
-        """Adds the gradient of the losses of some rows, and returns their terms of the means.
+        """Adds the gradient of the summed losses of some rows, and returns the sums.
+
+        Gradients of a mean would underflow in float16, those of a sum do not.
 
         Args:
             batch: the trajectories.
             rows: their rows.
             actions: [K] the action tokens.
-            number: action tokens of the step.
             part: indices of whole trajectories' rows.
         """
         heads, policy = self.heads, self.trainer.policy
@@ -172,9 +175,9 @@ class TokenQHooks(Demonstrations):
         owner = collated.bootstrap_trajectory
         q_loss, v_loss = self.losses(Places(batch, index, tokens, hidden, q, v, last, owner))
         conservative = cross_entropy(q.flatten(0, 1), tokens.repeat(2))
-        share = rows.num_tokens(part) / number
-        (share * (q_loss + v_loss + self.settings.conservative * conservative)).backward()
-        return np.array([share * float(x.detach()) for x in (q_loss, v_loss, conservative)])
+        count = len(index)
+        (count * (q_loss + v_loss + self.settings.conservative * conservative)).backward()
+        return np.array([count * float(x.detach()) for x in (q_loss, v_loss, conservative)])
 
     def modules(self) -> tuple[nn.Module, ...]:
         """Returns the heads and the policy."""

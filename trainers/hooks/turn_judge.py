@@ -32,8 +32,14 @@ class TurnJudge(RecipeHooks):
     def __init__(self, trainer: Trainer, *, lr: float, epochs: int, loss: Loss = squared_error):
         super().__init__()
         self.trainer = trainer
-        seed = trainer.config.run.seed
-        self.model = action_model(trainer.policy, seed=seed, lr=lr, epochs=epochs, loss=loss)
+        self.model = action_model(
+            trainer.policy,
+            seed=trainer.config.run.seed,
+            lr=lr,
+            epochs=epochs,
+            max_grad_norm=trainer.config.optimisation.max_grad_norm,
+            loss=loss,
+        )
 
     def modules(self) -> tuple[nn.Module, ...]:
         """Returns the model."""

@@ -28,11 +28,13 @@ from agentgym.trainers.critics.utterance import UtteranceCritic
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, Positive
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.update.memory import divide_gradients
 from agentgym.trainers.update.offline_losses import (
     expectile_loss,
     utterance_advantages,
     utterance_targets,
 )
+from agentgym.trainers.update.optimizer import AdamW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
     from agentgym.trainers.update.learner import ForwardPass
 
 TARGET_EVERY = 10
-"""Critic steps from one update of the target networks to the next."""
+"""Critic steps from one update of the target networks to the next. The last steps of an iteration
+are followed by one too."""
 UNLIMITED = 1 << 62
 """Capacity of the buffer of a fixed data set."""
 
@@ -70,7 +73,8 @@ class UtteranceConfig:
     utterance_layers: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of Q and V."""
     tau: Fraction = 0.1
-    """Polyak coefficient of the target networks, updated every 10 critic steps."""
+    """Polyak coefficient of the target networks, updated every 10 critic steps and after the last
+    one of an iteration."""
 
 
 class UtteranceHooks(RecipeHooks):
@@ -112,7 +116,7 @@ class UtteranceHooks(RecipeHooks):
         self.encoder = Encoder(trainer.policy, trainer.updater.microbatch_tokens, trained=trained)
         self._trained = [self.critic.online, *self.encoder.modules[:1]]
         parameters = [p for module in self._trained for p in module.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(parameters, lr=config.critic.critic_lr, weight_decay=0.0)
+        self.optimizer = AdamW(parameters, lr=config.critic.critic_lr, weight_decay=0.0)
 
     def remember(self, batch: Batch) -> None:
         """Adds the turns of a batch to the buffer."""
@@ -131,8 +135,7 @@ class UtteranceHooks(RecipeHooks):
             number = min(self.replay.replayed, len(self.buffer))
             old = rng.choice(len(self.buffer), number, replace=False)
             prompts = [self.buffer.prompt(int(i)) for i in old]
-            constrain = self.trainer.config.rollout.constrain
-            answers = answer(self.trainer.act, prompts, constrain, rng)
+            answers = answer(self.trainer, prompts, rng)
         self._fit(answers, rng)
         return fresh + answers
 
@@ -145,9 +148,8 @@ class UtteranceHooks(RecipeHooks):
             steps = min(TARGET_EVERY, settings.critic_steps - start)
             for turns, fresh in self._draw(steps, answers, new, rng):
                 sums += self._step(turns, fresh)
-            if steps == TARGET_EVERY:
-                critic.update_target(settings.tau)
-                self.encoder.update_target(settings.tau)
+            critic.update_target(settings.tau)
+            self.encoder.update_target(settings.tau)
         names = ("utterance_q_loss", "utterance_v_loss")
         self.metrics = dict(zip(names, (sums / settings.critic_steps).tolist(), strict=True))
         self.metrics["buffer"] = float(len(self.buffer))
@@ -165,9 +167,11 @@ class UtteranceHooks(RecipeHooks):
         else:
             v_loss = expectile_loss(error, self.expectile).mean()
         self.optimizer.zero_grad(set_to_none=True)
-        (q_loss + v_loss).backward()
+        number, limit = len(turns.reward), self.trainer.config.optimisation.max_grad_norm
+        (number * (q_loss + v_loss)).backward()  # gradients of a mean would underflow in float16
         for module in self._trained:
-            torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            divide_gradients(module.parameters(), number)
+            torch.nn.utils.clip_grad_norm_(module.parameters(), limit)
         self.optimizer.step()
         return float(q_loss.detach()), float(v_loss.detach())
 

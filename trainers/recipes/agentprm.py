@@ -108,9 +108,8 @@ class ProcessReward(TurnJudge):
         self._fit(Batch.of(fresh), rng)
         turns = [single_turn(t, place) for t in fresh for place in range(len(t.turns))]
         first = [turns[i] for i in rng.permutation(len(turns))[: self.paired]]
-        constrain = self.trainer.config.rollout.constrain
         prompts = [prompt_of(trajectory) for trajectory in first]
-        actions = [*first, *answer(self.trainer.act, prompts, constrain, rng)]
+        actions = [*first, *answer(self.trainer, prompts, rng)]
         values = self.model.predict(Batch.of(actions))
         return [
             replace(action, extras={STATE: (i % len(first),), VALUE: float(value)})

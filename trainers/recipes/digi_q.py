@@ -117,7 +117,7 @@ class BestActions(UtteranceHooks):
         shown = [turns[i] for i in rng.choice(len(turns), number, replace=False)]
         extra = self.config.best_of - 1
         prompts = [prompt_of(trajectory) for trajectory in shown for _ in range(extra)]
-        answers = answer(self.trainer.act, prompts, self.config.rollout.constrain, rng)
+        answers = answer(self.trainer, prompts, rng)
         several = [[t, *answers[i * extra : (i + 1) * extra]] for i, t in enumerate(shown)]
         everything = Batch.of([each for some in several for each in some])
         features = self.encoder.encode(everything)

@@ -41,6 +41,7 @@ from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.settings import Fraction, Positive
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
 from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.memory import divide_gradients
 from agentgym.trainers.update.optimizer import AdamW
 
 if TYPE_CHECKING:
@@ -139,13 +140,14 @@ class SoftBackup(RecipeHooks):
     ) -> None:
         """Fits Q of the sampled tokens to targets [K], and V of observations to values [K]."""
         wanted = torch.from_numpy(np.stack([targets, values])).to(self.policy.device)
-        rows = Rows.of(batch)
+        rows, trained = Rows.of(batch, bootstrap=False), self.optimizer.param_groups[0]["params"]
         losses: list[float] = []
+        limit = self.config.optimisation.max_grad_norm
         for _ in range(self.config.q_epochs):
             everything = rng.permutation(len(rows.rows))
             parts = rows.microbatches(everything, STEP_TOKENS)
             for number in rng.permutation(len(parts)):
-                collated = self._collate(batch, rows, parts[number])
+                collated = self._collate(batch, rows, parts[number], bootstrap=False)
                 hidden, _ = self.trunk.hidden(collated)
                 target, value = wanted[:, collated.index]
                 chosen = collated.target.expand(2, -1)[..., None]
@@ -154,17 +156,20 @@ class SoftBackup(RecipeHooks):
                 # V is read where the distribution of the policy is unknown: after a truncation.
                 v_loss = 0.5 * (self.heads.v(hidden) - value).square().mean()
                 self.optimizer.zero_grad(set_to_none=True)
-                (loss + v_loss).backward()
+                (len(value) * (loss + v_loss)).backward()  # a mean would underflow in float16
+                divide_gradients(trained, len(value))
                 for module in self.modules():
-                    nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+                    nn.utils.clip_grad_norm_(module.parameters(), limit)
                 self.optimizer.step()
                 losses.append(float(loss.detach()))
         self.metrics["q_loss"] = float(np.mean(losses))
 
-    def _collate(self, batch: Batch, rows: Rows, part: NDArray[np.int64]) -> Collated:
+    def _collate(
+        self, batch: Batch, rows: Rows, part: NDArray[np.int64], bootstrap: bool = True
+    ) -> Collated:
         chosen = [rows.rows[i] for i in part]
         temperature = self.config.rollout.temperature
-        collated = collate(batch, chosen, self.policy.pad_token, temperature)
+        collated = collate(batch, chosen, self.policy.pad_token, temperature, bootstrap=bootstrap)
         return collated.to(self.policy.device)
 
     def modules(self) -> tuple[nn.Module, ...]:

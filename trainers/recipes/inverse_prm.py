@@ -133,8 +133,7 @@ class InverseReward(TurnJudge):
         ]
         found = np.zeros(shown.num_turns)
         if prompts:
-            constrain = self.config.rollout.constrain
-            answers = answer(self.trainer.act, prompts, constrain, rng)
+            answers = answer(self.trainer, prompts, rng)
             found[~last] = self.model.predict(Batch.of(answers))
         return found
 

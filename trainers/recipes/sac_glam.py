@@ -93,7 +93,8 @@ class Config(TrainConfig):
     utterance_layers: tuple[int, ...] = (256, 256)
     """Widths of the hidden layers of Q."""
     tau: Fraction = 0.1
-    """Polyak coefficient of the target networks, updated every 10 critic steps."""
+    """Polyak coefficient of the target networks, updated every 10 critic steps and after the last
+    one of an iteration."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
@@ -205,7 +206,7 @@ class SoftActorCritic(RecipeHooks):
         self.metrics = {"relabelled": float(len(relabelled)), "buffer": float(len(self.buffer))}
         self._fit(rng)
         chosen = rng.integers(len(self.buffer), size=min(config.replayed, len(self.buffer)))
-        return answer(self.trainer.act, [self.buffer[i].prompt for i in chosen], True, rng)
+        return answer(self.trainer, [self.buffer[i].prompt for i in chosen], rng)
 
     @property
     def alpha(self) -> float:
@@ -239,7 +240,7 @@ class SoftActorCritic(RecipeHooks):
             (loss + self.temperature["log_alpha"] * excess[batch].mean()).backward()
             self.optimizer.step()
             losses += float(loss.detach()) / config.critic_steps
-            if step % 10 == 9:
+            if step % 10 == 9 or step == config.critic_steps - 1:
                 critic.update_target(config.tau)
         self.metrics |= {
             "critic_loss": losses,

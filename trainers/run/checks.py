@@ -32,6 +32,11 @@ def check_critic(
             "critic_head = 'two_hot' needs normalised values, which a critic with its own trunk "
             "has: set critic_trunk to 'own', or critic_head to 'scalar'."
         )
+    if critic.value_clip is not None and own:
+        raise ConfigError(
+            f"value_clip = {critic.value_clip:g} bounds the change of a critic on the policy's "
+            "hidden states: set critic_trunk to 'policy', or leave out value_clip."
+        )
     if critic.critic_episodes and not (own and credits_returns):
         raise ConfigError(
             f"critic_episodes = {critic.critic_episodes} fits a critic with its own trunk to the "
@@ -54,13 +59,16 @@ def check_critic(
         )
 
 
-def check_hooks(recipe: str, config: TrainConfig, hooks: RecipeHooks, *, games: bool) -> None:
+def check_hooks(
+    recipe: str, config: TrainConfig, hooks: RecipeHooks, *, has_critic: bool, games: bool
+) -> None:
     """Raises ConfigError for settings that the hooks of a recipe do not support.
 
     Args:
         recipe: name of the recipe.
         config: the settings.
         hooks: the hooks.
+        has_critic: whether the recipe has a critic.
         games: whether the policy plays in seats of games.
     """
     if games and not (hooks.plays and hooks.games):
@@ -80,7 +88,17 @@ def check_hooks(recipe: str, config: TrainConfig, hooks: RecipeHooks, *, games: 
         raise ConfigError(
             f"{recipe} trains models beside a single policy: leave roles at 'shared'."
         )
-    loss = config.loss
+    loss, critic = config.loss, config.critic
+    if critic.critic_warmup and not (has_critic or hooks.modules()):
+        raise ConfigError(
+            f"critic_warmup = {critic.critic_warmup} trains the critic alone, and {recipe} has "
+            "none: leave it at 0."
+        )
+    if critic.critic_episodes and type(hooks).on_rewards is not RecipeHooks.on_rewards:
+        raise ConfigError(
+            f"critic_episodes = {critic.critic_episodes} fits the critic to the rewards of the "
+            f"environment, and {recipe} changes them: leave it at 0."
+        )
     if loss.reference_every and not (loss.kl_coef > 0 or hooks.needs_reference):
         raise ConfigError(
             f"kl_reference = {loss.kl_reference!r} moves the reference of the KL penalty, and "

@@ -68,9 +68,10 @@ class CriticConfig:
     critic_lr: ByModel[NonNegative] = BY_MODEL
     """Learning rate of the critic (None: 1e-3, for a loaded model 1e-4)."""
     value_coef: NonNegative = 0.5
-    """Value loss coefficient."""
+    """Value loss coefficient of a critic on the policy's hidden states."""
     value_clip: NonNegative | None = None
-    """Clip of the value change per iteration (None: no clip)."""
+    """Clip of the value change per iteration, of a critic on the policy's hidden states (None: no
+    clip)."""
     critic_layers: tuple[int, ...] = (256,)
     """Widths of the critic's hidden layers."""
     critic_detach: bool = False

@@ -31,17 +31,18 @@ class OptimisationConfig:
     minibatches: Positive = 4
     """Optimiser steps per epoch."""
     lr_schedule: Literal["constant", "linear"] = "constant"
-    """Learning-rate schedule. "linear" decays to 0 at the last iteration."""
+    """Learning-rate schedule of policies and critics on their hidden states. "linear" decays to 0
+    at the last iteration."""
     lr_warmup: Count = 0
     """Iterations in which the learning rates increase linearly to their full values."""
-    weight_decay: float = 0.0
+    weight_decay: NonNegative = 0.0
     """Decoupled weight decay (AdamW)."""
     adam_betas: tuple[float, float] = (0.9, 0.999)
     """Decay rates of AdamW's averages of the gradient and of its square."""
     adam_eps: ByModel[NonNegative] = BY_MODEL
     """Added to the denominator of AdamW's step (None: 1e-5, for a loaded model 1e-8)."""
     max_grad_norm: Annotated[float, Ge(1e-12)] = 1.0
-    """Gradient norm clip, for policy and critic separately."""
+    """Gradient norm clip, for policy, critic and the models of recipes separately."""
     microbatch_tokens: Positive | None = None
     """Tokens per forward and backward pass, padding included (None: as many as fit into the free
     memory of a GPU, 4096 on a CPU). Gradients are accumulated over a minibatch, so a lower value
@@ -156,7 +157,7 @@ class ImitationConfig:
     bc_patience: Positive | None = None
     """Hold out a tenth of the demonstrations, stop when their loss has not fallen for this many
     epochs, and keep the weights of the best epoch (None: all epochs on all demonstrations)."""
-    bc_lr: ByModel[float] = BY_MODEL
+    bc_lr: ByModel[NonNegative] = BY_MODEL
     """Learning rate of behaviour cloning (None: 1e-3, for a loaded model 1e-5, for an adapter
     1e-4)."""
     bc_batch_tokens: Positive = 8192

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Gt
 
 from agentgym.trainers.settings.kinds import (
     BY_MODEL,
@@ -27,7 +29,7 @@ class ModelConfig:
     """Run Python code that the model folder contains. Set it only for models that you trust."""
     lora_rank: Count = 0
     """Rank of the LoRA adapter (0: train all parameters)."""
-    lora_alpha: float = 32.0
+    lora_alpha: Annotated[float, Gt(0.0)] = 32.0
     """LoRA alpha. The adapter is scaled by alpha / rank."""
     lora_targets: tuple[str, ...] | None = None
     """Modules with an adapter (None: the default of the architecture)."""

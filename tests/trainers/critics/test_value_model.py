@@ -19,15 +19,17 @@ from agentgym.trainers.critics.heads import (
     ValueHead,
 )
 from agentgym.trainers.critics.two_hot import BINS
-from agentgym.trainers.critics.value_model import ValueModel, action_model
+from agentgym.trainers.critics.value_model import ValueModel, action_model, own_critic
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
+from agentgym.trainers.recipes import ilql
 from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import Rows
 
@@ -125,6 +127,20 @@ def test_normalised_values_keep_their_size_and_reach_large_targets(policy: Polic
     assert np.array_equal(other.predict(batch), critic.predict(batch))
 
 
+def test_a_prompt_without_an_action_makes_no_step(policy: Policy, batch: Batch, monkeypatch):
+    critic, sizes = critic_of(policy, TurnValueHead, lr=1e-3, batch_tokens=8), []
+
+    def step() -> None:
+        sizes.append(
+            max(float(p.grad.abs().max()) for p in critic.parameters() if p.grad is not None)
+        )
+
+    monkeypatch.setattr(critic.optimizer, "step", step)
+    assert not batch.terminated.all()
+    critic.fit(batch, np.ones(batch.num_turns), np.random.default_rng(0))
+    assert len(sizes) == 2 * batch.num_turns and min(sizes) > 0
+
+
 def test_a_model_of_actions_keeps_no_episodes(policy: Policy, batch: Batch):
     model = action_model(policy, seed=0)
     model.fit(batch, np.zeros(batch.num_turns, np.float32), np.random.default_rng(0))
@@ -180,7 +196,7 @@ def test_a_two_hot_head_fits_values_and_a_checkpoint_keeps_them(
 
 
 def test_gradients_do_not_underflow_in_float16(policy: Policy, batch: Batch):
-    gradients, rows = [], Rows.of(batch)
+    gradients, rows = [], Rows.of(batch, bootstrap=False)
     for half in (False, True):
         critic = critic_of(policy, TurnValueHead, lr=1e-3)
         critic.trunk.autocast = partial(torch.autocast, "cpu", torch.float16, enabled=half)
@@ -212,3 +228,43 @@ def test_settings_that_cannot_work_are_refused(tmp_path: Path):
         train("grpo", tmp_path, group_size=4, critic_trunk="own")
     with pytest.raises(ConfigError, match="critic_trunk to 'own'"):
         train("poad", tmp_path, critic_episodes=8)
+    with pytest.raises(ConfigError, match="critic_trunk to 'policy', or leave out value_clip"):
+        train("poad", tmp_path, critic_trunk="own", value_clip=0.2)
+    with pytest.raises(ConfigError, match="inverse_prm changes them"):
+        train("inverse_prm", tmp_path, **OWN)
+    for recipe in ("grpo", "spear"):
+        with pytest.raises(ConfigError, match=f"critic alone, and {recipe} has none"):
+            train(recipe, tmp_path / recipe, group_size=4, critic_warmup=2)
+
+
+def test_before_rl_long_actions_are_penalised_as_in_the_recipe(tmp_path: Path, monkeypatch):
+    rewards: list[float] = []
+
+    def seen(critic: ValueModel, batch: Batch, *args: Any) -> None:
+        rewards.extend(batch.rewards - [turn.reward for turn in batch.turns])
+
+    monkeypatch.setattr(ValueModel, "begin", seen)
+    few: dict[str, Any] = {"iterations": 0, "kl_coef": 0.1, "kl_in": "reward"}
+    train_quickly("poad", tmp_path, **OWN, **few, overlong_margin=8, max_new_tokens=8)
+    assert min(rewards) < 0 and max(rewards) <= 0
+
+
+def test_the_gradient_clip_is_the_one_of_the_settings(policy: Policy, batch: Batch, monkeypatch):
+    limits: list[float] = []
+    monkeypatch.setattr(
+        torch.nn.utils, "clip_grad_norm_", lambda parameters, limit: limits.append(limit)
+    )
+    settings = CriticConfig(critic_trunk="own", critic_lr=1e-3)
+    head = TurnValueHead(policy.hidden_size, (16,))
+    context = make_context(policy, ContextSettings("current"))
+    critic = own_critic(policy, head, settings, context, max_grad_norm=0.25)
+    critic.fit(batch, np.ones(batch.num_turns), np.random.default_rng(0))
+    assert set(limits) == {0.25}
+
+
+@pytest.mark.parametrize(
+    "setting", [{"horizons": (2,)}, {"curriculum": "window"}, {"adaptive_groups": True}]
+)
+def test_settings_of_rollouts_are_refused_by_offline_recipes(setting: dict[str, Any]):
+    with pytest.raises(ConfigError, match="no episodes are played"):
+        ilql.Config.of(**{"group_size": 4, "episodes_per_iteration": 64} | setting)

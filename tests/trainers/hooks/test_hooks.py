@@ -504,6 +504,15 @@ def test_the_backup_of_etpo_is_the_value_of_the_state_that_follows(tmp_path: Pat
     np.testing.assert_allclose(found, [1.1, 1.2, 0.8, 0.9, 1.0, 7.2], rtol=1e-6)
 
 
+def test_etpo_fits_no_prompts_without_an_action(played, monkeypatch):
+    policy, batch = played
+    hooks: Any = etpo.SoftBackup(SimpleNamespace(policy=policy), etpo.Config())  # type: ignore[arg-type]
+    monkeypatch.setattr(etpo, "STEP_TOKENS", 8)
+    nothing = np.zeros(batch.num_tokens, np.float32)
+    hooks._fit(batch, nothing, nothing, np.random.default_rng(0))
+    assert np.isfinite(hooks.metrics["q_loss"])
+
+
 def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
     seen: list[Any] = []
 

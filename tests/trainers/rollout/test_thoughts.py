@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.credit.two_clock import poad
+from agentgym.trainers.critics.transitions import answer
 from agentgym.trainers.hooks.packing import pack, unpack
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.sampling import Sample, Sampling
@@ -285,3 +288,20 @@ def test_the_credit_of_a_thought_can_be_that_of_its_turn(rng: np.random.Generato
     plain = Batch.of([replace(t, turns=[replace(x, thought=None) for x in t.turns])
                       for t in batch.trajectories])  # fmt: skip
     assert np.array_equal(share_turn_credit(credit, plain).advantages, credit.advantages)
+
+
+def test_fresh_actions_for_old_prompts_have_thoughts_too():
+    tokens = TOKENIZER.encode("so I go north <action>go north</action>")
+    reply = sample(tokens, True)
+    trainer: Any = SimpleNamespace(
+        config=TrainConfig(),
+        act=lambda requests: [reply for _ in requests],
+        policy=SimpleNamespace(decode=decode),
+        pool=SimpleNamespace(env=lambda slot: ExtractAction(NumberLine(), "tags")),
+    )
+    prompt = np.array(TOKENIZER.encode("go"), np.int32)
+    [found] = answer(trainer, [(prompt, ())], np.random.default_rng(0))
+    mask = thought_mask(reply, decode, ExtractAction(NumberLine(), "tags").action_span)
+    assert mask is not None and mask.any() and not mask.all()
+    thought = found.turns[0].thought
+    assert thought is not None and np.array_equal(thought, mask)
