@@ -229,7 +229,7 @@ _INSTRUCTIONS = (
     + "- make and a tool, next to a table (iron tools: next to a table and a furnace):\n"
     + "".join(f"  - make {name}: uses {_listed(uses)}\n" for name, (uses, _) in MAKE.items())
     + "Rules:\n"
-    "- Wood comes from trees. Grass gives a sapling at every tenth try.\n"
+    "- Wood comes from trees. Grass gives a sapling at about one try in ten.\n"
     "- Stone and coal need a wood pickaxe, iron needs a stone pickaxe, diamond an iron pickaxe.\n"
     "- Cows give food, and so does a plant that was placed and is ripe. Creatures beside a plant "
     "trample it.\n"

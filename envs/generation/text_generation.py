@@ -180,7 +180,9 @@ _INSTRUCTIONS = (
     "near the bridge.\n"
     "- A sentence repeats no noun, verb or adjective, and has only these words: "
     f"{', '.join(VOCABULARY)}.\n"
-    "- A summary may have any words.\n"
+    "- A sentence with an adjective of the other tone, cheerful or gloomy, earns nothing.\n"
+    "- A summary may have any words. It is compared with one of the form: Lunwick is a town in the "
+    "north, known for cheese.\n"
     "- A text that is too long earns nothing.\n"
     "The reward is the score of the text, from 0 to 1."
 )

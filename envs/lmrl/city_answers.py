@@ -145,12 +145,24 @@ def with_provinces(question: str) -> str:
     return CAPITAL_OF.sub(marked, question)
 
 
+AMERICAS = re.compile(
+    r"\b(?:the )?(?:americas|(?:north (?:or|and) south|south (?:or|and) north) america)\b",
+    re.IGNORECASE,
+)
+
+
+def with_continents(question: str) -> str:
+    """Returns the question with "the Americas" replaced by both of them."""
+    return AMERICAS.sub("north america or south america", question)
+
+
 @lru_cache(maxsize=10_000)
 def answers(question: str) -> np.ndarray:
     """Returns the factual answer for each city: 1 yes, -1 no, 0 unknown. Shape (cities,)."""
     capitals = re.findall(r"(?<=\s)[A-ZÀ-Þ][\w'’-]*", question)
     elsewhere = {word for name in capitals for word in words(name)}
-    found = lexicon().parse(with_amounts(with_provinces(question)), elsewhere).answer(truth)
+    coded = with_amounts(with_provinces(with_continents(question)))
+    found = lexicon().parse(coded, elsewhere).answer(truth)
     return np.broadcast_to(np.int8(0) if found is None else found, len(cities()))
 
 

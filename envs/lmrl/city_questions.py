@@ -41,7 +41,8 @@ FILLERS = frozenset(
     outdoor connects stretches reflected shaped shape crystal clear colored colorful buildings
     guess answer correct right question renown abundance presence variety range bustling lively
     beautiful well-known famed border borders bordering borderline across international summer
-    summers winter winters lie lies suffered making heavy beside spend season seasons
+    summers winter winters lie lies suffered making heavy beside spend season seasons inhabitant
+    inhabitants get gets
     """.split()
 )
 

@@ -28,7 +28,10 @@ ARTICLES = frozenset("a an any some the".split())
 PREPOSITIONS = frozenset(
     "with by on in to for like than at from into near under over inside".split()
 )
-KINDS = frozenset("kind type sort pair piece set form variety breed species bunch bottle".split())
+# "Are you thinking of a dog?" asks for the thing itself, too.
+KINDS = frozenset(
+    "kind type sort pair piece set form variety breed species bunch bottle thinking".split()
+)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ FILLERS = frozenset(
     use used uses using usual usually variety very was way we well were what when where which while
     who will with within would you your yourself object item guess answer word secret right correct
     category class belong belongs group associated related contain contains consist consists
-    example etc okay ok so now hmm please tell part form
+    example etc okay ok so now hmm please tell part form actually indeed simply
     and but also both non not no never without isnt arent doesnt dont cant cannot
     shape shaped color colour colored coloured size sized
     average standard regular single own other people humans human person person's peoples

@@ -35,9 +35,10 @@ ROOM_FOR = {
     **{"suitcase": 4, "car": 5, "trunk": 5, "room": 6, "garage": 7, "house": 7, "building": 8},
 }
 """The largest size that fits into each thing."""
+COMPARATIVES = "bigger|larger|taller|heavier|longer|wider|smaller|shorter|lighter|fit|fits"
 COMPARED = re.compile(
-    r"\b(bigger|larger|taller|heavier|longer|wider|smaller|shorter|lighter|fit|fits) "
-    r"(?:than|in|into|inside)(?: of)? ((?:\w+ ?){1,5})"
+    rf"\b({COMPARATIVES}) (?:than|in|into|inside)(?: of)? "
+    rf"((?:(?!(?:{COMPARATIVES})\b)\w+ ?){{1,5}})"
 )
 SMALLER = ("smaller", "shorter", "lighter")
 COMPARISON_FILLERS = frozenset(

@@ -23,7 +23,8 @@ _DONE = re.compile(
     r"cancelled|updated|processed|booked)\b"
 )
 DENIED = re.compile(
-    r"\b(?:cannot|can't|can not|unable|not able|not possible|not allowed|won't|will not|sorry)\b"
+    r"\b(?:cannot|can't|can not|unable|not able|not possible|not allowed|won't|will not|"
+    r"sorry(?! (?:to hear|for|about)))\b"
 )
 _ASKED: dict[str, re.Pattern[str]] = {
     "identity": re.compile(r"e-?mail|\bzip\b|your (?:full )?name|user ?id|identity|who you are"),
@@ -103,6 +104,7 @@ class UserState:
         told: subjects about which the user has answered, for the current request.
         identified: whether the user has told the identity.
         corrected: whether the current request has been corrected.
+        agreed: whether the user has agreed to a proposal for the current request.
         misunderstood: number of messages in a row that the user did not understand.
         denied: indices of the requests that were rightly denied.
     """
@@ -111,6 +113,7 @@ class UserState:
     told: list[str] = field(default_factory=list)
     identified: bool = False
     corrected: bool = False
+    agreed: bool = False
     misunderstood: int = 0
     denied: list[int] = field(default_factory=list)
 
@@ -188,8 +191,10 @@ def reply(scenario: Scenario, user: UserState, message: str) -> Reply:
     if CONFIRM.search(text) and (user.identified or "identity" not in asked):
         found = _judge_proposal(scenario, user, text)
         user.misunderstood = 0
+        user.agreed = user.agreed or found is None
         return Reply(agreement, True) if found is None else Reply(answer.format(found))
-    if _MORE.search(text) or (request.outputs and told) or (_DONE.search(text) and not question):
+    done = user.agreed and not question and _DONE.search(text)
+    if _MORE.search(text) or (request.outputs and told) or done:
         return _next_request(scenario, user, text)
     if question and asked:
         user.misunderstood = 0
@@ -240,7 +245,8 @@ def _next_request(scenario: Scenario, user: UserState, text: str) -> Reply:
         user.denied.append(user.at)
     if user.at + 1 == len(scenario.requests):
         return Reply(f"{STYLES[scenario.mood][3]} {STOP}")
-    user.at, user.told, user.corrected, user.misunderstood = user.at + 1, [], False, 0
+    user.at, user.told, user.misunderstood = user.at + 1, [], 0
+    user.corrected = user.agreed = False
     return Reply(f"There is something else. {scenario.requests[user.at].opening}")
 
 

@@ -158,7 +158,7 @@ class SmallML(TextEnv):
         if found[1] is None:
             self.state.submitted = True
             return self._look("")
-        verb, name = found[1].lower(), found[2].lower()
+        verb, name = found[1].lower(), "*".join(sorted(found[2].lower().split("*")))
         if name not in self._names(verb):
             return self._invalid(f"{verb} {name[:40]} is not possible with this model.")
         if verb == "look":

@@ -217,7 +217,7 @@ class MiniWoBText(TextEnv):
             for option in widget.options:
                 yield f"select {i} {option}"
             if widget.role == "textbox":
-                for text in self.site.texts:
+                for text in sorted(self.site.texts):
                     yield f"type {i} {text}"
 
     def _restored(self) -> None:

@@ -93,6 +93,15 @@ def test_no_prompt_is_in_both_splits(kind: str):
     assert len(train) > 250 and not train & test
 
 
+def test_the_instructions_show_the_form_of_a_summary():
+    instructions = TextGeneration(kind="summary").instructions
+    shown = words_of(instructions.partition("of the form: ")[2].partition(".")[0])
+    for i in range(20):
+        reference = words_of(prompt_of(f"train/{i}", "summary").reference)
+        assert len(shown) == len(reference)
+        assert sum(a != b for a, b in zip(shown, reference, strict=True)) <= 4
+
+
 def test_words_are_added_until_the_end_or_the_limit():
     env = TextGeneration(words=True, kind="words")
     observation, info = env.reset(seed=0)

@@ -53,6 +53,11 @@ harbin: Are the winters very cold?
 mumbai: Is your city known for its film industry?
 istanbul: Does your city straddle two continents?
 lima: Is your city on the west coast?
+lima: Is your city on the Pacific Ocean?
+lima: Is your city in the Americas?
+mexico city: Is it in North or South America?
+paris: Does it have fewer than 5 million inhabitants?
+moscow: Does it get snow in the winter?
 """
 NO = """
 rome: Is your city in Asia?
@@ -65,6 +70,8 @@ munich: Is your city the capital of Germany?
 tokyo: Does your city have fewer than 3 million inhabitants?
 sydney: Is your city the capital of its country?
 lagos: Is Spanish spoken in your city?
+paris: Is it in North or South America?
+cairo: Is your city in the Americas?
 """
 OPEN = """
 rome: Is your city wibbly?

@@ -35,6 +35,7 @@ dog: Is it a domesticated animal?
 dog: Does it have four legs?
 dog: Is it bigger than a cat?
 dog: Is it smaller than a horse?
+dog: Is it bigger than a breadbox but smaller than a car?
 dog: Is it a mammal that people keep as pets?
 eagle: Is it a bird?
 eagle: Is it an animal that can fly?
@@ -180,7 +181,16 @@ def test_the_menu_is_understood():
     assert len(set(trait_questions()) | set(guesses())) == len(trait_questions()) + len(things())
 
 
-@pytest.mark.parametrize("form", ["Is it a {}?", "Is the object a {}?", "Could it be the {}"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Is it a {}?",
+        "Is the object a {}?",
+        "Could it be the {}",
+        "Are you thinking of a {}?",
+        "Is it actually a {}?",
+    ],
+)
 def test_every_name_is_a_guess(form: str):
     for name, number in NUMBERS.items():
         assert guessed(form.format(name)) == number, name

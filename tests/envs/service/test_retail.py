@@ -54,9 +54,23 @@ def test_the_user_corrects_itself_and_agrees_to_complete_proposals_only():
 
 
 def test_the_user_moves_on_and_stops():
-    replies = talk("It is cancelled.", "It was 1,234.5 dollars.")
-    assert replies == ["There is something else. How much was it?", "No. Bye. ###STOP###"]
+    cancel = "I will cancel order #W12. Do you confirm?"
+    replies = talk(cancel, cancel, "It is cancelled.", "It was 1,234.5 dollars.")
+    assert replies[2:] == ["There is something else. How much was it?", "No. Bye. ###STOP###"]
     assert "###STOP###" in talk(*["Bananas."] * 5)[-1]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Thank you, your identity has been verified.",
+        "Your order was processed yesterday, so I will look it up.",
+        "I am sorry to hear that. I will look into it.",
+        "Sorry for the trouble. One moment.",
+    ],
+)
+def test_the_user_waits_until_a_request_is_handled(message: str):
+    assert talk(message) == [f"I do not understand. {CANCEL.opening}"]
 
 
 def play(env: Retail, task: str, spoil: str = "") -> dict[str, Any]:

@@ -135,6 +135,13 @@ def test_actions_change_the_model(env: SmallML):
     assert "Model: linear regression on nothing\n" in observation
 
 
+def test_the_factors_of_a_product_may_have_any_order(env: SmallML):
+    name, other = env.table.numeric[:2]
+    assert env.step(f"add {other}*{name}")[-1]["valid"]
+    assert env.state.features[-1] == f"{name}*{other}"
+    assert env.step(f"remove {other}*{name}")[-1]["valid"]
+
+
 def test_a_look_shows_the_mean_errors(env: SmallML):
     name = env.table.numeric[0]
     errors = errors_of(env.table, fit(env.table, env.table.numeric))

@@ -69,6 +69,17 @@ def test_all_fields_must_be_right_at_the_final_click(form: MiniWoBText):
     assert (reward, terminated, info["success"]) == (1.0, True, True)
 
 
+@pytest.mark.parametrize("kind", ["enter-text", "answer-mail", "forward-mail", "add-event"])
+def test_the_order_of_the_listed_texts_does_not_reveal_the_right_one(kind: str):
+    env, first = MiniWoBText(kind=kind), []
+    for i in range(40):
+        _, info = env.reset(seed=0, options={"task": f"train/{i}"})
+        while not (texts := [a for a in info["admissible"] if a.startswith("type")]):
+            info = env.step(str(env.expert()))[-1]
+        first.append(texts[0].split()[-1] in env.site.goal.values())
+    assert 5 < sum(first) < 35
+
+
 def test_a_wrong_final_click_fails(form: MiniWoBText):
     _, reward, terminated, _, info = form.step("click 4")
     assert (reward, terminated, info["success"]) == (0.0, True, False)
