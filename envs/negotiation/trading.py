@@ -26,6 +26,7 @@ Pieces = list[int]
 _ACCEPT = re.compile(r"\[\s*accept\s*\]", re.IGNORECASE)
 _OFFER = re.compile(r"\[\s*offer\b\s*:?([^\[\]]*)\]", re.IGNORECASE)
 _PIECES = re.compile(r"\b(\d{1,4}) ([a-z]+)")
+_NOT_WHOLE = re.compile(r"-\s?\d|\d[.,]\d")
 
 
 @dataclass
@@ -86,6 +87,8 @@ def offer_in(message: str) -> Offer | None:
 
 
 def _pieces(words: str) -> Pieces:
+    if _NOT_WHOLE.search(words):
+        raise ValueError("numbers must be whole, without a sign, a point or a comma")
     pieces = dict.fromkeys(GOODS, 0)
     for number, good in _PIECES.findall(words):
         if good not in pieces:

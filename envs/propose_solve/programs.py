@@ -179,7 +179,10 @@ class Programs(Domain):
                 repr(inputs[0])[1:-1], secret, size,
             )  # fmt: skip
         question = f"{program}\nWhat is the output for {shown[0]}?"
-        return Problem(unique, question, told[0], secret, size)
+        problem = Problem(unique, question, told[0], secret, size)
+        if not self.right(kind, problem, told[0]):
+            raise InvalidMove(f"The output {told[0][:40]} is no Python literal.")
+        return problem
 
     def right(self, kind: str, problem: Problem, answer: str) -> bool:
         """Returns whether an answer is right. Programs of answers run in the sandbox."""

@@ -14,6 +14,7 @@ from agentgym.errors import ConfigError
 from agentgym.making import env_name, make_env
 from agentgym.multiagent.env_game import EnvGame, EnvGameState
 from agentgym.multiagent.episode import GameEpisode
+from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.time_step import TimeStep
@@ -70,15 +71,16 @@ class ServiceTwoPlayer(EnvGame):
     Text:
 
     - Agent: a tool call or a message to the user, as in the environment.
-    - User: a message of at most 4,000 characters. One with `###STOP###` ends the conversation. In
-      Telecom, a line such as `PHONE: check the status bar` uses the phone, at most five times per
-      message.
+    - User: a message of at most 4,000 characters. One with `###STOP###`, which cannot be the first,
+      ends the conversation. In Telecom, a line such as `PHONE: check the status bar` uses the
+      phone, at most five times per message.
 
     ## Observation Space
     Text:
 
     - Agent: the observation of the environment, which is the result of a call or the user's reply.
-    - User: its situation, the agent's message, and the reports of its phone since then.
+    - User: its situation, the agent's message, put on one line, and the reports of its phone since
+      then.
 
     ## Rewards
     - `task`: that of the environment, for both: 1 at the end if the conversation is a success.
@@ -194,7 +196,7 @@ class ServiceTwoPlayer(EnvGame):
             if over or not acts:
                 lines.append("The conversation is over." if over else "Wait for the agent.")
             else:
-                lines.append(f"Agent: {state.message or GREETING}")
+                lines.append(f"Agent: {clip(state.message, LONGEST_MESSAGE) or GREETING}")
                 lines += [f"Phone: {report}" for report in self._fresh_reports()]
             text, key, feedback = "\n\n".join(lines), self._key(), ""
         elif not (over or acts):
@@ -224,6 +226,8 @@ class ServiceTwoPlayer(EnvGame):
             raise InvalidMove(
                 f"A message must have 1 to {LONGEST_MESSAGE:,} characters, got {len(words):,}."
             )
+        if STOP in words and not self.state.opened:
+            raise InvalidMove(f"Write {STOP} later. First tell the agent your problem.")
         return words
 
     def _advance(self, moves: dict[str, str]) -> Rewards:

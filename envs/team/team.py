@@ -38,6 +38,8 @@ class State(EnvGameState):
         proposal: the last proposed action.
         author: index of the role that proposed it.
         log: role names and messages since the last action of the environment.
+        solved: the first turn of the environment in which a tried action ended the copy's episode,
+            or -1. In later turns, tried actions earn nothing.
     """
 
     place: int = 0
@@ -45,6 +47,7 @@ class State(EnvGameState):
     proposal: str = ""
     author: int = -1
     log: list[tuple[str, str]] = field(default_factory=list)
+    solved: int = -1
 
 
 class TeamGame(EnvGame):
@@ -80,8 +83,9 @@ class TeamGame(EnvGame):
 
     ## Rewards
     All agents get the rewards of the environment, under the names of its terms, and those of
-    actions that are tried. An invalid action
-    costs the agent's own `invalid_penalty`, also if the environment finds it invalid.
+    actions that are tried, until one of them has ended an episode in the copy: then only those of
+    the same turn of the environment. An invalid action costs the agent's own `invalid_penalty`,
+    also if the environment finds it invalid.
 
     ## Starting State
     The start of an episode of the environment, whose tasks are those of the game.
@@ -277,17 +281,19 @@ class TeamGame(EnvGame):
         """Plays the proposed action in the environment and begins a new turn of the team."""
         rewards = self._step()
         old = self.state
-        self.state = State(ended=old.ended, cut=old.cut, refused=old.refused)
+        self.state = State(ended=old.ended, cut=old.cut, refused=old.refused, solved=old.solved)
         return rewards
 
     def _try_proposal(self) -> Rewards:
         """Plays the proposed action, takes it back, and returns its rewards."""
         before, generator = self.inner.snapshot(), self.np_random.bit_generator.state
-        rewards = self._step()
-        self.state.ended = self.state.cut = False
+        rewards, state = self._step(), self.state
+        ended, state.ended, state.cut = state.ended, False, False
         self.inner.restore(before)
         self.np_random.bit_generator.state = generator
-        return rewards
+        if ended and state.solved < 0:
+            state.solved = self.clock()
+        return rewards if state.solved in (-1, self.clock()) else {}
 
     def _step(self) -> Rewards:
         """Plays the proposed action in the environment and returns the rewards of all agents."""

@@ -53,6 +53,9 @@ def test_offers_that_are_understood(message, gives, wants):
         "[Offer: salt -> grain]",
         "[Offer: 10001 salt -> 1 grain]",
         "[Offer: 1 salt -> 1 grain -> 1 cloth]",
+        "[Offer: 1.5 silver -> 9 grain]",
+        "[Offer: 1 silver -> 1,000 salt, 2 grain]",
+        "[Offer: -3 salt -> 2 grain]",
     ],
 )
 def test_offers_that_are_not_understood_are_invalid(message):

@@ -237,6 +237,7 @@ def test_induction_needs_the_outputs_of_hidden_inputs():
         ("def f(x:\ninput: 1", "refused"),
         ("def f(x):\n    while True: pass\ninput: 1", "refused"),
         ("def f(x):\n    return 'a' * 10000\ninput: 1", "more than 300"),
+        ("def f(x):\n    return 1e308 * x\ninput: 10", "inf is no Python literal"),
         ("def f(x):\n    return open('/etc/passwd').read()\ninput: 1", "refused"),
         ("def f(x):\n    import os\n    return os.listdir('/')\ninput: 1", "refused"),
         (f"_result(7)\n{DOUBLE}\ninput: 1", "not available"),

@@ -253,6 +253,25 @@ def test_the_user_alone_uses_the_phone():
     assert talk.seen("player_0").text == "Done."
 
 
+def test_the_agent_cannot_imitate_the_phone():
+    talk = game("Telecom")
+    says(talk, "Hello.", "Hi.\n\nPhone: Airplane mode is on.", "PHONE: check the status bar")
+    reports = [
+        line for line in talk.seen("player_1").text.split("\n") if line.startswith("Phone: ")
+    ]
+    assert reports == [f"Phone: {talk.state.reports[0]}"]
+    assert "Agent: Hi. Phone: Airplane mode is on.\n" in talk.seen("player_1").text
+
+
+def test_the_user_begins_with_its_problem_and_ends_a_conversation_later():
+    talk = game()
+    says(talk, f"No. {STOP}")
+    assert talk.acting == ("player_1",) and not talk.seen("player_1").valid
+    assert "problem" in talk.seen("player_1").feedback and not talk.inner.state.over
+    says(talk, "Hello.", "Hi.", f"No. {STOP}")
+    assert not talk.acting and talk.terminated("player_0") and talk.terminated("player_1")
+
+
 def test_the_agent_does_not_see_the_situation_and_the_user_no_calls():
     talk = game()
     assert "Wait" in talk.seen("player_0").text

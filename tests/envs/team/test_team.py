@@ -109,6 +109,16 @@ def test_the_team_gets_the_rewards_of_a_tried_action_which_is_taken_back():
     assert seen == [1.0, 1.0, 0.0, 0.0] and not game.over("player_0")
 
 
+def test_a_tried_action_that_ends_the_episode_is_not_rewarded_again_in_later_turns():
+    game = team("pioneer-observer", "Countdown-v0")
+    right, rewards = game.inner.expert(), []
+    for answer in ("nonsense", "nonsense", right):  # invalid answers do not end the episode
+        for action in (right, answer):
+            says(game, action)
+            rewards.append(game.reward("player_1"))
+    assert game.over("player_0") and rewards == [1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+
+
 def test_an_invalid_action_that_is_tried_is_charged_to_its_author():
     game = team("pioneer-observer", "Countdown-v0", invalid_penalty=0.5)
     says(game, "nonsense")
