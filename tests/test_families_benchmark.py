@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,8 @@ def test_recipes_start_from_one_cloned_policy_and_other_results_are_kept(
     def launch(recipe: str, config: Path, folder: Path, flags: list[str]) -> None:
         words = ["--config", str(config), "--run-dir", str(folder), *flags, "--quiet"]
         make_trainer(recipe, read_config(recipe, words)).run()
-        launched.append((folder.name, dict(pairwise(flags)).get("--model", "new")))
+        models = [flag.removeprefix("--model=") for flag in flags if flag.startswith("--model=")]
+        launched.append((folder.name, *(models or ["new"])))
 
     result = tmp_path / "families.json"
     other = {"settings": {}, "runs": []}
