@@ -139,6 +139,12 @@ EXPERIMENTS: dict[str, Experiment] = {
                 **CENTRAL,
                 "opponents": ["league=0.2", "mirror=0.8"],
             },
+            "league in a fifth of games, moving reference, central critic, 300 iterations": {
+                "recipe": "turn",
+                **CENTRAL,
+                "opponents": ["league=0.2", "mirror=0.8"],
+                "iterations": 300,
+            },
             "psro:nash": {"opponents": "psro:nash", "payoff_deals": 200},
         },
         measure=measures.exploitability,

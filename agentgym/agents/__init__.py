@@ -57,11 +57,13 @@ _SIMPLE: dict[str, Callable[..., Agent]] = {
 POLICY_AGENTS = {
     "policy": "agentgym.trainers.policy_agent:load_agent",
     "league": "agentgym.trainers.policy_agent:load_league",
+    "model": "agentgym.trainers.policy_agent:load_pretrained",
 }
 """Entry points of policy agents: strings, so that this package does not import trainers."""
 SEARCHES = tuple(f"search:{algorithm}" for algorithm in ALGORITHMS)
 _AROUND = tuple(f"{kind}:AGENT" for kind in SCAFFOLDS)
-KINDS = (*_SIMPLE, *SEARCHES, "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER", *_AROUND)
+_LOADED = ("policy:FOLDER", "league:FOLDER", "model:NAME")
+KINDS = (*_SIMPLE, *SEARCHES, "chat:MODEL@URL", *_LOADED, *_AROUND)
 
 
 def make_agent(spec: str, **options: Any) -> Agent:
@@ -70,8 +72,9 @@ def make_agent(spec: str, **options: Any) -> Agent:
     Args:
         spec: "random", "expert", "human", "chat:MODEL@URL" (an OpenAI-compatible server) or
             "policy:FOLDER" (a trained checkpoint, which needs the extra "train"), "league:FOLDER"
-            (the average policy of a run with a pool of opponents), "search:ALGORITHM" (a planner:
-            see `SearchAgent`), with options as in "search:mcts,budget=64,policy=FOLDER" or
+            (the average policy of a run with a pool of opponents), "model:NAME" (a language model
+            before training, by its Hugging Face id or folder), "search:ALGORITHM" (a planner: see
+            `SearchAgent`), with options as in "search:mcts,budget=64,policy=FOLDER" or
             "search:best_first,world=FOLDER,world_tokens=256" (tokens per prediction), or an
             agent around another one (see `agentgym.agents.scaffolds`), such as
             "reflexion,trials=4:chat:MODEL@URL".

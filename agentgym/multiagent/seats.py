@@ -9,7 +9,7 @@ from typing import Any, cast
 import gymnasium
 import numpy as np
 
-from agentgym.agents import Agent, ScriptedAgent, View, make_agent
+from agentgym.agents import POLICY_AGENTS, Agent, ScriptedAgent, View, make_agent
 from agentgym.agents.scaffolds import SCAFFOLDS
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import TextGame
@@ -157,11 +157,11 @@ def _named(game: TextGame, word: str) -> Agent:
     kind = word.partition(":")[0].partition(",")[0]
     if kind == "search":
         return _search(word)
-    if word == "human" or kind in ("policy", "league", "chat", *SCAFFOLDS):
+    if word == "human" or kind in (*POLICY_AGENTS, "chat", *SCAFFOLDS):
         return make_agent(word)
     others = (
         *("human", "search:mcts", "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER"),
-        "plan_execute:AGENT",
+        *("model:NAME", "plan_execute:AGENT"),
     )
     known = (*game.levels, "expert", *others)
     raise ConfigError(

@@ -1,5 +1,8 @@
-"""Trained policies as agents. `load_agent` loads one from a folder, `load_league` a mixture."""
+"""Policies as agents.
 
-from agentgym.trainers.policy_agent.loading import load_agent, load_league
+`load_agent` loads a trained one, `load_league` a mixture and `load_pretrained` a language model.
+"""
 
-__all__ = ["load_agent", "load_league"]
+from agentgym.trainers.policy_agent.loading import load_agent, load_league, load_pretrained
+
+__all__ = ["load_agent", "load_league", "load_pretrained"]

@@ -1,4 +1,4 @@
-"""`load_agent` and `load_league`: load trained policies from folders as agents."""
+"""Load agents: trained policies (`load_agent`, `load_league`), models (`load_pretrained`)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from agentgym.agents import MixedAgent
 from agentgym.errors import CheckpointError, ConfigError, did_you_mean
 from agentgym.trainers.critics.state_values import load_head
 from agentgym.trainers.critics.token_q import TokenQ
+from agentgym.trainers.model_defaults import DEFAULTS, kind_of
 from agentgym.trainers.policy.policy import STEERING_FILE, Policy
 from agentgym.trainers.policy.roles import load_sibling, role_folder
 from agentgym.trainers.policy.sampling import Sampling
@@ -20,7 +21,7 @@ from agentgym.trainers.policy_agent.agent import SETTINGS_FILE, PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf, Majority
 from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
-from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.rollout.context import ContextSettings, Mode
 from agentgym.trainers.run.checkpoint import loading
 from agentgym.trainers.run.league import member_name
 from agentgym.trainers.run.pool import Pool
@@ -189,8 +190,41 @@ def _no_policy(path: Path, error: Exception) -> CheckpointError:
         problem = f"{SETTINGS_FILE} is damaged ({error!r:.200})"
     return CheckpointError(
         f"{path} holds no policy: {problem}. Give the folder of a training run, or the folder "
-        "`policy` or `best` in it."
+        "`policy` or `best` in it. A model that was not trained here is written model:NAME."
     )
+
+
+def load_pretrained(
+    model: str,
+    *,
+    context: Mode = "full",
+    instructions: bool = True,
+    constrain: bool = False,
+    temperature: float = 0.0,
+    max_new_tokens: int | None = None,
+    device: str = "cpu",
+) -> PolicyAgent:
+    """Loads a language model as an agent with the prompts of training, to measure it before.
+
+    Args:
+        model: a Hugging Face id or a folder.
+        context: part of the episode in the prompt, as in `ContextSettings`.
+        instructions: whether the prompt starts with the environment's instructions.
+        constrain: whether to restrict actions to `info["admissible"]` if it is not empty.
+        temperature: sampling temperature. 0 is greedy decoding.
+        max_new_tokens: maximum length of a free-form action in tokens. None: the trainer's default.
+        device: device of the model. Weights keep the precision in which they are stored.
+
+    Raises:
+        ConfigError: if the model or the device does not exist, or a value is out of range.
+    """
+    default: int = DEFAULTS["max_new_tokens"][kind_of(model)]
+    length = default if max_new_tokens is None else max_new_tokens
+    sampling = Sampling(temperature=temperature, max_new_tokens=length)
+    settings = ContextSettings(mode=context, instructions=instructions)
+    transformers_logging.disable_progress_bar()
+    policy = Policy.load(model, dtype="auto", device=device)
+    return PolicyAgent(policy, settings, sampling, constrain=constrain, name=Path(model).name)
 
 
 def load_league(
