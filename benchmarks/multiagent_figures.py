@@ -167,7 +167,12 @@ def _panel(axes: Any, name: str, found: Mapping[str, Any]) -> None:
     else:
         axes.locator_params(axis="x", nbins=5)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize="x-small")
+    _, labels = axes.get_legend_handles_labels()
+    long = max(map(len, labels), default=0) > 60  # below the axes, where they hide no curve
+    axes.legend(
+        **({"loc": "upper center", "bbox_to_anchor": (0.45, -0.2)} if long else {}),
+        fontsize="x-small",
+    )
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
