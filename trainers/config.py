@@ -26,6 +26,7 @@ from agentgym.trainers.settings import (
     ImitationConfig,
     LossConfig,
     ModelConfig,
+    NonNegative,
     OptimisationConfig,
     RewardConfig,
     RolloutConfig,
@@ -285,3 +286,23 @@ class GroupConfig(TrainConfig):
         super().__post_init__()
         if self.outcome == "success":
             self.fixed("only success is compared, not rewards", **UNCHANGED_REWARDS)
+
+
+@dataclass
+class PreferenceConfig(TrainConfig):
+    """Settings of a recipe whose credit is the gradient of DPO."""
+
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
+    beta: NonNegative = 0.1
+    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed(
+            "credit is the gradient of a preference loss",
+            normalize_advantages="none",
+            aggregation="constant",
+        )
