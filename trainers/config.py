@@ -200,6 +200,11 @@ class TrainConfig:
         return "dataset" in groups_of(type(self))
 
     @property
+    def compared_outcome(self) -> Literal["return", "success"]:
+        """The outcome of episodes that a recipe compares in groups, for `filter_groups`."""
+        return "return"
+
+    @property
     def grouped_by_agent(self) -> bool:
         """Whether a recipe with groups may train several seats of a zero-sum game."""
         return False
@@ -286,6 +291,11 @@ class GroupConfig(TrainConfig):
         super().__post_init__()
         if self.outcome == "success":
             self.fixed("only success is compared, not rewards", **UNCHANGED_REWARDS)
+
+    @property
+    def compared_outcome(self) -> Literal["return", "success"]:
+        """The setting `outcome`."""
+        return self.outcome
 
 
 @dataclass
