@@ -93,7 +93,7 @@ def test_a_later_value_of_a_file_that_begins_with_a_dash_is_named(tmp_path: Path
 @pytest.mark.parametrize("values", [["--"], ["a", "--"], ["--", "--iterations", "3"]])
 def test_dashes_alone_are_no_value(values: list[str]):
     assert read_config("poad", ["--stop=--"]).rollout.stop == ("--",)
-    with pytest.raises(ConfigError, match="'--' alone is no value: .* --stop=--"):
+    with pytest.raises(ConfigError, match=r"'--' alone is no value: .* --stop=--"):
         read_config("poad", ["--stop", *values])
 
 
