@@ -54,6 +54,8 @@ UNCHANGED_REWARDS: dict[str, Any] = {
     "novelty_bonus": 0.0, "count_bonus": 0.0, "reward_constraints": {},
 }  # fmt: skip
 """Values of the settings that change rewards, for recipes whose credit does not depend on them."""
+EQUAL_WEIGHTS: dict[str, Any] = {"normalize_advantages": "none", "covariance_clip": 0.0}
+"""Values of the settings that weigh tokens, for recipes that imitate actions."""
 
 
 @dataclass
