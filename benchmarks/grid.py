@@ -7,8 +7,9 @@ seed, by the return on *training* tasks with half the budget. Recipes with a sta
 one with a model of its own. All other settings are the defaults of the recipe.
 
 Finished runs are kept and interrupted ones are resumed, so the same command continues an
-interrupted grid. Results in `--out` stay as long as the settings of their environment and their
-recipe are the same, also without their runs, so that seeds, recipes and environments can be added.
+interrupted grid. A finished run with other settings is an error. Results in `--out` stay as long as
+the settings of their environment and their recipe are the same, also without their runs, so that
+seeds, recipes and environments can be added.
 
     python benchmarks/grid.py --jobs 4
     python benchmarks/grid.py --envs dice --recipes poad turn --seeds 0
@@ -29,7 +30,7 @@ import tyro
 import yaml
 from grid_tables import OVER_ENVIRONMENTS, over_environments, ranks, tables
 from learning import launch
-from result_files import versions, whole, write
+from result_files import refuse_other, versions, whole, write
 
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.run.logger import critic_curve, read_metrics
@@ -60,6 +61,8 @@ FLAGS: dict[str, tuple[Any, ...]] = {
     },
 }
 """Settings of recipes beyond their defaults."""
+CHOSEN = "model bc_demonstrations env_steps episodes_per_iteration eval_every eval_episodes".split()
+"""Settings of environments that runs and trials replace."""
 LEARNING_RATES = (2e-4, 5e-4, 1.2e-3)
 TUNING_SEED = 100
 EQUAL = "credit/group/all_equal"
@@ -137,13 +140,26 @@ class Place:
 
     def earned(self, recipe: str) -> dict[str, float]:
         """Returns the mean training return of the second half of finished trials by rate."""
-        runs = {f"{lr:g}": self.folder(f"tune-{recipe}-{lr:g}") for lr in LEARNING_RATES}
-        return {lr: round(training_return(run), 4) for lr, run in runs.items() if is_finished(run)}
+        runs = {f"{lr:g}": f"tune-{recipe}-{lr:g}" for lr in LEARNING_RATES}
+        return {
+            lr: round(training_return(self.folder(run)), 4)
+            for lr, run in runs.items()
+            if self.finished(run)
+        }
 
+    def finished(self, run: str) -> bool:
+        """Returns whether a run has finished.
 
-def is_finished(folder: Path) -> bool:
-    """Returns whether a run has finished."""
-    return (folder / "report.json").exists()
+        Raises:
+            SystemExit: if it has, with other settings than those of the environment.
+        """
+        folder = self.folder(run)
+        if not (folder / "report.json").exists():
+            return False
+        before = json.loads((folder / "config.json").read_text(encoding="utf-8"))["config"]
+        fixed = {name: value for name, value in self.settings.items() if name not in CHOSEN}
+        refuse_other(folder, before, fixed, "--runs")
+        return True
 
 
 def own(recipe: str) -> list[Any]:
@@ -246,9 +262,9 @@ def collect(settings: Settings, places: list[Place], known: Mapping[str, Any]) -
         tuning = dict(envs.get(place.name, {"tuning": {}})["tuning"])
         for recipe in settings.recipes:
             for seed in settings.seeds:
-                if is_finished(place.folder(f"{recipe}-{seed}")):
-                    run = summary(place, recipe, seed, threshold)
-                    runs[place.name, recipe, seed] = run
+                key = place.name, recipe, seed
+                if key not in runs and place.finished(f"{recipe}-{seed}"):
+                    runs[key] = summary(place, recipe, seed, threshold)
             if len(returns := place.earned(recipe)) == len(LEARNING_RATES):
                 tuning[recipe] = returns
         starts = [run["curve"][0][1] for run in runs.values() if run["env"] == place.name]

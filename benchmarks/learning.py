@@ -2,7 +2,7 @@
 
 Every run is `agentgym train RECIPE --config FILE --seed S` in a process of its own. Finished runs
 are kept and interrupted ones are resumed, so the same command continues an interrupted benchmark.
-Writes a table as JSON and a figure.
+A finished run with other settings is an error. Writes a table as JSON and a figure.
 
     python benchmarks/learning.py                              # make demo's settings, POAD, 3 seeds
     python benchmarks/learning.py --recipes poad turn rloo --jobs 4
@@ -23,16 +23,20 @@ from typing import Any
 
 import numpy as np
 import tyro
-from result_files import versions, write
+from result_files import differences, versions, write
 from rich.console import Console
 from rich.table import Table
 
+from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
+from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import critic_curve, read_metrics
 from agentgym.trainers.run.sweep import flags_of, train_in_process
 from agentgym.utils.serialization import from_json
 
 HERE = Path(__file__).parent
+WITHOUT_EFFECT = ("run_dir", "resume", "quiet", "threads")
+"""Settings that do not change the results of a run."""
 
 
 @dataclass
@@ -81,14 +85,34 @@ def launch(recipe: str, config: Path, folder: Path, flags: Sequence[Any], thread
         folder: the run's folder. An interrupted run in it is resumed.
         flags: flags that override the file.
         threads: number of OpenMP threads.
+
+    Raises:
+        ConfigError: if the run has finished, with other settings.
+        subprocess.CalledProcessError: if it fails.
     """
+    words = [str(word) for word in ("--config", config, *flags)]
+    check_finished(recipe, words, folder)
     path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
     try:
-        words = ["--config", config, *flags]
         train_in_process(recipe, words, folder, threads, {"PYTHONPATH": path})
     except subprocess.CalledProcessError as error:
         print(error.stderr, file=sys.stderr)
         raise
+
+
+def check_finished(recipe: str, flags: Sequence[str], folder: Path) -> None:
+    """Raises ConfigError if a run has finished with other settings than those of the flags."""
+    if not (folder / "report.json").exists():
+        return
+    before = json.loads((folder / "config.json").read_text(encoding="utf-8"))["config"]
+    now = {"recipe": recipe, **read_config(recipe, flags).to_json()}
+    for name in WITHOUT_EFFECT:
+        del now[name]
+    if different := differences(before, now):
+        raise ConfigError(
+            f"{folder} holds a finished run of other settings ({different}): set --runs to a new "
+            "folder, or delete this one."
+        )
 
 
 def as_flags(settings: Mapping[str, Any]) -> list[str]:

@@ -85,6 +85,20 @@ def test_seeds_are_added_to_earlier_results(
     assert grid.earlier(settings.out) == {"envs": {}, "runs": []}
 
 
+def test_finished_runs_with_other_settings_are_not_reported(grid: Any, tmp_path: Path):
+    place = grid.Place("line", tmp_path)
+    folder = place.folder("rloo-0")
+    assert not place.finished("rloo-0")
+    folder.mkdir(parents=True)
+    (folder / "report.json").write_text("[]")
+    given = place.settings | {"bc_demonstrations": 0, "env_steps": 1, "episodes_per_iteration": 16}
+    (folder / "config.json").write_text(json.dumps({"config": given}))
+    assert place.finished("rloo-0")
+    (folder / "config.json").write_text(json.dumps({"config": given | {"bc_epochs": 9}}))
+    with pytest.raises(SystemExit, match="bc_epochs = 9 -> 5"):
+        place.finished("rloo-0")
+
+
 def test_scores_are_0_at_the_start_and_1_for_the_expert(grid_tables: Any):
     finals = {
         ("a", "poad"): [2.0, 4.0],

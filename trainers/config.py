@@ -26,6 +26,7 @@ from agentgym.trainers.settings import (
     ImitationConfig,
     LossConfig,
     ModelConfig,
+    NonNegative,
     OptimisationConfig,
     RewardConfig,
     RolloutConfig,
@@ -53,6 +54,8 @@ UNCHANGED_REWARDS: dict[str, Any] = {
     "novelty_bonus": 0.0, "count_bonus": 0.0, "reward_constraints": {},
 }  # fmt: skip
 """Values of the settings that change rewards, for recipes whose credit does not depend on them."""
+EQUAL_WEIGHTS: dict[str, Any] = {"normalize_advantages": "none", "covariance_clip": 0.0}
+"""Values of the settings that weigh tokens, for recipes that imitate actions."""
 
 
 @dataclass
@@ -199,6 +202,11 @@ class TrainConfig:
         return "dataset" in groups_of(type(self))
 
     @property
+    def compared_outcome(self) -> Literal["return", "success"]:
+        """The outcome of episodes that a recipe compares in groups, for `filter_groups`."""
+        return "return"
+
+    @property
     def grouped_by_agent(self) -> bool:
         """Whether a recipe with groups may train several seats of a zero-sum game."""
         return False
@@ -285,3 +293,28 @@ class GroupConfig(TrainConfig):
         super().__post_init__()
         if self.outcome == "success":
             self.fixed("only success is compared, not rewards", **UNCHANGED_REWARDS)
+
+    @property
+    def compared_outcome(self) -> Literal["return", "success"]:
+        """The setting `outcome`."""
+        return self.outcome
+
+
+@dataclass
+class PreferenceConfig(TrainConfig):
+    """Settings of a recipe whose credit is the gradient of DPO."""
+
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
+    beta: NonNegative = 0.1
+    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed(
+            "credit is the gradient of a preference loss",
+            normalize_advantages="none",
+            aggregation="constant",
+        )

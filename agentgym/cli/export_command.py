@@ -23,6 +23,7 @@ from agentgym.integrations.minari import create_dataset
 from agentgym.making import full_id, make_env, split_id
 from agentgym.table import TABLE
 from agentgym.utils.arguments import parse_arguments
+from agentgym.utils.files import replace_text
 
 Sources = tyro.conf.Positional[
     Annotated[tuple[str, ...], tyro.conf.arg(metavar="[ID|RUN|FILE ...]", help_behavior_hint="")]
@@ -117,10 +118,7 @@ def export(
             f"Nothing to write: none of the {len(found)} episodes remain, or no two of them have "
             "the same task and seed and different returns."
         )
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    partial = out.with_name(f".{out.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.rename(out)
+    replace_text(out, "".join(json.dumps(row) + "\n" for row in rows))
     standard_output().print(f"{len(rows)} lines of {len(kept)} episodes in {out}.", soft_wrap=True)
     return 0
 

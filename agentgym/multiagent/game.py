@@ -33,9 +33,6 @@ from agentgym.utils.serialization import from_json, to_json
 GAME_INFO_KEYS = (*INFO_KEYS, "acting")
 """The keys of a game's info. `task` may reveal hidden information: agents must not see it."""
 
-COUNTED = 200
-"""Samples that estimate the distribution of a scripted player that does not give its own."""
-
 IMMUTABLE = (str, int, float, bool, NoneType)
 """Types of values that the copies of a state share."""
 
@@ -339,38 +336,6 @@ class TextGame(GameRules):
         episode, step = self._episode, self.seen(agent)
         info = step_info(step, episode.task, episode.turn, self.reward_names, self.invalid_penalty)
         return {**info, "acting": agent in episode.acting}
-
-    def script(self, level: str, agent: str, rng: np.random.Generator) -> str:
-        """Returns the next action of a scripted player.
-
-        Args:
-            level: one of `levels`.
-            agent: the seat of the player.
-            rng: source of its random choices.
-
-        Raises:
-            ValueError: for an unknown level.
-        """
-        if level not in self.levels:
-            raise ValueError(f"Unknown level {level!r}. Known levels: {', '.join(self.levels)}.")
-        if level == "random":
-            return self._random(agent, rng)
-        return self._script(level, agent, rng)
-
-    def script_probabilities(self, level: str, agent: str) -> np.ndarray:
-        """Returns the probabilities of a scripted player's actions, in order of `admissible`.
-
-        Raises:
-            ValueError: for an unknown level, or if the set of actions is open.
-        """
-        admissible = self.seen(agent).admissible
-        if not admissible:
-            raise ValueError(f"{type(self).__name__} lists no admissible actions for {agent}.")
-        if level == "random":
-            return np.full(len(admissible), 1 / len(admissible))
-        # A scripted player makes few different choices. Their shares are estimated by sampling.
-        drawn = [self.script(level, agent, np.random.default_rng(i)) for i in range(COUNTED)]
-        return np.array([drawn.count(action) for action in admissible]) / COUNTED
 
     def expert(self, agent: str) -> str | None:
         """Returns the scripted expert's next action, or None. Does not change the game."""

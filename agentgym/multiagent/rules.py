@@ -15,6 +15,9 @@ from agentgym.utils.action_parsing import match_action
 Rewards = Mapping[str, Mapping[str, float]]
 """Agent -> name of the reward term -> reward. Missing agents and terms have a reward of 0."""
 
+COUNTED = 200
+"""Samples that estimate the distribution of a scripted player that does not give its own."""
+
 
 class InvalidMove(Exception):
     """An action is invalid. The message is feedback for the agent. `TextGame` always catches it."""
@@ -130,6 +133,38 @@ class GameRules:
         """Returns a random admissible action. Default for open sets: the empty string."""
         admissible = self._admissible_actions(agent)
         return admissible[int(rng.integers(len(admissible)))] if admissible else ""
+
+    def script(self, level: str, agent: str, rng: np.random.Generator) -> str:
+        """Returns the next action of a scripted player.
+
+        Args:
+            level: one of `levels`.
+            agent: the seat of the player.
+            rng: source of its random choices.
+
+        Raises:
+            ValueError: for an unknown level.
+        """
+        if level not in self.levels:
+            raise ValueError(f"Unknown level {level!r}. Known levels: {', '.join(self.levels)}.")
+        if level == "random":
+            return self._random(agent, rng)
+        return self._script(level, agent, rng)
+
+    def script_probabilities(self, level: str, agent: str) -> np.ndarray:
+        """Returns the probabilities of a scripted player's actions, in order of `admissible`.
+
+        Raises:
+            ValueError: for an unknown level, or if the set of actions is open.
+        """
+        admissible = self.seen(agent).admissible
+        if not admissible:
+            raise ValueError(f"{type(self).__name__} lists no admissible actions for {agent}.")
+        if level == "random":
+            return np.full(len(admissible), 1 / len(admissible))
+        # A scripted player makes few different choices. Their shares are estimated by sampling.
+        drawn = [self.script(level, agent, np.random.default_rng(i)) for i in range(COUNTED)]
+        return np.array([drawn.count(action) for action in admissible]) / COUNTED
 
     def instructions_for(self, agent: str) -> str:
         """Returns the rules and the action format that an agent reads. Default: `instructions`.

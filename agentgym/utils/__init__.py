@@ -1,1 +1,1 @@
-"""Action parsing, argument checks, caching, serialisation and token tries."""
+"""Action parsing, argument checks, caching, files, serialisation and token tries."""

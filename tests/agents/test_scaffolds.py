@@ -145,6 +145,20 @@ def test_attempts_with_different_outcomes_become_rules_for_other_tasks(tmp_path:
     assert RulesAgent(model, data=str(file)).rules == agent.rules
 
 
+def test_rules_survive_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(path: Path, text: str, **options: Any) -> None:
+        path.write_bytes(text[:3].encode())
+        raise OSError("No space left on device")
+
+    file = tmp_path / "rules.txt"
+    file.write_text("Go home\n")
+    agent = RulesAgent(Scripted(lambda view: ""), data=str(file))
+    monkeypatch.setattr(Path, "write_text", fail)
+    with pytest.raises(OSError, match="No space left"):
+        agent._edit("remember: Go out")
+    assert file.read_text() == "Go home\n"
+
+
 def test_rules_need_attempts_and_a_folder(tmp_path: Path):
     model = Scripted(tries)
     with pytest.raises(ConfigError, match="--wrap MultiTrial:n=4,stop_on_success=false"):

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
+from agentgym.trainers.settings import NonNegative, Positive
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
 
 if TYPE_CHECKING:
@@ -18,6 +20,23 @@ if TYPE_CHECKING:
 
 BRANCHES = 1 << 20
 """Offset that separates the seeds of branches from those of other episodes."""
+
+
+@dataclass
+class BranchingConfig(GroupConfig):
+    """Settings of a recipe that compares the episodes of a group and their branches."""
+
+    branches: Positive = 4
+    """Branches per group, besides its `group_size` roots."""
+    alpha: NonNegative = 0.2
+    """Increase of the branching probability per unit of entropy rise."""
+    beta: NonNegative = 0.5
+    """Probability of a branch at a turn as uncertain as the first."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("branches join a group after its roots", filter_groups=False)
 
 
 class Branching(RecipeHooks):
@@ -29,9 +48,7 @@ class Branching(RecipeHooks):
 
     Args:
         trainer: the trainer of the policy.
-        branches: branches per group.
-        alpha: increase of the branching probability per unit of entropy rise.
-        beta: probability of a branch at a turn as uncertain as the first.
+        config: the settings.
         adaptive: allocate branches by the entropy rise of a group, and halve the probability for
             every branch of the turns just before (AEPO).
         entropy_weight: increase of the advantage of a token per standard deviation of entropy.
@@ -42,17 +59,15 @@ class Branching(RecipeHooks):
     def __init__(
         self,
         trainer: Trainer,
+        config: BranchingConfig,
         *,
-        branches: int,
-        alpha: float,
-        beta: float,
         adaptive: bool,
         entropy_weight: float = 0.0,
     ):
         super().__init__()
         self.trainer = trainer
-        self.branches, self.alpha, self.beta, self.adaptive = branches, alpha, beta, adaptive
-        self.entropy_weight = entropy_weight
+        self.branches, self.alpha, self.beta = config.branches, config.alpha, config.beta
+        self.adaptive, self.entropy_weight = adaptive, entropy_weight
         self._entropy: list[FloatArray] = []
 
     def on_rollout_end(

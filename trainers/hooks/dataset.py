@@ -14,7 +14,7 @@ from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
 from agentgym.trainers.rollout.demonstrations import demonstrate, read_data, with_general
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.rollout.task_sampling import draw_tasks
-from agentgym.trainers.settings import Count
+from agentgym.trainers.settings import Count, LossConfig, OptimisationConfig, defaults
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 
 if TYPE_CHECKING:
@@ -48,6 +48,30 @@ def check_offline(config: TrainConfig, dataset: DatasetConfig, *, rewarded: bool
     config.fixed("no episodes are played", filter_groups=False, **unplayed)
     config.fixed("advantages are weights of behaviour cloning", normalize_advantages="none")
     config.fixed("the data are not the policy's own", kl_in="loss")
+
+
+@dataclass
+class OfflineConfig(TrainConfig):
+    """Settings of an offline recipe that clones its data, by default with equal weights."""
+
+    dataset: DatasetConfig = defaults(DatasetConfig)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        check_offline(self, self.dataset, rewarded=self.rewarded)
+
+    @property
+    def rewarded(self) -> bool:
+        """Whether the recipe learns from rewards."""
+        return True
+
+    @property
+    def foreign_actions(self) -> bool:
+        """True: the data need not be the policy's own."""
+        return True
 
 
 class DataSet(RecipeHooks):

@@ -11,12 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.critics.token_q import TokenQ
-from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
+from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, OfflineConfig
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.run.setup import parameter_group
-from agentgym.trainers.settings import NonNegative, Positive
+from agentgym.trainers.settings import Fraction, NonNegative, Positive, defaults
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget, divide_gradients
@@ -46,11 +45,19 @@ class TokenQConfig:
     """Learning rate of the model under the heads' losses."""
 
 
-def check_steered(config: TrainConfig, dataset: DatasetConfig) -> None:
-    """Raises ConfigError for settings that cloning with steered decoding does not support."""
-    check_offline(config, dataset)
-    config.fixed("every cloned token has the same weight", covariance_clip=0.0)
-    config.fixed("Q steers the logits in decoding", engine="own")
+@dataclass
+class SteeredConfig(OfflineConfig):
+    """Settings of a recipe that clones its data and steers decoding with Q."""
+
+    q: TokenQConfig = defaults(TokenQConfig)
+    gamma: Fraction = 0.99
+    """Discount between turns (none inside an action)."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("every cloned token has the same weight", covariance_clip=0.0)
+        self.fixed("Q steers the logits in decoding", engine="own")
 
 
 @dataclass(frozen=True)

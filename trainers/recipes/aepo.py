@@ -18,37 +18,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.hooks.branching import Branching
-from agentgym.trainers.settings import (
-    LossConfig,
-    NonNegative,
-    Positive,
-    defaults,
-)
+from agentgym.trainers.hooks.branching import Branching, BranchingConfig
+from agentgym.trainers.settings import LossConfig, NonNegative, defaults
 
 
 @dataclass
-class Config(GroupConfig):
+class Config(BranchingConfig):
     """Settings of AEPO."""
 
     loss: LossConfig = defaults(
         LossConfig, normalize_advantages="none", clip_high=0.28, clip_gradient=True
     )
-    branches: Positive = 4
-    """Branches per group, besides its `group_size` roots."""
-    alpha: NonNegative = 0.2
-    """Increase of the branching probability per unit of entropy rise."""
-    beta: NonNegative = 0.5
-    """Probability of a branch at a turn as uncertain as the first."""
     entropy_weight: NonNegative = 0.2
     """Increase of a token's advantage per standard deviation of its entropy."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("branches join a group after its roots", filter_groups=False)
 
 
 def build(config: Config) -> Algorithm:
@@ -56,11 +39,6 @@ def build(config: Config) -> Algorithm:
     return Algorithm(
         credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome),
         hooks=lambda trainer: Branching(
-            trainer,
-            branches=config.branches,
-            alpha=config.alpha,
-            beta=config.beta,
-            adaptive=True,
-            entropy_weight=config.entropy_weight,
+            trainer, config, adaptive=True, entropy_weight=config.entropy_weight
         ),
     )

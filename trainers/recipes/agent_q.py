@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import PreferenceConfig
 from agentgym.trainers.hooks.base import ReplayBuffer
 from agentgym.trainers.hooks.continuations import discounted
 from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences
@@ -36,9 +36,7 @@ from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.settings import (
     Fraction,
     GroupRolloutConfig,
-    LossConfig,
     NonNegative,
-    OptimisationConfig,
     Positive,
     RolloutConfig,
     defaults,
@@ -54,12 +52,10 @@ TREES = 1 << 23
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PreferenceConfig):
     """Settings of Agent Q."""
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=4, episodes_per_iteration=32)
-    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
     simulations: Positive = 12
     """Further episodes of each tree, beyond the `group_size` that start at its root."""
     width: Positive = 4
@@ -79,11 +75,6 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed(
-            "credit is the gradient of a preference loss",
-            normalize_advantages="none",
-            aggregation="constant",
-        )
         self.fixed("every group is the root of a tree", filter_groups=False)
 
     @property

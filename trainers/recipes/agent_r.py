@@ -25,7 +25,7 @@ import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import EQUAL_WEIGHTS, TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.sampling import Sample, candidate_support
@@ -64,11 +64,7 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed(
-            "every imitated token has the same weight",
-            normalize_advantages="none",
-            covariance_clip=0.0,
-        )
+        self.fixed("every imitated token has the same weight", **EQUAL_WEIGHTS)
         self.fixed("failed episodes are revised by those of their group", filter_groups=False)
         if self.revision and self.rollout.constrain:
             raise ConfigError(

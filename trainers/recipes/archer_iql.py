@@ -19,15 +19,12 @@ import numpy as np
 from annotated_types import Gt, Lt
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit, weights_of
-from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, check_offline
+from agentgym.trainers.hooks.dataset import DataSet, OfflineConfig
 from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
 from agentgym.trainers.settings import (
     Fraction,
-    LossConfig,
     NonNegative,
-    OptimisationConfig,
     defaults,
 )
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
@@ -39,29 +36,16 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(OfflineConfig):
     """Settings of offline ArCHer."""
 
-    dataset: DatasetConfig = defaults(DatasetConfig)
     utterance: UtteranceConfig = defaults(UtteranceConfig)
-    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
     gamma: Fraction = 0.99
     """Discount between turns."""
     expectile: Annotated[float, Gt(0.0), Lt(1.0)] = 0.9
     """Expectile of Q that V follows. Towards 1 it approaches the best action of the data."""
     beta: NonNegative = 5.0
     """Inverse temperature of the weights exp(beta A)."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        check_offline(self, self.dataset)
-
-    @property
-    def foreign_actions(self) -> bool:
-        """True: the data need not be the policy's own."""
-        return True
 
 
 class OfflineUtteranceHooks(UtteranceHooks):

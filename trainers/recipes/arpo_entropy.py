@@ -19,44 +19,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.hooks.branching import Branching
-from agentgym.trainers.settings import (
-    LossConfig,
-    NonNegative,
-    Positive,
-    defaults,
-)
+from agentgym.trainers.hooks.branching import Branching, BranchingConfig
+from agentgym.trainers.settings import LossConfig, Positive, defaults
 
 
 @dataclass
-class Config(GroupConfig):
+class Config(BranchingConfig):
     """Settings of branching rollouts."""
 
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     branches: Positive = 8
     """Branches per group, besides its `group_size` roots."""
-    alpha: NonNegative = 0.2
-    """Increase of the branching probability per unit of entropy rise."""
-    beta: NonNegative = 0.5
-    """Probability of a branch at a turn as uncertain as the first."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("branches join a group after its roots", filter_groups=False)
 
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of ARPO."""
     return Algorithm(
         credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome),
-        hooks=lambda trainer: Branching(
-            trainer,
-            branches=config.branches,
-            alpha=config.alpha,
-            beta=config.beta,
-            adaptive=False,
-        ),
+        hooks=lambda trainer: Branching(trainer, config, adaptive=False),
     )

@@ -13,29 +13,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
-from agentgym.trainers.settings import LossConfig, OptimisationConfig, defaults
+from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, OfflineConfig
+from agentgym.trainers.settings import defaults
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(OfflineConfig):
     """Settings of behaviour cloning."""
 
     dataset: DatasetConfig = defaults(DatasetConfig, dataset_episodes=0, dataset_demonstrations=512)
-    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        check_offline(self, self.dataset, rewarded=False)
         self.fixed("every token has the same weight", covariance_clip=0.0)
 
     @property
-    def foreign_actions(self) -> bool:
-        """True: the data need not be the policy's own."""
-        return True
+    def rewarded(self) -> bool:
+        """False: the data are cloned as they are."""
+        return False
 
 
 def build(config: Config) -> Algorithm:

@@ -29,11 +29,10 @@ from numpy.typing import NDArray
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.critics.transitions import answer, prompt_of, turns_of
 from agentgym.trainers.critics.value_model import action_model
-from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, check_offline
+from agentgym.trainers.hooks.dataset import DataSet, OfflineConfig
 from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
 from agentgym.trainers.settings import (
     Count,
@@ -41,7 +40,6 @@ from agentgym.trainers.settings import (
     Fraction,
     LossConfig,
     NonNegative,
-    OptimisationConfig,
     Positive,
     defaults,
 )
@@ -57,12 +55,10 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(OfflineConfig):
     """Settings of Digi-Q."""
 
-    dataset: DatasetConfig = defaults(DatasetConfig)
     utterance: UtteranceConfig = defaults(UtteranceConfig)
-    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     gamma: Fraction = 0.9
@@ -77,16 +73,6 @@ class Config(TrainConfig):
     """Epochs in which the features are fine-tuned to predict changes of the state."""
     representation_lr: NonNegative = 1e-3
     """Learning rate of the features."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        check_offline(self, self.dataset)
-
-    @property
-    def foreign_actions(self) -> bool:
-        """True: the data need not be the policy's own."""
-        return True
 
 
 class BestActions(UtteranceHooks):

@@ -15,36 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import PreferenceConfig
 from agentgym.trainers.hooks.preferences import Preferences
-from agentgym.trainers.settings import (
-    GroupRolloutConfig,
-    LossConfig,
-    NonNegative,
-    OptimisationConfig,
-    RolloutConfig,
-    defaults,
-)
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PreferenceConfig):
     """Settings of DPO."""
-
-    rollout: RolloutConfig = defaults(GroupRolloutConfig)
-    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
-    beta: NonNegative = 0.1
-    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed(
-            "credit is the gradient of a preference loss",
-            normalize_advantages="none",
-            aggregation="constant",
-        )
 
     @property
     def recompute_logprobs(self) -> bool:

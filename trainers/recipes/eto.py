@@ -18,19 +18,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import PreferenceConfig
 from agentgym.trainers.hooks.base import pairs_of
 from agentgym.trainers.hooks.preferences import Preferences
 from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
-from agentgym.trainers.settings import (
-    GroupRolloutConfig,
-    LossConfig,
-    NonNegative,
-    OptimisationConfig,
-    RolloutConfig,
-    defaults,
-)
+from agentgym.trainers.settings import GroupRolloutConfig, RolloutConfig, defaults
 from agentgym.trainers.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -41,23 +34,14 @@ EXPERT = "expert"
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PreferenceConfig):
     """Settings of ETO."""
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=4)
-    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
-    beta: NonNegative = 0.1
-    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed(
-            "credit is the gradient of a preference loss",
-            normalize_advantages="none",
-            aggregation="constant",
-        )
         self.fixed("failed groups are paired with the expert", filter_groups=False)
 
     @property

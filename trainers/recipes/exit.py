@@ -32,7 +32,7 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.seats import game_agent
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import EQUAL_WEIGHTS, TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
 from agentgym.trainers.rollout.branches import (
@@ -73,11 +73,7 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed(
-            "every imitated token has the same weight",
-            normalize_advantages="none",
-            covariance_clip=0.0,
-        )
+        self.fixed("every imitated token has the same weight", **EQUAL_WEIGHTS)
         self.fixed("the search goes on from every episode", filter_groups=False)
 
     @property

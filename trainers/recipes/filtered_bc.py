@@ -21,7 +21,7 @@ import numpy as np
 from annotated_types import Gt, Le
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import EQUAL_WEIGHTS, TrainConfig
 from agentgym.trainers.credit.shaping import scorer, turn_scores
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -51,11 +51,7 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed(
-            "every cloned token has the same weight",
-            normalize_advantages="none",
-            covariance_clip=0.0,
-        )
+        self.fixed("every cloned token has the same weight", **EQUAL_WEIGHTS)
         if self.judge:
             scorer(self.judge, option="judge")
 

@@ -27,17 +27,14 @@ from annotated_types import Gt, Lt
 from numpy.typing import NDArray
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.hooks.dataset import DatasetConfig
 from agentgym.trainers.hooks.token_q import (
     Int64,
     Places,
-    TokenQConfig,
+    SteeredConfig,
     TokenQHooks,
-    check_steered,
     chosen_q,
 )
-from agentgym.trainers.settings import Fraction, LossConfig, OptimisationConfig, defaults
+from agentgym.trainers.settings import Fraction
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.offline_losses import expectile_loss
 
@@ -48,29 +45,13 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(SteeredConfig):
     """Settings of ILQL."""
 
-    dataset: DatasetConfig = defaults(DatasetConfig)
-    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
-    q: TokenQConfig = defaults(TokenQConfig)
-    gamma: Fraction = 0.99
-    """Discount between turns (none inside an action)."""
     expectile: Annotated[float, Gt(0.0), Lt(1.0)] = 0.8
     """Expectile of Q that V follows. Towards 1 it approaches the best token of the data."""
     tau: Fraction = 0.1
     """Polyak coefficient of the target networks, updated at every step."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        check_steered(self, self.dataset)
-
-    @property
-    def foreign_actions(self) -> bool:
-        """True: the data need not be the policy's own."""
-        return True
 
 
 class ImplicitQ(TokenQHooks):

@@ -45,6 +45,11 @@ class Config(TrainConfig):
     model_lr: NonNegative = 6e-4
     """Learning rate of the preference model."""
 
+    @property
+    def compared_outcome(self) -> Literal["return", "success"]:
+        """The setting `outcome`."""
+        return self.outcome
+
 
 class ImplicitReward(PreferenceModel):
     """Rewards turns with the log-ratios of a preference model and the behaviour policy."""

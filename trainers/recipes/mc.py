@@ -25,17 +25,13 @@ from typing import TYPE_CHECKING
 import torch
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.scan import discounted_returns
-from agentgym.trainers.hooks.dataset import DatasetConfig
 from agentgym.trainers.hooks.token_q import (
     Places,
-    TokenQConfig,
+    SteeredConfig,
     TokenQHooks,
-    check_steered,
     chosen_q,
 )
-from agentgym.trainers.settings import Fraction, LossConfig, OptimisationConfig, defaults
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,25 +40,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(SteeredConfig):
     """Settings of Monte-Carlo values."""
-
-    dataset: DatasetConfig = defaults(DatasetConfig)
-    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
-    q: TokenQConfig = defaults(TokenQConfig)
-    gamma: Fraction = 0.99
-    """Discount between turns (none inside an action)."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        check_steered(self, self.dataset)
-
-    @property
-    def foreign_actions(self) -> bool:
-        """True: the data need not be the policy's own."""
-        return True
 
 
 class MonteCarloQ(TokenQHooks):

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import EQUAL_WEIGHTS, TrainConfig
 from agentgym.trainers.credit.group import starts_of
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.turn_rewards import turn_credit
@@ -105,11 +105,7 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed(
-            "every cloned token has the same weight",
-            normalize_advantages="none",
-            covariance_clip=0.0,
-        )
+        self.fixed("every cloned token has the same weight", **EQUAL_WEIGHTS)
 
     @property
     def team_credit(self) -> bool:

@@ -17,6 +17,7 @@ critic (theirs: PPO or SAC). The default preference is that of the higher return
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -48,6 +49,11 @@ class Config(TrainConfig):
             imported(self.preference, "preference")
         if self.preference != "return":
             self.fixed("episodes are compared, not rewards", **UNCHANGED_REWARDS)
+
+    @property
+    def compared_outcome(self) -> Literal["return", "success"]:
+        """What `preference` compares: the returns, if it is a function."""
+        return "success" if self.preference == "success" else "return"
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from typing import IO, Any
 from safetensors import SafetensorError
 
 from agentgym.errors import AgentGymError, CheckpointError
+from agentgym.utils.files import replace_text
 
 CHECKSUMS = "checksums.json"
 ONCE = {"reference": "reference policy", "frozen": "state of frozen models"}
@@ -354,13 +355,9 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, checksums: bo
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file atomically: it holds either the old text or the new one."""
-    partial = path.with_name(f".{path.name}.partial")
+    """Writes a file of a run atomically: it holds either the old text or the new one."""
     with writing(path):
-        partial.write_text(text, encoding="utf-8")
-        with partial.open("rb") as file:  # else a power failure may leave an empty file
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        replace_text(path, text)
 
 
 def _link(source: str, target: str) -> None:

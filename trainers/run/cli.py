@@ -125,6 +125,11 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
         SystemExit: after the help text or a wrong flag.
     """
     kind = recipes.load(recipe).Config
+    if "--" in argv:  # it ends the flags, and the values before it
+        raise ConfigError(
+            "'--' alone is no value: a value that begins with a dash is the first one and follows "
+            "an equals sign, as in --stop=--."
+        )
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config", type=Path)
     found, flags = finder.parse_known_args(list(argv))

@@ -81,8 +81,7 @@ class Iteration:
         """Returns the trajectories to learn from, given those that were played."""
         accelerator, hooks = self._trainer.accelerator, self._trainer.hooks
         if self._config.loss.filter_groups:
-            outcome = getattr(self._config, "outcome", "return")
-            trajectories = without_equal_groups(trajectories, outcome)
+            trajectories = without_equal_groups(trajectories, self._config.compared_outcome)
         learning = hooks.on_rollout_end(trajectories, self._number, self._rng)
         learning, hooks.env_steps = from_main(accelerator, (learning, hooks.env_steps))
         align(accelerator, hooks.modules())

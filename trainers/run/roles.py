@@ -128,7 +128,7 @@ def set_learning_rates(
     iteration: int,
     factors: Mapping[str, float] | None = None,
 ) -> None:
-    """Sets the learning rates of an iteration, of policies and critics.
+    """Sets the learning rates of an iteration, of policies and critics on their hidden states.
 
     Args:
         updaters: the updaters of all roles.

@@ -66,7 +66,8 @@ class CriticConfig:
     """The critic, for recipes that have one."""
 
     critic_lr: ByModel[NonNegative] = BY_MODEL
-    """Learning rate of the critic (None: 1e-3, for a loaded model 1e-4)."""
+    """Learning rate of the critic (None: 1e-3, for a loaded model 1e-4). With a trunk of its own,
+    it is constant."""
     value_coef: NonNegative = 0.5
     """Value loss coefficient of a critic on the policy's hidden states."""
     value_clip: NonNegative | None = None

@@ -32,9 +32,11 @@ class OptimisationConfig:
     """Optimiser steps per epoch."""
     lr_schedule: Literal["constant", "linear"] = "constant"
     """Learning-rate schedule of policies and critics on their hidden states. "linear" decays to 0
-    at the last iteration."""
+    at the last iteration. A critic with its own trunk keeps `critic_lr`: to the end, it is fitted
+    to the returns of a policy that changes."""
     lr_warmup: Count = 0
-    """Iterations in which the learning rates increase linearly to their full values."""
+    """Iterations in which the learning rates of policies and critics on their hidden states
+    increase linearly to their full values."""
     weight_decay: NonNegative = 0.0
     """Decoupled weight decay (AdamW)."""
     adam_betas: tuple[float, float] = (0.9, 0.999)

@@ -18,6 +18,7 @@ from agentgym.agents.scaffolds.base import (
 )
 from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError, DataError
+from agentgym.utils.files import replace_text
 
 PROPOSE = (
     "Why did these episodes fail? Write one new instruction, of a few sentences, that would help "
@@ -133,7 +134,7 @@ class InstructionsAgent(ScaffoldAgent):
             self._failed = self._failed[-self.failures :]
         if self.data is not None:
             rows = [asdict(each) for each in self.population]
-            self.data.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+            replace_text(self.data, json.dumps(rows, indent=1) + "\n")
 
     def _choose(self, view: View) -> Instruction:
         """Samples an instruction by its value, with a generator that leaves the agent's alone."""

@@ -12,6 +12,7 @@ from agentgym.agents.scaffolds.base import (
 )
 from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError
+from agentgym.utils.files import replace_text
 from agentgym.utils.notes import EDIT, apply_edit
 
 COMPARE = (
@@ -99,7 +100,7 @@ class RulesAgent(ScaffoldAgent):
             if edit := EDIT.fullmatch(line.strip().removeprefix("- ")):
                 apply_edit(edit, self.rules, size=self.size, length=self.length)
         if self.data is not None:
-            self.data.write_text("".join(f"{rule}\n" for rule in self.rules), encoding="utf-8")
+            replace_text(self.data, "".join(f"{rule}\n" for rule in self.rules))
 
     def _shown(self) -> str:
         if not self.rules:

@@ -451,6 +451,19 @@ def test_rewards_that_success_ignores_are_refused(recipe: str, ignored: dict[str
     kind.of(outcome="return", max_new_tokens=3, **ignored)
 
 
+@pytest.mark.parametrize("recipe", [*COMPARING, "dcpo", "istar"])
+def test_groups_are_filtered_by_the_outcome_that_a_recipe_compares(recipe: str):
+    kind = recipes.load(recipe).Config
+    for outcome in ("return", "success"):
+        assert kind.of(outcome=outcome).compared_outcome == outcome
+
+
+def test_groups_are_filtered_by_the_preference_of_spo():
+    kind = recipes.load("spo").Config
+    for preference in ("return", "success"):
+        assert kind.of(preference=preference).compared_outcome == preference
+
+
 FOREIGN = [name for name in recipes.names() if recipes.load(name).Config().foreign_actions]
 
 

@@ -90,6 +90,13 @@ def test_a_later_value_of_a_file_that_begins_with_a_dash_is_named(tmp_path: Path
         settings(tmp_path, "stop: [a, '--']\n")
 
 
+@pytest.mark.parametrize("values", [["--"], ["a", "--"], ["--", "--iterations", "3"]])
+def test_dashes_alone_are_no_value(values: list[str]):
+    assert read_config("poad", ["--stop=--"]).rollout.stop == ("--",)
+    with pytest.raises(ConfigError, match=r"'--' alone is no value: .* --stop=--"):
+        read_config("poad", ["--stop", *values])
+
+
 def test_a_file_may_have_the_line_ends_of_windows(tmp_path: Path):
     file = tmp_path / "settings.yaml"
     file.write_bytes(b"\xef\xbb\xbfiterations: 7\r\nrun_dir: 'runs/a b'\r\n")
