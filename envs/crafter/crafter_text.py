@@ -76,7 +76,9 @@ class CrafterText(TextEnv):
     achievements, recipes, vital values, creatures and daylight, and the layers and densities of its
     worlds. The description follows BALROG (arXiv 2411.13543). Differences: worlds come from another
     noise, a creature that was defeated does not act once more, the nearest object of a kind is the
-    one with the fewest steps, health does not rise from 0, and night is named instead of drawn.
+    one with the fewest steps, health does not rise from 0, damage ends sleep one turn earlier, the
+    player does not act in the turn in which it wakes up with full energy, and night is named
+    instead of drawn.
 
     ## Version History
     v0: first version.

@@ -38,7 +38,7 @@ def best_action(state: State) -> str:
         return "noop"
     taken = {(c.x, c.y): c for c in state.creatures}
     map_ = _Map(state, taken)
-    for choose in (_fight, _needs, _plants, _achievements, _hunt, _wait):
+    for choose in (_fight, _harvest, _needs, _plants, _achievements, _hunt, _wait):
         action = choose(map_)
         if action is not None:
             return action
@@ -54,8 +54,8 @@ class _Map:
         self.items, self.achieved = state.items, state.achieved
         self.can = possible(state)
         self.digs = "s" if "wood pickaxe" in state.items else ""
-        plants = [c for c in state.creatures if c.kind == "plant"]
-        self.fence = {(c.x + dx, c.y + dy) for c in plants for dx, dy in WAYS}
+        young = [c for c in state.creatures if c.kind == "plant" and c.timer <= RIPE]
+        self.fence = {(c.x + dx, c.y + dy) for c in young for dx, dy in WAYS}
 
     def free(self, spot: Spot) -> bool:
         """Whether the player can move onto a square."""
@@ -147,6 +147,14 @@ def _fight(map_: _Map) -> str | None:
     return None
 
 
+def _harvest(map_: _Map) -> str | None:
+    """Eats a ripe plant."""
+    if "eat plant" in map_.achieved or map_.items["health"] <= 4:
+        return None
+    ripe = [(c.x, c.y) for c in map_.state.creatures if c.kind == "plant" and c.timer > RIPE]
+    return map_.use(ripe.__contains__) if ripe else None
+
+
 def _needs(map_: _Map) -> str | None:
     """Drinks, eats and sleeps in time."""
     items = map_.items
@@ -229,13 +237,9 @@ def _burrow(map_: _Map, spot: Spot, way: Spot) -> bool:
 
 
 def _plants(map_: _Map) -> str | None:
-    """Places a sapling, fences it in with stones and eats the plant when it is ripe."""
+    """Places a sapling and fences it in with stones."""
     state, items = map_.state, map_.items
     plants = [c for c in state.creatures if c.kind == "plant"]
-    if "eat plant" not in map_.achieved:
-        for plant in plants:
-            if plant.timer > RIPE:
-                return map_.use({(plant.x, plant.y)}.__contains__)
     if "place plant" in map_.can and ("place plant" not in map_.achieved or not plants):
         return "place plant"
     if "sapling" in items and not plants:
@@ -362,9 +366,13 @@ def _wait(map_: _Map) -> str | None:
     """Stays near the plant, in a shelter."""
     plants = [c for c in map_.state.creatures if c.kind == "plant"]
     if plants and "eat plant" not in map_.achieved:
-        spot = plants[0].x, plants[0].y
-        if abs(spot[0] - map_.here[0]) + abs(spot[1] - map_.here[1]) > 8:
-            return map_.path({spot}.__contains__)
+        x, y = plants[0].x, plants[0].y
+
+        def near(spot: Spot) -> bool:
+            return abs(spot[0] - x) + abs(spot[1] - y) <= 8 and map_.free(spot)
+
+        if action := None if near(map_.here) else map_.path(near, onto=True):
+            return action
     if map_.area(map_.here) <= _SHELTER:
         return "noop"
     return _hide(map_)

@@ -66,6 +66,8 @@ class Connection:
         self._left = 0
         # An environment may be made in one thread and stepped in another, one at a time.
         self._raw = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        # A text that is no UTF-8 must not fail after the statement has changed rows.
+        self._raw.text_factory = lambda text: text.decode("utf-8", "replace")
         self._raw.deserialize(content)
         self._raw.execute("PRAGMA temp_store = MEMORY")
         if writes:

@@ -9,7 +9,14 @@ from typing import Any
 
 from agentgym.core import TextEnv
 from agentgym.envs.database.questions import KINDS, Question, draw_question, world_of
-from agentgym.envs.database.sandbox import MAX_ROWS, Connection, Refused, Row, as_multiset
+from agentgym.envs.database.sandbox import (
+    MAX_ROWS,
+    Connection,
+    Multiset,
+    Refused,
+    Row,
+    as_multiset,
+)
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import command
@@ -97,7 +104,8 @@ class SQL(TextEnv):
     `show_schema` is set.
 
     ## Episode End
-    Termination: `answer` with a query that runs, or `done`. Truncation: after `max_turns` turns.
+    Termination: `answer` with a query that runs on the visible database, or `done`. Truncation:
+    after `max_turns` turns.
 
     ## Information
     The common keys. `admissible` is empty. `progress` is the share of hidden databases on which the
@@ -210,14 +218,20 @@ class SQL(TextEnv):
     def _answer(self, query: str) -> TimeStep:
         if not _QUERY.match(query):
             raise Refused("answer needs a SELECT query, such as answer SELECT COUNT(*) FROM ...")
-        right = 0
-        for content, expected in enumerate(self.question.expected, start=1):
-            database = self._open(content)
-            try:
-                right += as_multiset(database.execute(query)[1]) == expected
-            finally:
-                database.close()
-        return self._submit(right / len(self.question.expected))
+        self.database.execute(query)
+        expected = self.question.expected
+        right = sum(self._matches(query, i, rows) for i, rows in enumerate(expected, start=1))
+        return self._submit(right / len(expected))
+
+    def _matches(self, query: str, content: int, expected: Multiset) -> bool:
+        """Returns whether a query runs on a hidden database with the expected rows."""
+        database = self._open(content)
+        try:
+            return as_multiset(database.execute(query)[1]) == expected
+        except Refused:  # its reason would tell the agent about the hidden rows
+            return False
+        finally:
+            database.close()
 
     def _submit(self, matched: float) -> TimeStep:
         self.state.matched, self.state.submitted = matched, True

@@ -129,7 +129,7 @@ def same_answer(given: str, expected: str) -> bool:
     """Whether two answers are equal, apart from case, spaces, articles, order and rounding."""
     one, other = _entries(given), _entries(expected)
     if len(one) == len(other) == 1 and NUMBER.fullmatch(other[0]):
-        numbers = NUMBER.findall(one[0].replace(",", ""))
+        numbers = NUMBER.findall(one[0].replace(",", "").replace("$", ""))
         return len(numbers) == 1 and abs(float(numbers[0]) - float(other[0])) < 0.01
     return one == other
 

@@ -68,6 +68,8 @@ def draw_assignment(task: str) -> Assignment:
     first, second = movies[one], movies[two]
     pair = (_details(one), _details(two))
     kind = int(rng.integers(6))
+    if kind == 1 and first["rating"] == second["rating"]:  # two answers
+        kind = 0
     calls: tuple[Call, ...]
     if kind == 0:
         request = f"Where was the director of {one} born?"

@@ -110,7 +110,7 @@ class _Writer:
                 "bags": f"Bags in all: {total}.",
                 "payment": f"If it costs something, use {self.said_card}.",
             },
-            proposal=(key.lower(), str(total), str(50 * paid)),
+            proposal=(key.lower(), str(total), *([str(50 * paid)] if paid else [])),
             calls=(Call("update_reservation_baggages", arguments),),
             look_ups=look_ups,
             summary=(

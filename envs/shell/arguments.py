@@ -23,7 +23,7 @@ def options(
         The value of each given option ("" without one), and the operands.
 
     Raises:
-        Failed: for an unknown option or a missing value.
+        Failed: for an unknown option, or a value that is missing or given twice.
     """
     found: dict[str, str] = {}
     operands: list[str] = []
@@ -46,6 +46,8 @@ def options(
             elif letter in valued:
                 if not letters and not left:
                     raise Failed(f"option -{letter} needs a value")
+                if letter in found:
+                    raise Failed(f"option -{letter} can be given only once")
                 found[letter] = letters or left.pop(0)
                 letters = ""
             else:

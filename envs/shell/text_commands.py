@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Callable
 from itertools import groupby
 
 from agentgym.envs.shell.arguments import (
@@ -20,6 +21,7 @@ from agentgym.envs.shell.patterns import Pattern
 from agentgym.envs.shell.tree import Failed, Tree
 
 _NUMBER = re.compile(r"\s{0,20}(-?[0-9]{1,15}(?:\.[0-9]{1,15})?)")
+_KEY = re.compile(r"([0-9]{1,6})([nrf]*)(?:,([0-9]{1,6})([nrf]*))?")
 _SUBSTITUTION = re.compile(
     r"s([^\\\n])((?:\\.|(?!\1)[^\\])*)\1((?:\\.|(?!\1)[^\\])*)\1([gip]*)", re.DOTALL
 )
@@ -44,15 +46,27 @@ def _rev(tree: Tree, arguments: list[str], stdin: str) -> str:
 
 def _head(tree: Tree, arguments: list[str], stdin: str) -> str:
     count, files = _count(arguments)
-    return joined(lines(contents(tree, files, stdin))[: number(count)])
+    stop = number(count)
+    return _of_each(tree, files, stdin, lambda found: found[:stop])
 
 
 def _tail(tree: Tree, arguments: list[str], stdin: str) -> str:
     count, files = _count(arguments)
-    found = lines(contents(tree, files, stdin))
     if count.startswith("+"):
-        return joined(found[max(0, number(count[1:]) - 1) :])
-    return joined(found[max(0, len(found) - number(count)) :])
+        start = max(0, number(count[1:]) - 1)
+        return _of_each(tree, files, stdin, lambda found: found[start:])
+    kept = number(count)
+    return _of_each(tree, files, stdin, lambda found: found[max(0, len(found) - kept) :])
+
+
+def _of_each(
+    tree: Tree, files: list[str], stdin: str, part: Callable[[list[str]], list[str]]
+) -> str:
+    """Returns a part of the lines of each file, below its name if there are several."""
+    texts = [joined(part(lines(contents(tree, [file], stdin)))) for file in files or ["-"]]
+    if len(texts) == 1:
+        return texts[0]
+    return "\n".join(f"==> {file} <==\n{text}" for file, text in zip(files, texts, strict=True))
 
 
 def _count(arguments: list[str]) -> tuple[str, list[str]]:
@@ -164,25 +178,29 @@ def _sort(tree: Tree, arguments: list[str], stdin: str) -> str:
     separator = found.get("t")
     if separator is not None and len(separator) != 1:
         raise Failed("option -t needs one character")
-    key = found.get("k", "")
-    numeric = "n" in found or key.endswith("n")
-    first, _, last = key.rstrip("nr").partition(",")
-    start, stop = number(first or "1"), number(last or "999999")
+    key = _KEY.fullmatch(found.get("k", "1"))
+    if key is None:
+        raise Failed(f"invalid key {found['k'][:40]!r}: use -k 2 or -k 2,3 with letters n, r or f")
+    start, stop = int(key[1]), int(key[3] or "999999")
+    # A key with letters of its own does not inherit the options.
+    letters = key[2] + (key[4] or "") or "".join(found)
 
     def order(line: str) -> float | str:
         text = line
-        if key:
+        if "k" in found:
             parts = line.split(separator)
             text = (separator or " ").join(parts[max(0, start - 1) : stop])
-        if numeric:
+        if "n" in letters:
             value = _NUMBER.match(text)
             return float(value[1]) if value else 0.0
-        return text.lower() if "f" in found else text
+        return text.lower() if "f" in letters else text
 
-    ordered = sorted(rows, key=lambda line: (order(line), line))
+    if "u" not in found:
+        rows.sort(reverse="r" in found)  # decides between lines with equal keys
+    rows.sort(key=order, reverse="r" in letters)
     if "u" in found:
-        ordered = [next(group) for _, group in groupby(ordered, key=order)]
-    return joined(ordered[::-1] if "r" in found or key.endswith("r") else ordered)
+        rows = [next(group) for _, group in groupby(rows, key=order)]
+    return joined(rows)
 
 
 def _uniq(tree: Tree, arguments: list[str], stdin: str) -> str:

@@ -12,6 +12,9 @@ from agentgym.envs.team.roles import Role
 from agentgym.errors import ConfigError
 from agentgym.multiagent.seats import GameAgent
 
+UNPLAYED = 1e6
+"""Bound of a candidate that has not played: above all others, and finite so that two exceed one."""
+
 
 @dataclass(frozen=True)
 class TeamSearch:
@@ -103,5 +106,5 @@ def search_team(
 
 
 def _bound(total: float, plays: int, number: int) -> float:
-    """Returns the upper confidence bound of a candidate, infinite if it has not played."""
-    return total / plays + math.sqrt(2 * math.log(number) / plays) if plays else math.inf
+    """Returns the upper confidence bound of a candidate."""
+    return total / plays + math.sqrt(2 * math.log(number) / plays) if plays else UNPLAYED

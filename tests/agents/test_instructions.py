@@ -76,9 +76,11 @@ def test_settings_and_files_that_cannot_be_used(tmp_path: Path):
         InstructionsAgent(Reader(), size=1)
     with pytest.raises(ConfigError, match="temperature must be positive"):
         InstructionsAgent(Reader(), temperature=0.0)
-    (file := tmp_path / "x.json").write_text('[{"words": 3}]')
-    with pytest.raises(DataError, match="holds no population"):
-        InstructionsAgent(Reader(), data=str(file))
+    file = tmp_path / "x.json"
+    for text in ('[{"words": 3}]', '[{"text": 3}]', '[{"text": "a", "episodes": "b"}]'):
+        file.write_text(text)
+        with pytest.raises(DataError, match="holds no population"):
+            InstructionsAgent(Reader(), data=str(file))
     file.write_bytes(b"\xff")
     for agent in (InstructionsAgent, RulesAgent):
         with pytest.raises(DataError, match=r"x\.json cannot be read as a text file"):

@@ -120,6 +120,18 @@ def group(agent: RulesAgent, seed: int) -> EpisodeRunner:
     return play(MultiTrial(Echo(max_turns=1), 4, stop_on_success=False), agent, seed)
 
 
+def test_numbers_of_edits_are_those_of_the_rules_shown(tmp_path: Path):
+    file = tmp_path / "rules.txt"
+    file.write_text("one\ntwo\nthree\n")
+    model = Scripted(tries, lambda view: "forget 1\nforget 2\nremember: four\nremember 3: five")
+    agent = RulesAgent(model, data=str(file))
+    for seed in range(20):
+        group(agent, seed)
+        if model.questions:
+            break
+    assert agent.rules == ["five", "four"]
+
+
 def test_attempts_with_different_outcomes_become_rules_for_other_tasks(tmp_path: Path):
     file = tmp_path / "rules.txt"
     replies = ["- remember: Always say stop.\nremember\nforget 7\nWell done!"]

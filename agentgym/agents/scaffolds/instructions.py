@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +103,7 @@ class InstructionsAgent(ScaffoldAgent):
         text = read_data(self.data) or "[]"
         try:
             found = json.loads(text)
-            self.population = [Instruction(**each) for each in found] or [Instruction("")]
+            self.population = [_read(**each) for each in found] or [Instruction("")]
         except (ValueError, TypeError) as error:
             raise DataError(f"{self.data} holds no population of instructions.") from error
         self._failed: list[str] = []
@@ -160,3 +161,14 @@ class InstructionsAgent(ScaffoldAgent):
         ]
         failed = [f"A failed episode:\n\n{text}" for text in self._failed]
         return ["\n".join(["Additional instructions so far:", *lines]), *failed]
+
+
+def _read(text: Any, episodes: Any = 0, successes: Any = 0) -> Instruction:
+    """Returns an instruction of a file.
+
+    Raises:
+        TypeError: if a value has another type.
+    """
+    if not (isinstance(text, str) and isinstance(episodes, int) and isinstance(successes, int)):
+        raise TypeError("an instruction is a text with two counts")
+    return Instruction(text, episodes, successes)

@@ -96,9 +96,12 @@ class RulesAgent(ScaffoldAgent):
 
     def _edit(self, reply: str) -> None:
         """Applies the lines of a reply that are possible edits."""
-        for line in reply.splitlines():
-            if edit := EDIT.fullmatch(line.strip().removeprefix("- ")):
-                apply_edit(edit, self.rules, size=self.size, length=self.length)
+        lines = (line.strip().removeprefix("- ") for line in reply.splitlines())
+        edits = [edit for edit in map(EDIT.fullmatch, lines) if edit]
+        # From the last rule to the first: numbers are those of the list before all edits.
+        edits.sort(key=lambda edit: -int(edit["place"] or edit["old"] or 0))
+        for edit in edits:
+            apply_edit(edit, self.rules, size=self.size, length=self.length)
         if self.data is not None:
             replace_text(self.data, "".join(f"{rule}\n" for rule in self.rules))
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agentgym.envs.crafter.crafter_text import CrafterText, described, nearest
 from agentgym.envs.crafter.creatures import NEAR
+from agentgym.envs.crafter.expert import best_action
 from agentgym.envs.crafter.rules import possible, turn
 from agentgym.envs.crafter.state import ACHIEVEMENTS, ACTIONS, MOST, RIPE, VITALS, State
 from agentgym.envs.crafter.world import HEALTH, MATERIALS, SIZE, START, Creature, generate, noise
@@ -303,6 +304,35 @@ def test_the_expert_unlocks_most_achievements():
             done = terminated or truncated
         counts.append(22 * info["progress"])
     assert np.mean(counts) > 14
+
+
+def fenced(age: int) -> State:
+    """A player with a pickaxe and all achievements but one, whose plant stands between stones."""
+    state = meadow(wood_pickaxe=1)
+    x, y = state.x + 12, state.y
+    state.creatures = [Creature("plant", x, y, 1, age)]
+    for spot in ((x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1)):
+        state.put(spot, "s")
+    state.achieved = [name for name in ACHIEVEMENTS if name != "eat plant"]
+    return state
+
+
+def led(state: State, turns: int) -> State:
+    """Lets the expert play in a world in which no creature appears."""
+    rng = np.random.default_rng(0)
+    for _ in range(turns):
+        turn(state, best_action(state), rng)
+        state.creatures = [c for c in state.creatures if c.kind == "plant"]
+    return state
+
+
+def test_the_expert_opens_the_fence_of_a_ripe_plant():
+    assert led(fenced(RIPE + 1), 15).achieved[-1] == "eat plant"
+
+
+def test_the_expert_waits_near_its_plant():
+    state = led(fenced(0), 20)
+    assert abs(state.x - state.creatures[0].x) + abs(state.y - state.creatures[0].y) <= 8
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,33 @@ def test_a_failed_answer_is_feedback_and_no_end():
     assert env.step("SELECT 1 AS one")[0].startswith("one\n1\n(1 row)")
 
 
+def test_an_answer_that_fails_on_hidden_rows_alone_is_wrong_and_tells_nothing():
+    env = SQL()
+    env.reset(seed=0, options={"task": "test/3"})
+    table = world_of(env.task).schema.item
+    names = f"(SELECT group_concat({table.label}) FROM {table.name})"
+    ((seen,),) = env.database.execute(f"SELECT {names}")[1]
+    case = f"CASE {names} WHEN '{seen}' THEN 1 ELSE abs(-9223372036854775808) END"
+    assert env.step(f"SELECT {case} AS x")[0].startswith("x\n1")
+    observation, reward, terminated, _, info = env.step(f"answer SELECT {case}")
+    assert terminated and reward == 0 and info["valid"] and observation.startswith("Wrong.")
+
+
+def test_texts_that_are_no_utf8_do_not_fail():
+    env = SQL(writes=True)
+    env.reset(seed=1)
+    name = world_of(env.task).names[3]
+    observation, _, _, _, info = env.step(
+        f"DELETE FROM {name} RETURNING CAST(x'61ff' AS TEXT) AS c"
+    )
+    assert info["valid"] and observation.startswith("c\na\ufffd\n")
+    other = SQL(writes=True)
+    other.restore(json.loads(json.dumps(env.snapshot())))
+    count = f"SELECT COUNT(*) AS n FROM {name}"
+    assert other.step(count) == env.step(count)
+    assert other.step(count)[0].startswith("n\n0")
+
+
 def test_changes_are_compared_with_the_final_state():
     env = SQL(writes=True)
     assert played(env)[1] == 1

@@ -10,7 +10,7 @@ import pytest
 
 from agentgym.envs.office.academia import Academia
 from agentgym.envs.office.assignment import AssignmentEnv, same_answer
-from agentgym.envs.office.movie import Movie
+from agentgym.envs.office.movie import Movie, library
 from agentgym.envs.office.sheet import Sheet
 from agentgym.envs.office.todo import Todo
 from agentgym.envs.office.weather import FIRST, Weather, weather_of
@@ -51,6 +51,8 @@ def test_the_expert_solves_every_kind_of_task_and_doing_nothing_solves_none(
     [
         ("The answer is 12.5 degrees.", "12.5", True),
         ("1,250", "1250", True),
+        ("-$1,250", "-1250", True),
+        ("$1,250", "-1250", False),
         ("12.52", "12.5", False),
         ("12 or 13", "12", False),
         (" oslo. ", "Oslo", True),
@@ -198,6 +200,15 @@ def test_every_comparison_of_temperatures_has_one_answer():
         assert lows.count(min(lows)) == 1, found.request
         compared += 1
     assert compared > 100
+
+
+def test_a_comparison_of_ratings_has_one_answer():
+    env = Movie()
+    for task in ("train/903", "train/5005", "test/15311"):
+        found = env.assignment(task)
+        movies = library(found.world["library"])["movies"]
+        ratings = {movies[title]["rating"] for title in movies if title in found.request}
+        assert "higher rating" not in found.request or len(ratings) == 2, found.request
 
 
 def test_a_meeting_that_is_moved_into_place_is_right():

@@ -84,3 +84,20 @@ def test_flights_that_do_not_exist_are_refused(booked: tuple[Airline, dict[str, 
     ):
         call = Call("book_reservation", {**arguments, "flights": [leg]})
         assert message in env.step(write_call(call))[0]
+
+
+def test_free_bags_need_no_price():
+    env, free = Airline(requests=1), [("update_reservation_baggages", 0)]
+    for i in range(200):
+        env.reset(seed=0, options={"task": f"train/{i}"})
+        if [(c.name, c.arguments.get("nonfree_baggages")) for c in env.case.calls] == free:
+            break
+    over, info = False, {}
+    while not over:
+        action = env.expert()
+        assert action is not None
+        proposal, _, rest = action.partition(", for $0 paid")
+        action = f"{proposal} for free. Do you confirm (yes/no)?" if rest else action
+        _, _, terminated, truncated, info = env.step(action)
+        over = terminated or truncated
+    assert info["success"]

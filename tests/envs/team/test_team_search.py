@@ -41,6 +41,11 @@ def test_the_helpful_roles_are_found_and_played_most():
     assert search() == found
 
 
+def test_candidates_that_have_not_played_play_together():
+    actors = [Role(name, "act", "Reply with the next step.") for name in "abcdef"]
+    assert search(candidates=actors, rounds=3).plays == dict.fromkeys("abcdef", 1)
+
+
 def test_each_candidate_has_its_own_agent():
     agents = dict.fromkeys([role.name for role in CANDIDATES], "expert")
     assert search(agents=agents) == search()
