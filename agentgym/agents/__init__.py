@@ -62,8 +62,9 @@ POLICY_AGENTS = {
 """Entry points of policy agents: strings, so that this package does not import trainers."""
 SEARCHES = tuple(f"search:{algorithm}" for algorithm in ALGORITHMS)
 _AROUND = tuple(f"{kind}:AGENT" for kind in SCAFFOLDS)
-_LOADED = ("policy:FOLDER", "league:FOLDER", "model:NAME")
-KINDS = (*_SIMPLE, *SEARCHES, "chat:MODEL@URL", *_LOADED, *_AROUND)
+MODELS = ("chat:MODEL@URL", "policy:FOLDER", "league:FOLDER", "model:NAME")
+"""Specifications of agents that act with a language model."""
+KINDS = (*_SIMPLE, *SEARCHES, *MODELS, *_AROUND)
 
 
 def make_agent(spec: str, **options: Any) -> Agent:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import gymnasium
 import numpy as np
 
-from agentgym.agents import POLICY_AGENTS, Agent, ScriptedAgent, View, make_agent
+from agentgym.agents import MODELS, POLICY_AGENTS, Agent, ScriptedAgent, View, make_agent
 from agentgym.agents.scaffolds import SCAFFOLDS
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import TextGame
@@ -159,10 +159,7 @@ def _named(game: TextGame, word: str) -> Agent:
         return _search(word)
     if word == "human" or kind in (*POLICY_AGENTS, "chat", *SCAFFOLDS):
         return make_agent(word)
-    others = (
-        *("human", "search:mcts", "chat:MODEL@URL", "policy:FOLDER", "league:FOLDER"),
-        *("model:NAME", "plan_execute:AGENT"),
-    )
+    others = ("human", "search:mcts", *MODELS, "plan_execute:AGENT")
     known = (*game.levels, "expert", *others)
     raise ConfigError(
         f"Unknown agent {word!r} for {type(game).__name__}.{did_you_mean(word, known)} "

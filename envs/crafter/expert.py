@@ -371,7 +371,7 @@ def _wait(map_: _Map) -> str | None:
         def near(spot: Spot) -> bool:
             return abs(spot[0] - x) + abs(spot[1] - y) <= 8 and map_.free(spot)
 
-        if action := None if near(map_.here) else map_.path(near, onto=True):
+        if not near(map_.here) and (action := map_.path(near, onto=True)):
             return action
     if map_.area(map_.here) <= _SHELTER:
         return "noop"

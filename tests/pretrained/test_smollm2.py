@@ -121,12 +121,12 @@ def test_log_probabilities_are_those_of_the_plain_model(
 
 
 def test_an_adapter_learns_and_the_saved_policy_plays_alike(model: str, tmp_path: Path):
-    """Cloning in bfloat16, until a demonstrated first action is the most probable one."""
+    """Cloning in bfloat16, until some actions are valid. Those of the model itself hardly are."""
     settings = {
         **SMALL, "model": model, "lora_rank": 8, "dtype": "bfloat16", "bc_demonstrations": 4,
         "bc_epochs": 6, "bc_lr": 2e-3, "iterations": 0, "eval_episodes": 2,
     }  # fmt: skip
     (cloned,) = make_trainer("turn", **settings, run_dir=str(tmp_path)).run()
-    assert cloned.aggregate()["valid"].mean > 0  # an action of the model before cloning is invalid
+    assert cloned.aggregate()["valid"].mean > 0
     found = evaluate(ENV, make_agent(f"policy:{tmp_path}"), tasks=2, env_kwargs={"max_turns": 3})
     assert found.episodes == cloned.episodes
