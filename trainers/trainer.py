@@ -45,7 +45,7 @@ from agentgym.trainers.run.processes import align, from_main, shared
 from agentgym.trainers.run.roles import build_updaters, load_policies
 from agentgym.trainers.run.rollouts import CLONING, CRITIC, TASKS, Rollouts
 from agentgym.trainers.run.saving import Saver, load_run_state, write_frozen, write_reference
-from agentgym.trainers.run.setup import make_accelerator, open_folder
+from agentgym.trainers.run.setup import make_accelerator, open_folder, slow_precision
 from agentgym.trainers.run.signals import Interrupted, StopSignal
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.behaviour_cloning import clone_expert
@@ -134,6 +134,8 @@ class Trainer:
             quiet=config.run.quiet,
         )
         self.log.say(config.chosen_defaults())
+        if warning := slow_precision(config, self.policy):
+            self.log.say(f"warning: {warning}")
         if self.saver.saved is not None:
             iteration, _, epoch = self.saver.saved
             cloning = f"epoch {epoch} of behaviour cloning"

@@ -25,7 +25,7 @@ from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.run.saving import load_tensors
 from agentgym.trainers.update.learner import Learner
-from agentgym.trainers.update.optimizer import AdamW
+from agentgym.trainers.update.optimizer import LOW_PRECISION, AdamW
 from agentgym.trainers.update.sharding import check_engine, load_optimizer, trained_copy
 from agentgym.trainers.update.updater import Updater
 
@@ -198,6 +198,27 @@ def _dtype(config: TrainConfig, saved: Path | None) -> str:
         half = {"no": "float32", "bf16": "bfloat16", "fp16": "float16"}
         return half[model.mixed_precision]
     return model.dtype
+
+
+def slow_precision(config: TrainConfig, policy: Policy) -> str | None:
+    """Returns a warning if the CPU has no fast arithmetic for the half precision of a policy."""
+    autocast = {"no": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+    used = {autocast[config.model.mixed_precision], *(p.dtype for p in policy.parameters())}
+    slow = [dtype for dtype in LOW_PRECISION if dtype in used and not fast_on_cpu(dtype)]
+    if policy.device.type != "cpu" or not slow:
+        return None
+    return (
+        f"This CPU has no fast arithmetic in {str(slow[0]).removeprefix('torch.')}: training is "
+        "many times slower than with --dtype float32 and --mixed-precision no."
+    )
+
+
+def fast_on_cpu(dtype: torch.dtype) -> bool:
+    """Returns whether this CPU supports the data type in oneDNN, which has the fast kernels."""
+    checks = torch.ops.mkldnn
+    if dtype == torch.bfloat16:
+        return bool(checks._is_mkldnn_bf16_supported())
+    return bool(checks._is_mkldnn_fp16_supported())
 
 
 def parameter_group(module: nn.Module, lr: float) -> dict[str, Any]:

@@ -15,18 +15,46 @@ from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.sampling import Request
 from agentgym.trainers.recipes import grpo
+from agentgym.trainers.run import setup
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import Rows
 
 
+def settings(folder: Path, **changed: object) -> grpo.Config:
+    return grpo.Config.of(
+        env_kwargs={"size": 5, "max_turns": 6}, model="nano", episodes_per_iteration=8,
+        max_new_tokens=4, eval_episodes=4, device="cpu", threads=1, run_dir=str(folder), **changed,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize(
+    ("precision", "name"),
+    [
+        ({}, None),
+        ({"mixed_precision": "bf16"}, "bfloat16"),
+        ({"mixed_precision": "fp16"}, "float16"),
+        ({"dtype": "bfloat16"}, "bfloat16"),
+    ],
+)
+def test_a_run_warns_of_a_precision_that_the_cpu_emulates(
+    tmp_path: Path, monkeypatch, capsys, other_precision: None, precision, name, fast
+):
+    """Matrix products in bfloat16 take 4 to 40 times as long on a CPU with AVX2 only."""
+    monkeypatch.setattr(setup, "fast_on_cpu", lambda dtype: fast)
+    config = settings(tmp_path, **precision)
+    trainer = Trainer("grpo", config, grpo.build(config))
+    for part in (trainer.pool, trainer.log, trainer.folder):
+        part.close()
+    warned = "warning: This CPU has no fast arithmetic in " in (printed := capsys.readouterr().out)
+    assert warned == (name is not None and not fast)
+    assert not warned or f"arithmetic in {name}:" in printed
+
+
 @pytest.fixture
 def trainer(tmp_path: Path, other_precision: None):
-    config = grpo.Config.of(
-        env_kwargs={"size": 5, "max_turns": 6}, model="nano", mixed_precision="bf16",
-        episodes_per_iteration=8, max_new_tokens=4, eval_episodes=4, device="cpu", threads=1,
-        quiet=True, run_dir=str(tmp_path),
-    )  # fmt: skip
+    config = settings(tmp_path, mixed_precision="bf16", quiet=True)
     trainer = Trainer("grpo", config, grpo.build(config))
     yield trainer
     trainer.pool.close()
