@@ -23,20 +23,17 @@ from typing import Any
 
 import numpy as np
 import tyro
-from result_files import differences, versions, write
+from result_files import versions, write
 from rich.console import Console
 from rich.table import Table
 
-from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
-from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.run.children import train_in_process
 from agentgym.trainers.run.logger import critic_curve, read_metrics
-from agentgym.trainers.run.sweep import flags_of, train_in_process
+from agentgym.trainers.run.sweep import flags_of
 from agentgym.utils.serialization import from_json
 
 HERE = Path(__file__).parent
-WITHOUT_EFFECT = ("run_dir", "resume", "quiet", "threads")
-"""Settings that do not change the results of a run."""
 
 
 @dataclass
@@ -91,28 +88,12 @@ def launch(recipe: str, config: Path, folder: Path, flags: Sequence[Any], thread
         subprocess.CalledProcessError: if it fails.
     """
     words = [str(word) for word in ("--config", config, *flags)]
-    check_finished(recipe, words, folder)
     path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
     try:
         train_in_process(recipe, words, folder, threads, {"PYTHONPATH": path})
     except subprocess.CalledProcessError as error:
         print(error.stderr, file=sys.stderr)
         raise
-
-
-def check_finished(recipe: str, flags: Sequence[str], folder: Path) -> None:
-    """Raises ConfigError if a run has finished with other settings than those of the flags."""
-    if not (folder / "report.json").exists():
-        return
-    before = json.loads((folder / "config.json").read_text(encoding="utf-8"))["config"]
-    now = {"recipe": recipe, **read_config(recipe, flags).to_json()}
-    for name in WITHOUT_EFFECT:
-        del now[name]
-    if different := differences(before, now):
-        raise ConfigError(
-            f"{folder} holds a finished run of other settings ({different}): set --runs to a new "
-            "folder, or delete this one."
-        )
 
 
 def as_flags(settings: Mapping[str, Any]) -> list[str]:

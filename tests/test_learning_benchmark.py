@@ -51,7 +51,7 @@ def test_a_finished_run_with_the_same_settings_is_kept(learning: Any, file: Path
 def test_a_finished_run_with_other_settings_is_refused(
     learning: Any, file: Path, recipe: str, flags: list[Any], difference: str
 ):
-    with pytest.raises(ConfigError, match=f"{difference}.*set --runs to a new folder"):
+    with pytest.raises(ConfigError, match=f"{difference}.*choose a new folder"):
         learning.launch(recipe, file, file.parent / "run", flags)
 
 

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.run.cli import read_config
+
+WITHOUT_EFFECT = ("run_dir", "resume", "quiet", "threads")
+"""Settings that do not change the results of a run."""
 
 
 class Children:
@@ -57,3 +66,61 @@ class Children:
                 os.write(2, b"Stopping the runs at their next safe points. Repeat to stop now.\n")
         for process in list(self._running):
             process.terminate()
+
+
+def train_in_process(
+    recipe: str,
+    flags: Sequence[Any],
+    folder: Path,
+    threads: int = 1,
+    variables: Mapping[str, str] | None = None,
+    children: Children | None = None,
+) -> None:
+    """Runs a recipe in a process of its own unless the run has finished.
+
+    Args:
+        recipe: the name of the recipe.
+        flags: flags of `agentgym train`.
+        folder: the run's folder. An interrupted run in it is resumed.
+        threads: number of OpenMP threads.
+        variables: environment variables, besides those of this process.
+        children: passes signals on to the process.
+
+    Raises:
+        ConfigError: if the run has finished, with other settings.
+        subprocess.CalledProcessError: if the run fails. `stderr` holds its messages.
+    """
+    if finished(recipe, flags, folder):
+        return
+    command = [sys.executable, "-m", "agentgym.trainers", recipe, *flags]
+    command += ["--run-dir", folder, "--resume", "--quiet"]
+    (children or Children()).run(
+        [str(word) for word in command],
+        env={**os.environ, "OMP_NUM_THREADS": str(threads), **(variables or {})},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(recipe: str, flags: Sequence[Any], folder: Path) -> bool:
+    """Returns whether a run has finished.
+
+    Raises:
+        ConfigError: if it has, with other settings than those of the flags.
+    """
+    if not (folder / "report.json").exists():
+        return False
+    before = json.loads((folder / "config.json").read_text(encoding="utf-8"))["config"]
+    config = read_config(recipe, [str(word) for word in flags]).to_json()
+    now = json.loads(json.dumps({"recipe": recipe, **config}))
+    if different := [
+        f"{name} = {before[name]!r} -> {value!r}"
+        for name, value in now.items()
+        if name in before and before[name] != value and name not in WITHOUT_EFFECT
+    ]:
+        raise ConfigError(
+            f"{folder} holds a finished run of other settings ({', '.join(different)}): choose a "
+            "new folder, or delete this one."
+        )
+    return True

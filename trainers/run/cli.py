@@ -14,6 +14,7 @@ import os
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,9 @@ if TYPE_CHECKING:  # the list of recipes needs no torch
     import yaml
 
     from agentgym.trainers.config import TrainConfig
+
+_ONE_AT_A_TIME = threading.Lock()
+"""tyro empties a cache of its own after each command line."""
 
 # Names of settings in other libraries, for suggestions.
 _ALIASES = {
@@ -135,7 +139,7 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
     found, flags = finder.parse_known_args(list(argv))
     if found.config is not None:
         flags = [*flags_of_file(kind, recipe, found.config), *flags]
-    with plain_errors():
+    with _ONE_AT_A_TIME, plain_errors():
         return tyro.cli(
             kind,
             prog=f"agentgym train {recipe}",

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import re
 import subprocess
 import sys
@@ -28,7 +27,7 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.bootstrap import best_of
 from agentgym.evaluation.report import Estimate, mean_interval
 from agentgym.trainers.run.checkpoint import write_text
-from agentgym.trainers.run.children import Children
+from agentgym.trainers.run.children import Children, finished, train_in_process
 from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.signals import Interrupted
@@ -130,40 +129,6 @@ def _drawn(space: list[str] | tuple[float, float], rng: np.random.Generator) -> 
     return f"{np.exp(rng.uniform(*np.log(space))):.3g}"
 
 
-def train_in_process(
-    recipe: str,
-    flags: Sequence[Any],
-    folder: Path,
-    threads: int = 1,
-    variables: Mapping[str, str] | None = None,
-    children: Children | None = None,
-) -> None:
-    """Runs a recipe in a process of its own unless the run has finished.
-
-    Args:
-        recipe: the name of the recipe.
-        flags: flags of `agentgym train`.
-        folder: the run's folder. An interrupted run in it is resumed.
-        threads: number of OpenMP threads.
-        variables: environment variables, besides those of this process.
-        children: passes signals on to the process.
-
-    Raises:
-        subprocess.CalledProcessError: if the run fails. `stderr` holds its messages.
-    """
-    if (folder / "report.json").exists():
-        return
-    command = [sys.executable, "-m", "agentgym.trainers", recipe, *flags]
-    command += ["--run-dir", folder, "--resume", "--quiet"]
-    (children or Children()).run(
-        [str(word) for word in command],
-        env={**os.environ, "OMP_NUM_THREADS": str(threads), **(variables or {})},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def training_return(folder: Path) -> float:
     """Returns the mean return on training tasks in the second half of a run's iterations."""
     returns = [row["rollout/return"] for row in read_metrics(folder) if "rollout/return" in row]
@@ -204,7 +169,7 @@ class Sweep:
     threads: int = 1
 
     def check(self) -> None:
-        """Checks the settings of all runs, and that the folder holds no other sweep.
+        """Checks the settings of all runs, and those of finished runs in the folder.
 
         Raises:
             ConfigError: otherwise.
@@ -230,15 +195,7 @@ class Sweep:
                 )
             if not config.evaluation.eval_episodes:
                 raise ConfigError("A sweep compares held-out rewards: set eval_episodes above 0.")
-        known = self.folder / RESULT
-        if known.exists():
-            before = json.loads(known.read_text(encoding="utf-8"))
-            if (before["recipe"], tuple(before["flags"])) != (self.recipe, self.flags):
-                words = " ".join([before["recipe"], *before["flags"]])
-                raise ConfigError(
-                    f"{self.folder} holds a sweep of other settings ({words}): set --out to a new "
-                    "folder."
-                )
+        self.results()
 
     def play(self) -> list[str]:
         """Runs all that has not finished and returns a line for each run that failed.
@@ -270,9 +227,17 @@ class Sweep:
         return failed
 
     def results(self) -> list[dict[str, Any]]:
-        """Returns the results of the finished runs."""
+        """Returns the results of the finished runs.
+
+        Raises:
+            ConfigError: if one has other settings.
+        """
         folders = ((run, self.folder / run.name) for run in self.runs)
-        return [result_of(run, path) for run, path in folders if (path / "report.json").exists()]
+        return [
+            result_of(run, folder)
+            for run, folder in folders
+            if finished(self.recipe, [*self.flags, *run.flags], folder)
+        ]
 
     def write(self) -> None:
         """Writes the results of the finished runs to `sweep.json`."""

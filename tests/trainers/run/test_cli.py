@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -297,3 +299,15 @@ def test_a_stopped_run_shows_how_to_continue(monkeypatch, capsys, processes, lin
     monkeypatch.setenv("WORLD_SIZE", processes)
     assert main(["poad", "--env-kwargs", "size=5 6"]) == 143
     assert capsys.readouterr().err.splitlines()[-1] == line
+
+
+def test_settings_can_be_read_in_several_threads():
+    """As in sweeps and benchmarks that run several processes."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda n: read_config("rloo", [f"--epochs={n}"]), range(1, 17)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert [config.optimisation.epochs for config in found] == list(range(1, 17))

@@ -84,6 +84,8 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             for i in (1, 2)
         ]
         (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        settings = {"recipe": command[3], **config.to_json()}
+        (folder / "config.json").write_text(json.dumps({"config": settings}))
         (folder / "report.json").write_text("[]")
         names.append(f"{folder.parent.name}/{folder.name}")
 
@@ -110,7 +112,7 @@ def test_a_sweep_continues_reports_and_refuses_other_settings(
     assert [run["seed"] for run in saved["runs"]] == [0, 1]
     assert (saved["runs"][0]["training_return"], saved["runs"][0]["reward"]) == (0.2, 0.4)
     for more, message in [
-        (["--temperature", "0.5"], "holds a sweep of other settings"),
+        (["--temperature", "0.5"], "run of other settings (temperature = 1.0 -> 0.5)"),
         (["--seed", "3"], "leave it out"),
         (["--eval-episodes", "0"], "eval_episodes above 0"),
     ]:
@@ -118,6 +120,21 @@ def test_a_sweep_continues_reports_and_refuses_other_settings(
         assert message in capsys.readouterr().err
     assert main(["sweep", "bc", *out, *varied]) == 2
     assert "bc plays no episodes" in capsys.readouterr().err
+
+
+def test_a_sweep_refuses_finished_runs_of_another_settings_file(
+    trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "settings.yaml"
+    file.write_text("constrain: true\nclip: 0.1\n")
+    words = ["sweep", "rloo", "--config", str(file), "--out", str(tmp_path / "sweep")]
+    assert main([*words, "--vary", "lr=1e-3", "--seeds", "0"]) == 0
+    file.write_text("constrain: true\nclip: 0.3\n")
+    for report in ([], ["--report"]):
+        assert main([*words, "--vary", "lr=1e-3", "--seeds", "0", "1", *report]) == 2
+        assert "run of other settings (clip = 0.1 -> 0.3)" in capsys.readouterr().err
+    assert main([*words, "--vary", "lr=1e-3", "--seeds", "1"]) == 0
+    assert trained == ["lr=1e-3/seed-0", "lr=1e-3/seed-1"]
 
 
 def test_a_sweep_that_is_stopped_starts_no_other_run(
