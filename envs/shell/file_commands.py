@@ -79,15 +79,17 @@ def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
         if full not in tree.folders and full not in tree.files:
             raise Failed(f"{path[:200]}: No such file or directory", joined(shown))
         folders, files = tree.below(full) if full in tree.folders else ([], [])
-        for entry in sorted([full, *folders, *files]):
+        for entry in sorted([full, *folders, *files], reverse=delete):  # what is in a folder first
             if kind and (entry in tree.folders) != (kind == "d"):
                 continue
             last = entry.rpartition("/")[2]
             if name and not (pattern.fullmatch(last) if pattern else last == name):
                 continue
             shown.append(path.rstrip("/") + entry[len(full.rstrip("/")) :])
-            if delete:
+            if delete and entry != tree.here:
                 _check_removable(tree, entry)
+                if entry in tree.folders and any(tree.below(entry)):
+                    raise Failed(f"{entry[:200]}: Directory not empty")
                 tree.remove(entry)
     return "" if delete else joined(shown)
 
@@ -190,7 +192,14 @@ def _echo(tree: Tree, arguments: list[str], stdin: str) -> str:
 
 
 def _basename(tree: Tree, arguments: list[str], stdin: str) -> str:
-    return joined([path.rstrip("/").rpartition("/")[2] for path in _some(arguments)])
+    found, paths = options(arguments, "a", "s")
+    paths, suffix = _some(paths), found.get("s", "")
+    if not found:
+        if len(paths) > 2:
+            raise Failed(f"extra operand {paths[2][:200]!r}: several paths need -a")
+        paths, suffix = paths[:1], "".join(paths[1:])
+    names = [path.rstrip("/").rpartition("/")[2] or path[:1] for path in paths]
+    return joined([name if name == suffix else name.removesuffix(suffix) for name in names])
 
 
 def _dirname(tree: Tree, arguments: list[str], stdin: str) -> str:

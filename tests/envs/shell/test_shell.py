@@ -76,11 +76,15 @@ OUTPUTS = {
     "cd d && pwd; cd; pwd": f"{HOME}/d\n{HOME}\n",
     "mkdir x && touch x/a x/b && rm x/a && ls x": "b\n",
     "cat nothing 2> /dev/null || echo missing": "missing\n",
+    "basename d/b.csv .csv; basename / /; basename .csv .csv": "b\n/\n.csv\n",
+    "basename -a d/b.csv a.txt; basename -s .csv d/b.csv c/e.csv": "b.csv\na.txt\nb\ne\n",
     "echo abc | rev | base64 | base64 -d": "cba\n",
 }
 CHANGES = {
     "rm *.tmp": {"z.tmp": None},
     "find . -name '*.tmp' -delete": {"z.tmp": None},
+    "find d -delete": {path: None for path in FILES if path.startswith("d/")},
+    "cd d; find -delete": {path: None for path in FILES if path.startswith("d/")},
     "mkdir n && mv d/*.csv z.tmp n": {"d/b.csv": None, "n/b.csv": FILES["d/b.csv"], "z.tmp": None}
     | {"n/z.tmp": ""},
     "cp -r d copy": {f"copy{path[1:]}": FILES[path] for path in FILES if path.startswith("d/")},
@@ -146,6 +150,9 @@ def test_changes_are_those_of_the_gnu_tools(line: str):
             "sed 's/\\(a\\)/\\1/' a.txt",
             "find q",
             "find -size 3",
+            "find -name d -delete",
+            "basename a b c",
+            "basename",
             "grep -e one -e two a.txt",
             "sed -e s/one/1/ -e s/two/2/ a.txt",
             "sort -k 2 -k 1 a.txt",
