@@ -40,6 +40,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Imports a public name when it is first used, so that torch is loaded only then."""
+    from agentgym.errors import needs_extra
+
     if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+        with needs_extra("agentgym.trainers", "train"):
+            return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -133,6 +133,8 @@ class Trainer:
             settings=config.to_json(),
             quiet=config.run.quiet,
         )
+        what = f"{recipe} on {config.environment.label}, model {config.model.model}"
+        self.log.say(f"{what}, in {self.folder.path}")
         self.log.say(config.chosen_defaults())
         if warning := slow_precision(config, self.policy):
             self.log.say(f"warning: {warning}")
@@ -162,6 +164,10 @@ class Trainer:
         self.updater = self.updaters.parts[roles[0]]
         self.critic = self.updater.module.critic
         self.context = make_context(self.policy, config.context_settings())
+        # Before the first checkpoint, so that the folder stays free for other settings.
+        action = 1 if config.rollout.constrain else config.rollout.max_new_tokens
+        for text in instructions_by_id(self.pool.env(0)).values():
+            self.context.check_room(text, action)
         self.stop = StopSignal(accelerator)
         self.rollouts = Rollouts(
             config,

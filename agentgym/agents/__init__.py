@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -108,10 +109,8 @@ def make_agent(spec: str, **options: Any) -> Agent:
     if name in SCAFFOLDS:
         return _around(spec, name, parse_arguments(words), rest, options)
     known = (*_SIMPLE, *SEARCHES, *SCAFFOLDS)
-    raise ConfigError(
-        f"Unknown agent {hide_userinfo(spec)!r}.{did_you_mean(spec, known)} "
-        f"Known: {', '.join(KINDS)}."
-    )
+    hint = f" Did you mean: policy:{spec}?" if os.path.isdir(spec) else did_you_mean(spec, known)
+    raise ConfigError(f"Unknown agent {hide_userinfo(spec)!r}.{hint} Known: {', '.join(KINDS)}.")
 
 
 def _search(spec: str, rest: str, options: dict[str, Any]) -> Agent:

@@ -15,6 +15,14 @@ from agentgym.utils.printable import printable
 
 _FRAME = re.compile(r"^[╭│╰]\s?|\s*[╮│╯]$")
 _RULE = re.compile(r"^[─\s-]+$")
+_VALUES = (
+    (r"invalid literal for int\(\) with base 10: ", "expected an integer, got "),
+    (r"could not convert string to float: ", "expected a number, got "),
+    (r"no type matching (.*?) could be instantiated from \[(.*?)\]\. Got errors: .*",
+     lambda found: f"expected {found[1]}, got {found[2].replace(', ', ' ')}"),
+    (r"^Config: ", ""),
+)  # fmt: skip
+"""Errors of Python and tyro about the value of a flag, and what replaces them."""
 
 
 def complain(message: str) -> None:
@@ -56,4 +64,6 @@ def unframed(text: str) -> str:
     if not first:
         return ""
     message = " ".join(line.strip() for line in first).removeprefix("Error parsing ")
+    for pattern, replacement in _VALUES:
+        message = re.sub(pattern, replacement, message)
     return "\n".join([f"error: {message}", *(f"  {line}" for s in others for line in s)])

@@ -19,7 +19,13 @@ from rich.text import Text
 from agentgym.agents import Agent, HumanAgent, NoExpertError, make_agent
 from agentgym.cli.command_line import INTERRUPTED, KeyValues, Wrappers, standard_output
 from agentgym.cli.cross_play import show_cross_play
-from agentgym.cli.eval_output import ProgressLines, Usages, tell_apart, write_json
+from agentgym.cli.eval_output import (
+    ProgressLines,
+    Usages,
+    other_arguments,
+    tell_apart,
+    write_json,
+)
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.report import Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
@@ -128,6 +134,9 @@ def run_evaluation(
     players = [make_agent(spec, **options) for spec in agent]
     tell_apart(players, agent)
     arguments = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
+    notes += [
+        line for id in ids for each in players for line in other_arguments(each, id, arguments)
+    ]
     settings = {"tasks": episodes, "num_envs": num_envs, "seed": seed, "env_kwargs": arguments}
     settings |= {"save": save, "resume": resume}
     command = {"envs": ids, "agents": list(agent), "episodes": episodes, "split": split}

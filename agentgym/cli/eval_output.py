@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any, TextIO
 
 from agentgym.agents import Agent
 from agentgym.evaluation.report import Report
+from agentgym.making import short_id
 
 COUNTS = ("requests", "prompt_tokens", "completion_tokens", "unreported")
 EVERY = 10.0
@@ -22,6 +23,23 @@ def write_json(path: Path, found: Any) -> None:
     """Writes a result."""
     text = json.dumps(found, indent=1, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
+
+
+def other_arguments(agent: Agent, env: str, arguments: Mapping[str, Any]) -> list[str]:
+    """Returns a line if a policy was trained in an environment with other arguments.
+
+    Args:
+        agent: the agent. Policies have `trained_in`, the id and arguments of their environment.
+        env: the full id of the environment to play.
+        arguments: its arguments.
+    """
+    id, trained = getattr(agent, "trained_in", ("", {}))
+    played = {name: value for name, value in arguments.items() if name != "wrap"}
+    if not isinstance(id, str) or short_id(id) != short_id(env) or trained == played:
+        return []
+    words = " ".join(f"{name}={value}" for name, value in trained.items())
+    how = f"--env-kwargs {words}" if words else "no --env-kwargs"
+    return [f"{agent.name} was trained in {short_id(env)} with {how}."]
 
 
 def tell_apart(agents: Sequence[Agent], specs: Sequence[str]) -> None:

@@ -45,7 +45,7 @@ from agentgym.cli.export_command import export
 from agentgym.cli.mcp_command import serve_mcp
 from agentgym.cli.serve_command import serve
 from agentgym.cli.viewer import render as render_run
-from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
+from agentgym.errors import AgentGymError, ConfigError, MissingExtraError, did_you_mean
 from agentgym.evaluation.runner import EpisodeRunner, own_wrappers
 from agentgym.making import TextGym, make_env, render_modes, tasks_of
 from agentgym.table import TABLE
@@ -301,6 +301,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if words and words[0] in HANDED_ON:
             return _hand_on(words[0], words[1:])
+        if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+            raise ConfigError(
+                f"Unknown command {words[0]!r}.{did_you_mean(words[0], COMMANDS)} "
+                f"Known: {', '.join(COMMANDS)}."
+            )
         with plain_errors():
             command = tyro.extras.subcommand_cli_from_dict(
                 {name: _later(command) for name, command in COMMANDS.items()},

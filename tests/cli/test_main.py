@@ -1,4 +1,5 @@
 import errno
+import importlib
 import io
 import json
 import os
@@ -289,9 +290,9 @@ def test_an_interrupted_evaluation_shows_what_is_there(monkeypatch, capsys):
 def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
     with pytest.raises(SystemExit):
-        cli.main(["lst"])
+        cli.main(["list", "--jsn"])
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "error: Unrecognized options: lst"
+    assert lines[0] == "error: Unrecognized options: --jsn"
     assert not any(line.startswith("-") for line in lines)
 
 
@@ -304,6 +305,7 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
         ("eval", "agentgym list"),
         ("eval CartPole-v1", "not a text environment"),
         ("eval NumberLine-v0 --agent rundom", "Did you mean: random"),
+        ("eval NumberLine-v0 --agent tests", "Did you mean: policy:tests?"),
         ("eval NumberLine-v0 --agent chat:x@http://127.0.0.1:1/v1", "No reply from"),
         ("eval NumberLine-v0 --agent random --agent-kwargs t=1", "it takes no arguments"),
         ("eval NumberLine-v0 --env-kwargs siz=3", "Did you mean: size"),
@@ -320,7 +322,8 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
         ("eval NumberLine-v0 --env-kwargs invalid_penalty=NaN", "'invalid_penalty' of AgentGym"),
         ("eval ReferentialGame-v0 --env-kwargs word_cost=-Infinity", "must be finite"),
         ("eval NumberLine-v0 --episodes 0", "at least 1"),
-        ("eval NumberLine-v0 --episodes many", "many"),
+        ("eval NumberLine-v0 --episodes many", "--episodes: expected an integer, got 'many'"),
+        ("eval NumberLine-v0 --price 1 x", "--price: expected {FLOAT FLOAT}, got '1' 'x'"),
         ("eval NumberLine-v0 --json no/such/folder/x.json", "no folder"),
         ("eval NumberLine-v0 --save .", "is a folder"),
         ("eval NumberLine-v0 --save no.json --json ./no.json", "give two names"),
@@ -331,7 +334,8 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
         ("play NumberLine-v0 --task tset/1", "Unknown task 'tset/1'"),
         ("play NumberLine-v0 --seed -1", "seed must be"),
         ("play", "ID"),
-        ("evl", "eval"),
+        ("evl", "Unknown command 'evl'. Did you mean: eval? Known: list, play, eval, train, "),
+        ("plot --help", "Unknown command 'plot'."),
         ("eval NumberLine-v0 --wrap ExtractActon", "Did you mean: ExtractAction"),
         ("eval NumberLine-v0 --wrap ExtractAction:formt=tags", "Did you mean: format"),
         ("eval NumberLine-v0 --wrap ExtractAction:format=tag", "Did you mean: tags"),
@@ -510,6 +514,15 @@ def test_a_recipe_as_a_module_without_torch_says_what_to_install(tmp_path: Path)
     assert ran.returncode == cli.WRONG_USE
     assert "pip install 'agentgym-suite[train]'" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_an_import_without_torch_says_what_to_install(monkeypatch):
+    def absent(name):
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr(importlib, "import_module", absent)
+    with pytest.raises(ImportError, match=r"pip install 'agentgym-suite\[train\]'"):
+        from agentgym.trainers import train  # noqa: F401
 
 
 def test_a_policy_without_torch_says_what_to_install(monkeypatch, capsys):

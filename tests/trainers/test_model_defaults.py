@@ -107,6 +107,7 @@ def test_a_run_prints_and_records_its_defaults_and_resumes(loaded: Path, tmp_pat
     }  # fmt: skip
     train("poad", **few, lr=1e-5)
     shown = capsys.readouterr().out
+    assert shown.startswith(f"poad on NumberLine-v0, model {loaded}, in {tmp_path / 'run'}\n")
     assert "Defaults for a loaded model: dtype float32, max_new_tokens 256, adam_eps 1e-08" in shown
     saved = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
     assert (saved["lr"], saved["adam_eps"], saved["max_new_tokens"]) == (1e-5, 1e-8, 256)

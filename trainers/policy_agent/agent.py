@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,10 +63,12 @@ class PolicyAgent:
 
     Attributes:
         critic: the state-value critic, if the policy is that of a checkpoint with one.
+        trained_in: id and arguments of the environment of its training, if it was loaded.
         tokens: number of tokens of all prompts and actions so far.
     """
 
     critic: ValueHead | None = None
+    trained_in: tuple[Any, Mapping[str, Any]] = "", {}
 
     def __init__(
         self,

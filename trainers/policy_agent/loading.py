@@ -85,7 +85,9 @@ def load_agent(
         )
     agents = _choosing(agents, best_of, judge, majority, device)
     several = bool(roles) and role is None
-    return RoleAgent(agents) if several else next(iter(agents.values()))
+    agent = RoleAgent(agents) if several else next(iter(agents.values()))
+    agent.trained_in = saved.get("env_id"), saved.get("env_kwargs") or {}
+    return agent
 
 
 def _choosing(

@@ -26,6 +26,8 @@ class RoleAgent:
         agents: the policy of each role, as an agent. All have the same name and wrappers.
     """
 
+    trained_in: tuple[Any, Mapping[str, Any]] = "", {}
+
     def __init__(self, agents: Mapping[str, PolicyAgent]):
         self.agents = dict(agents)
         first = next(iter(self.agents.values()))

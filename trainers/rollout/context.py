@@ -129,6 +129,12 @@ class Context:
             self, *self._opening(instructions if self.settings.instructions else "")
         )
 
+    def check_room(self, instructions: str, action: int) -> None:
+        """Raises ConfigError if instructions and an action of so many tokens do not fit."""
+        conversation = self.begin(instructions)
+        conversation.observe("")
+        conversation.prompt(action)
+
     def _make_opening(self, instructions: str) -> tuple[Tokens, Tokens, Tokens]:
         """Returns tokens before the first observation, after each, and between action and next."""
         if self._chat:
@@ -230,12 +236,14 @@ class Conversation:
     def _cut(self, prompt: Tokens, limit: int, first: int, action: int) -> Tokens:
         """Cuts the current observation permanently, so that the prompt fits beside the action."""
         self.cut = True
-        room = len(self._observations[-1]) - (len(prompt) - limit)
+        fixed = len(prompt) - len(self._observations[-1])
+        room = limit - fixed
         if room < 0 and first == len(self._observations) - 1:
             raise ConfigError(
-                f"The context has {limit + action} tokens, too few for the instructions and an "
-                f"action of up to {action} tokens. Raise max_tokens, lower max_new_tokens, or "
-                "leave the instructions out (instructions=False)."
+                f"The context has {limit + action} tokens, too few for the instructions ({fixed} "
+                f"tokens) and an action of up to {action} tokens. Raise max_tokens above "
+                f"{fixed + action}, lower max_new_tokens, or leave the instructions out "
+                "(--no-instructions)."
             )
         self._observations[-1] = self._context.shorten(self._observations[-1], room)
         return self._render(first)[:limit]

@@ -34,6 +34,7 @@ from typing import IO, Any
 
 from safetensors import SafetensorError
 
+from agentgym.entry import NAMESPACE
 from agentgym.errors import AgentGymError, CheckpointError
 from agentgym.utils.files import replace_text
 
@@ -200,7 +201,7 @@ class RunFolder:
             different = [
                 f"  {key}: {old.get(key)!r} -> {new.get(key)!r}"
                 for key in sorted({*old, *new} - set(free))
-                if old.get(key) != new.get(key)
+                if _plain(old.get(key)) != _plain(new.get(key))
             ]
             if different:
                 raise CheckpointError(
@@ -236,6 +237,11 @@ class RunFolder:
             shutil.copytree(policy, folder, copy_function=_link, dirs_exist_ok=True)
 
         replace_folder(self.path / name, write)
+
+
+def _plain(value: Any) -> Any:
+    """Returns a setting, the id of an environment without the namespace that may be left out."""
+    return value.removeprefix(f"{NAMESPACE}/") if isinstance(value, str) else value
 
 
 def _iteration(path: Path) -> int:

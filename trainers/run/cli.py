@@ -1,7 +1,7 @@
 """`agentgym train RECIPE`: settings from a file and from flags, and the exit code of a run.
 
 The flags are the fields of the recipe's `Config`, flat, and grouped in the help text. `--config
-FILE` (YAML, or the `config.json` of a run) replaces defaults, and flags replace both. `python -m
+FILE` (YAML, or the folder of a run) replaces defaults, and flags replace both. `python -m
 agentgym.trainers RECIPE` is the same command.
 """
 
@@ -60,12 +60,16 @@ def main(argv: Sequence[str]) -> int:
     Args:
         argv: the name of a recipe and its flags. Without a name, the recipes are listed.
     """
-    if not argv or argv[0].startswith("-"):
-        asked = not argv or argv[0] in ("-h", "--help")
-        print(overview(), file=sys.stdout if asked else sys.stderr)
-        return 0 if asked else 2
+    if not argv or argv[0] in ("-h", "--help"):
+        print(overview())
+        return 0
     recipe, flags = argv[0], argv[1:]
     try:
+        if recipe.startswith("-"):
+            raise ConfigError(
+                "Name a recipe before the options, as in `agentgym train poad "
+                f"{recipe} ...`. `agentgym train` lists the recipes."
+            )
         config = read_config(recipe, flags)
     except (AgentGymError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -144,23 +148,30 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
             kind,
             prog=f"agentgym train {recipe}",
             description=f"{recipes.summary(recipe)} `--config FILE` reads settings from YAML, or "
-            "from the config.json of a run.",
+            "from the folder of a run.",
             args=flags,
             config=(tyro.conf.OmitArgPrefixes,),
         )
 
 
 def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]:
-    """Returns the settings of a YAML file, or of the `config.json` of a run, as flags.
+    """Returns the settings of a YAML file, or of a run's folder or `config.json`, as flags.
 
     Raises:
         ConfigError: if it cannot be read, names an unknown setting or is of another recipe.
     """
     import yaml
 
+    if path.is_dir():
+        path /= "config.json"
     try:
         found = yaml.load(path.read_text(encoding="utf-8"), _unique_loader()) or {}
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+    except OSError as error:
+        where = "" if path.is_absolute() else f" in the folder {str(Path.cwd())!r}"
+        raise ConfigError(
+            f"Cannot read the settings in {str(path)!r}: {error.strerror}{where}."
+        ) from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"Cannot read the settings in {str(path)!r}: {error}") from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path} must hold `name: value` lines, got {type(found).__name__}.")

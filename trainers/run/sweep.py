@@ -312,11 +312,13 @@ def read_sweep(argv: Sequence[str]) -> tuple[Sweep, bool]:
         description="Train a recipe with several settings and seeds, and compare them. Further "
         "options are those of `agentgym train RECIPE`, the same for every run.",
         allow_abbrev=False,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
     add("recipe", help="name of the recipe")
-    add("--vary", nargs="+", required=True, metavar="NAME=VALUES", help="settings that vary: "
-        "NAME=A,B,C, or with --draws NAME=LOW..HIGH, drawn log-uniformly")  # fmt: skip
+    add("--vary", nargs="+", required=True, metavar="NAME=VALUES", default=argparse.SUPPRESS,
+        help="settings that vary: NAME=A,B,C, or with --draws NAME=LOW..HIGH, drawn log-uniformly",
+    )  # fmt: skip
     add("--draws", type=int, default=0, help="number of random settings (0: the whole grid)")
     add("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of each setting")
     add("--jobs", type=int, default=1, help="runs in parallel")

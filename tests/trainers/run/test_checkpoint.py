@@ -177,6 +177,16 @@ def test_damaged_settings_are_named(text: str, tmp_path: Path):
     folder.close()
 
 
+def test_an_id_may_be_given_with_or_without_the_namespace_of_the_suite(tmp_path: Path):
+    folder = RunFolder(tmp_path)
+    folder.record_config("poad", {"env_id": "AgentGym/NumberLine-v0"})
+    (folder.checkpoints / "000001").mkdir(parents=True)
+    folder.record_config("poad", {"env_id": "NumberLine-v0"})
+    with pytest.raises(CheckpointError, match="'NumberLine-v0' -> 'Mine/NumberLine-v0'"):
+        folder.record_config("poad", {"env_id": "Mine/NumberLine-v0"})
+    folder.close()
+
+
 # Damage to a checkpoint, as disks, copies and people do it.
 
 

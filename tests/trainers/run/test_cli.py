@@ -37,7 +37,9 @@ def test_without_a_recipe_they_are_listed(capsys):
         shown = capsys.readouterr().out
         assert all(f"  {name} " in shown for name in recipes.names())
     assert cli.main(["train", "--env-id", "NumberLine-v0"]) == cli.WRONG_USE
-    assert "train RECIPE" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: Name a recipe before the options, as in `agentgym train poad ")
+    assert "`agentgym train` lists the recipes" in shown and "\n" not in shown.strip()
 
 
 def settings(tmp_path: Path, text: str, *flags: str) -> poad.Config:
@@ -123,7 +125,7 @@ def test_the_settings_of_a_run_are_those_of_its_file(recipe: str, tmp_path: Path
 def test_a_run_continues_with_the_settings_in_its_folder(tmp_path: Path):
     run = tmp_path / "run"
     assert main(["turn", *FEW, "--run-dir", str(run)]) == 0
-    again = ["turn", "--config", str(run / "config.json"), "--resume", "--iterations", "2"]
+    again = ["turn", "--config", str(run), "--resume", "--iterations", "2"]
     assert main(again) == 0
     rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     assert [row["iteration"] for row in rows if "time/update" in row] == [1, 2]
@@ -131,8 +133,11 @@ def test_a_run_continues_with_the_settings_in_its_folder(tmp_path: Path):
 
 @pytest.mark.slow
 def test_files_that_are_no_settings(tmp_path: Path):
-    with pytest.raises(ConfigError, match="Cannot read"):
-        read_config("poad", ["--config", str(tmp_path / "missing.yaml")])
+    with pytest.raises(
+        ConfigError, match=r"missing\.yaml': No such file.* in the folder '"
+    ) as found:
+        read_config("poad", ["--config", "missing.yaml"])
+    assert "Errno" not in str(found.value) and str(Path.cwd()) in str(found.value)
     with pytest.raises(ConfigError, match="Cannot read"):
         settings(tmp_path, "lr: [1\n")
     for text in ("lr: " + "[" * 10_000, "lr: " + "9" * 5_000 + "\nx: !!int 0x\n", "\x00"):
@@ -171,7 +176,9 @@ def test_train_writes_what_it_promises_and_the_policy_plays(tmp_path: Path, caps
     assert cli.main(again) == 0
     shown = capsys.readouterr()
     assert "NumberLine-v0" in shown.out
-    assert shown.err == ""
+    assert shown.err == "" and "was trained in" not in shown.out
+    assert cli.main([*again, "--env-kwargs", "size=5"]) == 0
+    assert "poad was trained in NumberLine-v0 with no --env-kwargs.\n" in capsys.readouterr().out
     assert cli.main([*again, "--agent-kwargs", "device=nowhere"]) == cli.WRONG_USE
     assert "device 'nowhere'" in capsys.readouterr().err
     there = ["--model", str(folder), "--run-dir", str(tmp_path / "other")]
@@ -214,6 +221,10 @@ def test_what_a_user_can_get_wrong_is_one_message(words, expected, tmp_path, cap
         ("chunk", "chunk_size", "0", "chunk_size must be at least 1"),
         ("orm", "label_every", "0", "label_every must be at least 1"),
         ("poad", "device", "gpu", "cuda"),
+        ("poad", "iterations", "1e3", "error: --iterations: expected an integer, got '1e3'"),
+        ("poad", "gamma", "high", "error: --gamma: expected a number, got 'high'"),
+        ("poad", "lr", "high", "error: --lr: expected {None}|FLOAT, got 'high' Argument"),
+        ("poad", "epochs", "-1", "error: epochs must be at least"),
     ],
 )
 def test_settings_that_cannot_work_say_why(recipe, setting, value, expected, capsys):
@@ -243,6 +254,14 @@ def test_an_environment_without_tasks(tmp_path, capsys):
     run = ["--env-id", "CartPole-v1", "--run-dir", str(tmp_path / "run")]
     assert cli.main(["train", "poad", *run]) == 2
     assert "textify" in capsys.readouterr().err
+
+
+def test_instructions_that_do_not_fit_leave_no_run_behind(tmp_path: Path, capsys):
+    words = [word for word in FEW if word != "--constrain"]
+    words += ["--max-tokens", "20", "--run-dir", str(tmp_path / "run")]
+    assert cli.main(["train", "poad", *words]) == 2
+    assert "too few for the instructions" in capsys.readouterr().err
+    assert not list((tmp_path / "run" / "checkpoints").iterdir()), "the folder is free"
 
 
 def test_an_unwritable_run_folder(tmp_path: Path, capsys):

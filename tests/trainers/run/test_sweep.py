@@ -45,6 +45,14 @@ def test_wrong_values_are_explained(word: str, draws: int, message: str):
         sweep.settings_of([word], draws)
 
 
+def test_the_help_names_defaults(capsys):
+    with pytest.raises(SystemExit):
+        sweep.read_sweep(["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for words in ("(default: [0, 1, 2])", "parallel (default: 1)", "(default: runs/sweep)"):
+        assert words in shown
+
+
 def test_a_sweep_needs_processes_and_names_each_setting_and_seed_once():
     words = ["poad", "--vary", "lr=1e-3", "--seeds", "0", "1", "0"]
     for option in ("--jobs", "--threads"):
