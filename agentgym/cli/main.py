@@ -306,15 +306,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"Unknown command {words[0]!r}.{did_you_mean(words[0], COMMANDS)} "
                 f"Known: {', '.join(COMMANDS)}."
             )
-        with plain_errors():
-            command = tyro.extras.subcommand_cli_from_dict(
-                {name: _later(command) for name, command in COMMANDS.items()},
-                prog="agentgym",
-                description=DESCRIPTION,
-                args=words or ["--help"],
-                config=(tyro.conf.DisallowNone,),
-            )
-        return command()
+        return _parse(words)()
     except KeyboardInterrupt:
         complain("Interrupted.")
         return INTERRUPTED
@@ -326,6 +318,24 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         complain(f"error: {error}")
         return WRONG_USE
+
+
+def _parse(words: Sequence[str]) -> Callable[[], int]:
+    """Returns the command of a command line."""
+    config = (tyro.conf.DisallowNone,)
+    with plain_errors():
+        if words and words[0] in COMMANDS:  # errors and suggestions are those of this command
+            name, *rest = words
+            return tyro.cli(
+                _later(COMMANDS[name]), prog=f"agentgym {name}", args=rest, config=config
+            )
+        return tyro.extras.subcommand_cli_from_dict(
+            {name: _later(command) for name, command in COMMANDS.items()},
+            prog="agentgym",
+            description=DESCRIPTION,
+            args=words or ["--help"],
+            config=config,
+        )
 
 
 def _users_fault(error: Exception) -> bool:

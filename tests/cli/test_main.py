@@ -52,6 +52,12 @@ def process(*words: str, **kwargs) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_wrong_options_are_answered_for_their_command(capsys):
+    assert run("eval", "NumberLine-v0", "--taks", "3") == 2
+    text = capsys.readouterr().err
+    assert "agentgym eval --help" in text and "agentgym play" not in text
+
+
 def test_arguments_are_json_where_they_can_be():
     words = ["a=1", "b=2.5", "c=true", "d=null", 'e="x=y"', "f=[1, 2]", "g=/data/x", "h-i=a=b"]
     assert parse_arguments([*words, "j=True", "k=None", "l=", "m=007"]) == {
