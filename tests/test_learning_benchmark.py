@@ -36,8 +36,8 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_finished_run_with_the_same_settings_is_kept(learning: Any, file: Path):
-    for flags in (["--stop", "a", "b"], ["--stop", "a", "b", "--threads", 3]):
-        learning.launch("rloo", file, file.parent / "run", flags)
+    for more in ([], ["--threads", 3], ["--env-id", "AgentGym/NumberLine-v0"]):
+        learning.launch("rloo", file, file.parent / "run", ["--stop", "a", "b", *more])
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ class RunFolder:
             different = [
                 f"  {key}: {old.get(key)!r} -> {new.get(key)!r}"
                 for key in sorted({*old, *new} - set(free))
-                if _plain(old.get(key)) != _plain(new.get(key))
+                if not same_setting(old.get(key), new.get(key))
             ]
             if different:
                 raise CheckpointError(
@@ -239,9 +239,12 @@ class RunFolder:
         replace_folder(self.path / name, write)
 
 
-def _plain(value: Any) -> Any:
-    """Returns a setting, the id of an environment without the namespace that may be left out."""
-    return value.removeprefix(f"{NAMESPACE}/") if isinstance(value, str) else value
+def same_setting(*values: Any) -> bool:
+    """Returns whether two values are equal, ids with or without the namespace of AgentGym."""
+    first, second = (
+        value.removeprefix(f"{NAMESPACE}/") if isinstance(value, str) else value for value in values
+    )
+    return bool(first == second)
 
 
 def _iteration(path: Path) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.run.checkpoint import same_setting
 from agentgym.trainers.run.cli import read_config
 
 WITHOUT_EFFECT = ("run_dir", "resume", "quiet", "threads")
@@ -117,7 +118,7 @@ def finished(recipe: str, flags: Sequence[Any], folder: Path) -> bool:
     if different := [
         f"{name} = {before[name]!r} -> {value!r}"
         for name, value in now.items()
-        if name in before and before[name] != value and name not in WITHOUT_EFFECT
+        if name in before and name not in WITHOUT_EFFECT and not same_setting(before[name], value)
     ]:
         raise ConfigError(
             f"{folder} holds a finished run of other settings ({', '.join(different)}): choose a "
