@@ -180,7 +180,8 @@ class RolloutConfig:
     cross_policy_every: Positive = 10
     """Iterations after which the older copy is renewed."""
     generation_batch: Positive | None = None
-    """Maximum number of actions generated together (None: as their keys and values allow)."""
+    """Maximum number of actions generated together (None: by the device and the lengths of the
+    prompts)."""
     continuous_batching: bool = False
     """Step environments and begin their next actions while other actions are still generated. Meant
     for slow environments (env_workers): with fast ones on a CPU it gains nothing."""
