@@ -53,7 +53,7 @@ class EvaluationConfig:
     eval_every: Count = 10
     """Iterations between evaluations (0: only before and after training)."""
     eval_episodes: Count = 200
-    """Held-out tasks per evaluation, of all environments and trained seats of a game together (0: no
+    """Held-out tasks per evaluation, of all environments and trained seats of games together (0: no
     evaluation)."""
     eval_temperature: NonNegative = 0.0
     """Sampling temperature of evaluations (0: greedy)."""
