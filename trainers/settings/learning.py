@@ -119,7 +119,8 @@ class LossConfig:
     thought_credit: Literal["token", "turn"] = "token"
     """Advantage of a thought token: its own, or that of its turn, the one of its first token."""
     overlong_margin: Count = 0
-    """Soft overlong penalty: grows from 0 to 1 over the last tokens before `max_new_tokens`."""
+    """Soft overlong penalty, subtracted from the rewards: over this number of tokens before
+    `max_new_tokens`, it grows from 0 to 1 (0: no penalty)."""
 
     @property
     def reference_every(self) -> int:
