@@ -136,9 +136,9 @@ def _check_optimisation(config: TrainConfig) -> None:
 def _check_environments(config: TrainConfig) -> None:
     chosen, others = config.environment, config.evaluation.eval_env_id
     check_mix([*chosen.ids, *others], (*(chosen.mix or [1] * len(chosen.ids)), *[1] * len(others)))
-    for id in (*chosen.ids, *others):
-        if split_id(id)[1] and len(chosen.ids) == 1:
-            raise ConfigError(f"Arguments of a single environment are env_kwargs, got {id!r}.")
+    own = [id for id in (*chosen.ids, *others) if split_id(id)[1]]  # raises for wrong arguments
+    if len(chosen.ids) == 1 and chosen.ids[0] in own:
+        raise ConfigError(f"Arguments of a single environment are env_kwargs, got {own[0]!r}.")
     if any(turns < 1 for turns in chosen.horizons):
         raise ConfigError(f"horizons must be numbers of turns, at least 1, got {chosen.horizons}.")
     if config.evaluation.eval_nashconv and not config.evaluation.eval_episodes:

@@ -46,8 +46,9 @@ def load_model(
             f"The folder {name} contains no model: expected a config.json in it "
             "(as written by save_pretrained)."
         )
-    if (folder / "policy" / "config.json").is_file():
-        raise ConfigError(f"{name} is a run folder. Its model is in {folder / 'policy'}.")
+    policy = folder / "policy"
+    if any((policy / file).is_file() for file in ("config.json", "adapter_config.json")):
+        raise ConfigError(f"{name} is a run folder. Its model is in {policy}.")
     model, tokenizer = _load_base(str(name), dtype, trust_remote_code)
     return (model if lora is None else add_adapter(model, lora, seed)), tokenizer
 

@@ -1,8 +1,8 @@
 """The logs of a run: metrics.jsonl, TensorBoard and other trackers, transcripts, console, curve.
 
-metrics.jsonl has one line per iteration: "iteration", "env_steps", "episodes", then scalars named
-"rollout/return", "losses/kl", "credit/...", "charts/...", "eval/reward", "time/...". Only the
-"time/" scalars differ when a run is repeated.
+metrics.jsonl has one line per iteration and one per evaluation: "iteration", "env_steps",
+"episodes", then scalars named "rollout/return", "losses/kl", "credit/...", "charts/...",
+"eval/reward", "time/...". Only the "time/" scalars differ when a run is repeated on a CPU.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ class RewardConfig:
     whole episodes do not change."""
     process_reward: str = ""
     """Process reward of each turn: "progress" (1 if the turn raises the progress), "valid" (1 for a
-    valid action), a reward term of the environment, module:function, which maps an episode, with
-    the turns of all its agents, to scores in [0, 1], or chat:MODEL@URL, a language model that
-    scores every turn (empty: none)."""
+    valid action), a reward term of the environment in [0, 1], module:function, which maps an
+    episode, with the turns of all its agents, to scores in [0, 1], or chat:MODEL@URL, a language
+    model that scores every turn (empty: none)."""
     process_weight: Fraction = 0.5
     """Weight w of the process reward: (1 - w) reward + w process reward."""
     process_iterations: Count = 0
@@ -49,7 +49,7 @@ class RewardConfig:
     constraint_lr: NonNegative = 0.1
     """Step size of these weights."""
     novelty_bonus: NonNegative = 0.0
-    """Reward of a turn that leads to a state which is new in the episode."""
+    """Reward of a turn that leads to a state which is new in the episode, except for the last."""
     count_bonus: NonNegative = 0.0
     """Reward of an action that was rarely taken in its state: the bonus divided by the square root
     of the number of times in the run so far (MBIE-EB). States are compared by `info["state_key"]`
@@ -99,7 +99,7 @@ class CriticConfig:
     critic_epochs: Positive = 2
     """Epochs per iteration of a critic with its own trunk."""
     critic_rounds: Positive = 4
-    """Last iterations whose episodes a critic with its own trunk is fitted to."""
+    """Number of latest iterations whose episodes a critic with its own trunk is fitted to."""
     critic_batch_tokens: Positive = 8192
     """Tokens per step of a critic with its own trunk."""
     critic_episodes: Count = 0

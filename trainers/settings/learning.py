@@ -32,7 +32,7 @@ class OptimisationConfig:
     """Optimiser steps per epoch."""
     lr_schedule: Literal["constant", "linear"] = "constant"
     """Learning-rate schedule of policies and critics on their hidden states. "linear" decays to 0
-    at the last iteration. A critic with its own trunk keeps `critic_lr`: to the end, it is fitted
+    over `iterations`. A critic with its own trunk keeps `critic_lr`: to the end, it is fitted
     to the returns of a policy that changes."""
     lr_warmup: Count = 0
     """Iterations in which the learning rates of policies and critics on their hidden states
@@ -97,9 +97,9 @@ class LossConfig:
     importance_cap: Annotated[float, Gt(0.0)] | None = None
     """Truncated importance sampling: weight the policy loss of each token by
     min(exp(log p_training - log p_generation), cap), for generation and training that compute
-    different log-probabilities, or differ in their weights (None: no weights, with
-    `max_staleness`, `cross_policy` or `epsilon` 5, as AReaL publishes). Ratios then compare with
-    the policy before the update."""
+    different log-probabilities, or differ in their weights. Ratios then compare with the policy
+    before the update (None: 5 with `max_staleness`, `cross_policy` or `epsilon`, as AReaL
+    publishes, otherwise no weights)."""
     check_logprobs: NonNegative | None = None
     """Abort the run when log-probabilities of generation and of training differ by more than this
     (nats, None: never). `rollout/logprob_gap` is the largest difference."""
@@ -108,7 +108,7 @@ class LossConfig:
     (Clip-Cov)."""
     filter_groups: bool = False
     """Drop groups whose episodes all have the same return, or the same success in a recipe that
-    compares successes (dynamic sampling)."""
+    compares successes (dynamic sampling). If no group would remain, none is dropped."""
     group_weight: Literal["none", "difficulty"] = "none"
     """Weight of a group's advantages: equal, or from 1 for a task that the whole group solves to 2
     for one that it fails ("difficulty"), divided by the mean."""
@@ -119,7 +119,8 @@ class LossConfig:
     thought_credit: Literal["token", "turn"] = "token"
     """Advantage of a thought token: its own, or that of its turn, the one of its first token."""
     overlong_margin: Count = 0
-    """Soft overlong penalty: grows from 0 to 1 over the last tokens before `max_new_tokens`."""
+    """Soft overlong penalty, subtracted from the rewards: over this number of tokens before
+    `max_new_tokens`, it grows from 0 to 1 (0: no penalty)."""
 
     @property
     def reference_every(self) -> int:
@@ -152,8 +153,8 @@ class ImitationConfig:
     """Behaviour cloning before RL, and data from files."""
 
     bc_demonstrations: Count = 0
-    """Expert demonstrations on training tasks (0: no behaviour cloning). With opponents of a game,
-    the expert plays all trained seats, and each of them is cloned."""
+    """Demonstrations of the scripted expert on training tasks, to clone before RL (0: none). With
+    opponents of a game, the expert plays all trained seats, and each of them is cloned."""
     bc_epochs: Positive = 10
     """Epochs over the demonstrations, the maximum with `bc_patience`."""
     bc_patience: Positive | None = None

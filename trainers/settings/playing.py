@@ -70,9 +70,9 @@ class GameConfig:
     """The players of a game with several agents."""
 
     opponents: Opponents = "scripted"
-    """Players of the other seats of a game. With scripted, scripted players of the level in
-    `env_kwargs`, or scripted:LEVEL. With mirror, the policy itself, and all seats are trained. With
-    the others, one seat is trained, in turn: past:K (the last K snapshots of the policy), winrate:R
+    """Players of the other seats of a game. scripted: scripted players, of the level in
+    `env_kwargs`. mirror: the policy itself, and all seats are trained. With the others, one seat is
+    trained, in turn: scripted:LEVEL, past:K (the last K snapshots of the policy), winrate:R
     (snapshots, each taken when the policy wins at rate R), league (all snapshots, preferring those
     that win), psro, psro:uniform, psro:nash or psro:alpharank (the meta-strategy of their payoff
     matrix), policy:FOLDER, chat:MODEL@URL, or an agent around another one such as
@@ -180,7 +180,8 @@ class RolloutConfig:
     cross_policy_every: Positive = 10
     """Iterations after which the older copy is renewed."""
     generation_batch: Positive | None = None
-    """Maximum number of actions generated together (None: as their keys and values allow)."""
+    """Maximum number of actions generated together (None: by the device and the lengths of the
+    prompts)."""
     continuous_batching: bool = False
     """Step environments and begin their next actions while other actions are still generated. Meant
     for slow environments (env_workers): with fast ones on a CPU it gains nothing."""

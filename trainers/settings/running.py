@@ -23,8 +23,8 @@ class ModelConfig:
 
     model: str = "tiny"
     """"tiny", "nano", "small" or "reader" (a new decoder with a tokenizer trained on the
-    environment's text. "reader" can copy before it sees the text), a Hugging Face id, or a
-    folder."""
+    environment's text. "reader" learns to copy from its prompt before the run), a Hugging Face id,
+    or a folder."""
     trust_remote_code: bool = False
     """Run Python code that the model folder contains. Set it only for models that you trust."""
     lora_rank: Count = 0
@@ -53,11 +53,13 @@ class EvaluationConfig:
     eval_every: Count = 10
     """Iterations between evaluations (0: only before and after training)."""
     eval_episodes: Count = 200
-    """Held-out tasks per evaluation (0: no evaluation)."""
+    """Held-out tasks per evaluation, of all environments and trained seats of games together (0: no
+    evaluation)."""
     eval_temperature: NonNegative = 0.0
     """Sampling temperature of evaluations (0: greedy)."""
     eval_env_id: tuple[str, ...] = ()
-    """Further environments of the evaluations, which are not trained on."""
+    """Further environments of the evaluations, which are not trained on. `env_kwargs` are not
+    theirs: ID:arg=value,... has arguments of its own."""
     eval_nashconv: bool = False
     """Also compute NashConv of the policy in each evaluation, exactly, in a small game. It is
     logged as eval/nashconv and drawn in curve.png. With `eval_temperature` 1, the policy is
@@ -81,7 +83,7 @@ class RunConfig:
     resume: bool = False
     """Continue the run in `run_dir` if there is one."""
     save_every: Positive = 1
-    """Iterations between checkpoints."""
+    """Iterations, or epochs of behaviour cloning, between checkpoints."""
     save_minutes: ByModel[NonNegative] = BY_MODEL
     """Least minutes between checkpoints (None: 0, for a loaded model 10). A run that ends or is
     interrupted always saves."""

@@ -514,6 +514,15 @@ def test_a_missing_model_folder_is_not_looked_for_on_the_hub(name, monkeypatch):
         Policy.load(name)
 
 
+@pytest.mark.parametrize("file", ["config.json", "adapter_config.json"])
+def test_the_folder_of_a_run_is_answered_with_that_of_its_policy(file, tmp_path):
+    (tmp_path / "policy").mkdir()
+    for path in (tmp_path / "config.json", tmp_path / "policy" / file):
+        path.write_text("{}")
+    with pytest.raises(ConfigError, match=f"Its model is in {tmp_path / 'policy'}"):
+        Policy.load(tmp_path)
+
+
 def test_a_tokenizer_of_another_model(make_model, tokenizer, tmp_path):
     make_model(vocab_size=100, pad_token_id=0, eos_token_id=1).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)

@@ -107,6 +107,16 @@ def test_a_run_plays_evaluates_and_resumes_all_environments(tmp_path: Path):
         assert [turn.action for turn in one.turns] == [turn.action for turn in other.turns]
 
 
+def test_a_further_environment_of_evaluations_has_arguments_of_its_own(tmp_path: Path):
+    settings = SMALL | {"env_kwargs": {"size": 4}, "eval_env_id": ("NumberLine-v0:size=9",)}
+    settings |= {"eval_episodes": 8, "run_dir": str(tmp_path)}
+    reports = train("poad", **settings, env_id="NumberLine-v0", iterations=0)
+    found = [(report.env, report.env_kwargs, len(report.episodes)) for report in reports]
+    assert found == [("NumberLine-v0", {"size": 4}, 4), ("NumberLine-v0:size=9", {}, 4)]
+    [row] = read_metrics(tmp_path)
+    assert "eval/NumberLine-v0:size=9/reward" in row
+
+
 @pytest.mark.slow
 def test_levels_of_one_environment_have_arguments_of_their_own(tmp_path: Path):
     ids = ("AgentGym/NumberLine-v0:size=2", "NumberLine-v0:size=5,invalid_penalty=0.5")
