@@ -32,7 +32,6 @@ benchmark. Prints a table, writes JSON and a figure.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -53,6 +52,11 @@ TURNS = {"1": slice(0, 1), "2-3": slice(1, 3), "4-": slice(3, None)}
 """Groups of turns, by label."""
 
 
+def fixed(settings: Settings) -> dict[str, Any]:
+    """Returns the settings that all results in a file share."""
+    return {k: v for k, v in settings_of(settings).items() if k not in ("envs", "jobs", "runs")}
+
+
 def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, Any]:
     """Returns the explained variances of an environment, over all turns and by turn.
 
@@ -63,8 +67,8 @@ def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, A
     """
     begun = time.process_time()
     unfinished = settings.runs / name / f"unfinished-{settings.out.stem}.json"
-    if unfinished.exists():
-        known = {**known, **json.loads(unfinished.read_text())}
+    about = fixed(settings)
+    known = known | kept(unfinished, about, "unfinished")
     torch.set_num_threads(1)
     agent = clone(name, settings)
     played = play(name, agent, settings)
@@ -85,7 +89,8 @@ def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, A
             "epochs": epochs,
         }
         spent = round(known.get("cpu_seconds", 0.0) + time.process_time() - begun, 1)
-        unfinished.write_text(json.dumps({"critics": critics, "cpu_seconds": spent}))
+        part = {"critics": critics, "cpu_seconds": spent}
+        write(unfinished, {"settings": about, "unfinished": part})
     unfinished.unlink(missing_ok=True)
     return {
         "mean": float(returns.mean()),
@@ -100,7 +105,7 @@ def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, A
 
 def main(settings: Settings) -> None:
     """Measures the missing environments, then writes and prints all results."""
-    about = {k: v for k, v in settings_of(settings).items() if k not in ("envs", "jobs", "runs")}
+    about = fixed(settings)
     known = kept(settings.out, about)
     missing = {name: known.get(name, {"critics": {}}) for name in settings.envs}
     missing = {k: v for k, v in missing.items() if not CRITICS.keys() <= v["critics"].keys()}
