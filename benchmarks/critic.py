@@ -35,12 +35,14 @@ from __future__ import annotations
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from typing import Any
 
+import critic_episodes
 import numpy as np
 import torch
 import tyro
-from critic_episodes import CASES, Settings, clone, play
+from critic_episodes import CASES, clone, play
 from critic_figures import draw, tabulate
 from critic_fits import CRITICS, explained, fit, interval, possible
 from result_files import kept, settings_of, versions, write
@@ -50,6 +52,14 @@ from agentgym.trainers.update.update_data import correlation
 
 TURNS = {"1": slice(0, 1), "2-3": slice(1, 3), "4-": slice(3, None)}
 """Groups of turns, by label."""
+
+
+@dataclass
+class Settings(critic_episodes.Settings):
+    """Settings of the benchmark."""
+
+    jobs: int = 1
+    """Environments measured in parallel."""
 
 
 def fixed(settings: Settings) -> dict[str, Any]:
