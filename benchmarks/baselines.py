@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from result_files import whole, write
+from result_files import rounded, whole, write
 from rich.console import Console
 from rich.progress import track
 
@@ -42,13 +42,9 @@ class Settings:
 
 def numbers(report: Report) -> dict[str, Any]:
     """Returns the means and confidence intervals of a report."""
-    found = report.aggregate()
-    kept = {}
-    for name in ("reward", "success", "progress", "turns", "valid"):
-        e = found[name]
-        low, high = (e.mean if x is None else x for x in (e.low, e.high))
-        kept[name] = [round(x, 4) for x in (e.mean, low, high)]
-    return {"n": len(report.episodes), **kept}
+    means = report.aggregate()
+    names = ("reward", "success", "progress", "turns", "valid")
+    return {"n": len(report.episodes), **{name: rounded(means[name]) for name in names}}
 
 
 def measure(entry: Entry, episodes: int) -> tuple[dict[str, Any], list[Report]]:

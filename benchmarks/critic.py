@@ -32,16 +32,17 @@ benchmark. Prints a table, writes JSON and a figure.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from typing import Any
 
+import critic_episodes
 import numpy as np
 import torch
 import tyro
-from critic_episodes import CASES, Settings, clone, play
+from critic_episodes import CASES, clone, play
 from critic_figures import draw, tabulate
 from critic_fits import CRITICS, explained, fit, interval, possible
 from result_files import kept, settings_of, versions, write
@@ -51,6 +52,19 @@ from agentgym.trainers.update.update_data import correlation
 
 TURNS = {"1": slice(0, 1), "2-3": slice(1, 3), "4-": slice(3, None)}
 """Groups of turns, by label."""
+
+
+@dataclass
+class Settings(critic_episodes.Settings):
+    """Settings of the benchmark."""
+
+    jobs: int = 1
+    """Environments measured in parallel."""
+
+
+def fixed(settings: Settings) -> dict[str, Any]:
+    """Returns the settings that all results in a file share."""
+    return {k: v for k, v in settings_of(settings).items() if k not in ("envs", "jobs", "runs")}
 
 
 def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, Any]:
@@ -63,8 +77,8 @@ def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, A
     """
     begun = time.process_time()
     unfinished = settings.runs / name / f"unfinished-{settings.out.stem}.json"
-    if unfinished.exists():
-        known = {**known, **json.loads(unfinished.read_text())}
+    about = fixed(settings)
+    known = known | kept(unfinished, about, "unfinished")
     torch.set_num_threads(1)
     agent = clone(name, settings)
     played = play(name, agent, settings)
@@ -85,7 +99,8 @@ def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, A
             "epochs": epochs,
         }
         spent = round(known.get("cpu_seconds", 0.0) + time.process_time() - begun, 1)
-        unfinished.write_text(json.dumps({"critics": critics, "cpu_seconds": spent}))
+        part = {"critics": critics, "cpu_seconds": spent}
+        write(unfinished, {"settings": about, "unfinished": part})
     unfinished.unlink(missing_ok=True)
     return {
         "mean": float(returns.mean()),
@@ -100,7 +115,7 @@ def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, A
 
 def main(settings: Settings) -> None:
     """Measures the missing environments, then writes and prints all results."""
-    about = {k: v for k, v in settings_of(settings).items() if k not in ("envs", "jobs", "runs")}
+    about = fixed(settings)
     known = kept(settings.out, about)
     missing = {name: known.get(name, {"critics": {}}) for name in settings.envs}
     missing = {k: v for k, v in missing.items() if not CRITICS.keys() <= v["critics"].keys()}

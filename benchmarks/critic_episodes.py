@@ -80,8 +80,6 @@ class Settings:
     """Maximum number of demonstrations (None: as chosen for each environment)."""
     seed: int = 0
     """Random seed."""
-    jobs: int = 1
-    """Environments measured in parallel."""
     runs: Path = Path("runs/critic")
     """Folder of the policies."""
     out: Path = Path(__file__).parent / "results" / "critic.json"

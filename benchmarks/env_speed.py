@@ -9,7 +9,7 @@ are CPU times, which other processes do not affect, except for engines and sandb
 process of their own: those are wall-clock times. Reference throughputs are those of the
 implementations that the environments follow, measured on the same kind of machine. The reference of
 WebShop is for the 1,000 products of the original, to be compared with ours on the same files
-(`data_dir`). Prints tables and writes JSON.
+(`data_dir`). Writes JSON after each id, and prints tables.
 
     python benchmarks/env_speed.py [--ids WebShop] [--env-kwargs '{"data_dir": "..."}'] [--large]
 """
@@ -268,6 +268,15 @@ def main(settings: Settings) -> None:
     from agentgym import REGISTRY
 
     console = Console(width=max(110, Console().width))
+    kwargs = json.loads(settings.env_kwargs)
+    if "data_dir" in kwargs:
+        kwargs["data_dir"] = "given"  # the path is of no use to others
+    before = json.loads(settings.out.read_text()) if settings.out.exists() else {}
+    # Earlier results of other ids are kept if they are for the same arguments.
+    kept = before.get("environments", []) if before.get("env_kwargs") == kwargs else []
+    rows = {row["id"]: row for row in kept}
+    report = {**versions(), "env_kwargs": kwargs, "environments": kept}
+    report["search"] = before.get("search", [])
     speeds, missing = [], []
     for id, entry in REGISTRY.items():
         if settings.ids and not any(text in id for text in settings.ids):
@@ -279,31 +288,22 @@ def main(settings: Settings) -> None:
         else:
             with tempfile.TemporaryDirectory() as cache:
                 speeds.append(measure(id, settings, cache))
+            rows[id] = asdict(speeds[-1])
+            report["environments"] = [rows[known] for known in REGISTRY if known in rows]
+            write(settings.out, report)
     console.print(speed_table(speeds))
     for speed in speeds:
         if speed.reference:
             console.print(f"Reference of {speed.id}: {speed.reference}", highlight=False)
     for line in missing:
         console.print(f"Not measured: {line}", markup=False)
-    searches = [measure_search(n) for n in (1000, 1_000_000)] if settings.large else []
-    if searches:
+    if settings.large:
+        searches = [measure_search(n) for n in (1000, 1_000_000)]
         console.print(search_table(searches))
-    kwargs = json.loads(settings.env_kwargs)
-    if "data_dir" in kwargs:
-        kwargs["data_dir"] = "given"  # the path is of no use to others
-    before = json.loads(settings.out.read_text()) if settings.out.exists() else {}
-    # Earlier results of other ids are kept if they are for the same arguments.
-    kept = before.get("environments", []) if before.get("env_kwargs") == kwargs else []
-    rows = {row["id"]: row for row in kept} | {speed.id: asdict(speed) for speed in speeds}
-    report = {
-        **versions(),
-        "env_kwargs": kwargs,
-        "environments": [rows[id] for id in REGISTRY if id in rows],
-        "search": [asdict(speed) for speed in searches] or before.get("search", []),
-    }
-    write(settings.out, report)
+        report["search"] = [asdict(speed) for speed in searches]
+        write(settings.out, report)
     console.print(f"Written to {settings.out}")
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    main(tyro.cli(Settings, description=__doc__))

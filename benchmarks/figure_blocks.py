@@ -274,18 +274,14 @@ def demo_seeds() -> str:
 
 def demo_critic() -> str:
     """Returns the explained variance in the first and the last iteration in words, by seed."""
-    curves = [a["run"]["explained_variance"] for a in _learned("webshop")]
+    curves = [(a["run"]["seed"], a["run"]["explained_variance"]) for a in _learned("webshop")]
     return ", ".join(
-        f"{first:.2f} to {last:.2f} (seed {seed})"
-        for seed, ((_, first), *_, (_, last)) in enumerate(curves)
+        f"{first:.2f} to {last:.2f} (seed {seed})" for seed, ((_, first), *_, (_, last)) in curves
     )
 
 
-# Other libraries.
-
-
 BLOCKS: dict[str, Callable[[], str]] = {
-    function.__name__.removesuffix("_block"): function
+    function.__name__: function
     for function in (
         webshop_speedup,
         webshop_speed,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ NOTHING = "No results yet."
 """Takes the place of a table without results."""
 
 
-@functools.cache
 def results(name: str) -> Any:
     """Returns the content of a results file."""
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import figure_results
 import numpy as np
 
 from agentgym.evaluation.bootstrap import (
@@ -72,10 +73,8 @@ def ranks(grid: Mapping[str, Any], env: str) -> list[str]:
 
 def table(grid: Mapping[str, Any], env: str) -> str:
     """Returns the table of an environment in Markdown."""
-    titles = header(grid, env)
-    lines = [titles, ("---",) + ("---:",) * (len(titles) - 1)]
-    lines += [(f"`{recipe}`", *cells) for recipe, cells in rows(grid, env)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    lines = [(f"`{recipe}`", *cells) for recipe, cells in rows(grid, env)]
+    return figure_results.table(header(grid, env), lines)
 
 
 def caption(grid: Mapping[str, Any], env: str) -> str:

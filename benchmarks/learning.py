@@ -5,7 +5,7 @@ are kept and interrupted ones are resumed, so the same command continues an inte
 A finished run with other settings is an error. Writes a table as JSON and a figure.
 
     python benchmarks/learning.py                              # make demo's settings, POAD, 3 seeds
-    python benchmarks/learning.py --recipes poad turn rloo --jobs 4
+    python benchmarks/learning.py --name recipes --recipes poad turn rloo --jobs 4
     python benchmarks/learning.py --name webshop_files --env-kwargs data_dir=../shared/data/webshop
 """
 

@@ -108,7 +108,10 @@ def demonstrations(experiment: str, runs: Path) -> Path:
     demonstrate = EXPERIMENTS[experiment].demonstrate
     if demonstrate is not None and not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        demonstrate(file)
+        partial = file.with_name("partial.jsonl")
+        partial.unlink(missing_ok=True)  # of an interrupted call
+        demonstrate(partial)
+        partial.replace(file)
     return file
 
 
@@ -139,7 +142,7 @@ def summary(
             "seeds": dict(sorted(seeds.items())),
             "curves": dict(sorted(curves.items())),
         }
-        if experiment.across is not None and len(done) > 1:
+        if experiment.across is not None and len(done) == len(seeds) > 1:
             variants[variant]["across"] = experiment.across([job.folder for job in done])
         elif "across" in kept:
             variants[variant]["across"] = kept["across"]

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from result_files import settings_of, versions, whole, write
+from result_files import rounded, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -350,8 +350,7 @@ def measure(setting: Setting, kind: str, budget: int, settings: Settings) -> dic
     )  # fmt: skip
     found: dict[str, Any] = {"n": len(whole(report).episodes)}
     for name in (setting.score, "turns"):
-        e = report.aggregate()[name]
-        found[name] = [round(e.mean if x is None else x, 4) for x in (e.mean, e.low, e.high)]
+        found[name] = rounded(report.aggregate()[name])
     costs = [episode.costs for episode in report.episodes]
     found["longest_prompt"] = int(max(cost["longest_prompt"] for cost in costs))
     for name in ("prompt_tokens", "action_tokens"):

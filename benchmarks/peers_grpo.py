@@ -1,14 +1,14 @@
 """One side of the comparison of GRPO with TRL's `GRPOTrainer`, in a process of its own.
 
-Equal on both sides: the model and its tokenizer, the environment with one turn per episode, tasks
-and seeds, the prompts token by token, the episodes per update and their groups, the maximum length
-of a completion, sampling from the whole vocabulary at temperature 1, float32, one epoch with one
-optimiser step, AdamW, no KL term, no gradient checkpointing, one thread. An update is a rollout,
-its rewards, the loss, its gradient, a step and a line of metrics. A random model never solves a
-task, so the reward is 0 or 1 by a checksum of the answer, and differs in nearly every group. In a
-share of the groups it is 0, as in groups that all fail: these have no advantage, and this project
-leaves out their backward pass.
-`peers.py` runs it:
+Equal on both sides: the model and its tokenizer, the environment with one turn per episode, the
+format of the prompts, the episodes per update and their groups, the maximum length of a completion,
+sampling from the whole vocabulary at temperature 1, float32, one epoch with one optimiser step,
+AdamW, no KL term, no gradient checkpointing, one thread. The tasks are others of the same kind:
+this project samples them, and TRL gets the first ones. An update is a rollout, its rewards, the
+loss, its gradient, a step and a line of metrics. A random model never solves a task, so the reward
+is 0 or 1 by a checksum of the answer, and differs in nearly every group. In about a share `equal`
+of the groups it is 0, as in groups that all fail: these have no advantage, and this project leaves
+out their backward pass. `peers.py` runs it:
 
     python benchmarks/peers_grpo.py {own,trl} SETTINGS.json
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from result_files import settings_of, versions, whole, write
+from result_files import rounded, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -59,12 +59,12 @@ class Settings:
 
 def numbers(report: Report) -> dict[str, Any]:
     """Returns means with 95 % confidence intervals of an agent's episodes."""
-    kept = {}
-    for name, e in report.aggregate().items():
-        if name in ("success", "progress", "turns") or name.startswith("cost/"):
-            low, high = (e.mean if x is None else x for x in (e.low, e.high))
-            kept[name] = [round(x, 4) for x in (e.mean, low, high)]
-    return {"n": len(report.episodes), **kept}
+    means = {
+        name: rounded(estimate)
+        for name, estimate in report.aggregate().items()
+        if name in ("success", "progress", "turns") or name.startswith("cost/")
+    }
+    return {"n": len(report.episodes), **means}
 
 
 def measure(env: str, spec: str, settings: Settings) -> dict[str, Any]:

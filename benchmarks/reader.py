@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
-from result_files import kept, settings_of, versions, whole, write
+from result_files import kept, rounded, settings_of, versions, whole, write
 
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers import train
@@ -84,13 +84,8 @@ def measure(env_id: str, model: str, settings: Settings) -> dict[str, Any]:
         seconds = time.process_time() - begun
         report = whole(evaluate(env_id, f"policy:{folder}/run", tasks=settings.episodes))
     means = report.aggregate()
-    kept = {
-        key: [
-            round(x, 4) for x in (means[key].mean, means[key].low, means[key].high) if x is not None
-        ]
-        for key in ("reward", "success")
-    }
-    return {"cpu_seconds": round(seconds, 1), **kept}
+    measured = {key: rounded(means[key]) for key in ("reward", "success")}
+    return {"cpu_seconds": round(seconds, 1), **measured}
 
 
 def main(settings: Settings) -> None:

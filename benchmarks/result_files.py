@@ -92,6 +92,8 @@ def whole(report: Report) -> Report:
 
 
 def write(path: Path, results: Mapping[str, Any]) -> None:
-    """Writes a result file and its folder."""
+    """Writes a result file atomically, and its folder."""
+    from agentgym.utils.files import replace_text
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    replace_text(path, json.dumps(results, indent=1) + "\n")

@@ -342,12 +342,12 @@ def reading_find() -> str:
 
 def sb3_webshop() -> str:
     """Returns MaskablePPO's reward in words."""
-    found = results("sb3_webshop")
-    players, settings = found["players"], found["settings"]
+    players = results("sb3_webshop")["players"]
     last = next(reversed(players))
+    steps = last.removeprefix("MaskablePPO, ").removesuffix(" steps")
     return (
         f"{players['random']['reward']:.2f} (random) to {players[last]['reward']:.2f} "
-        f"after {settings['steps']:,} environment steps"
+        f"after {steps} environment steps"
     )
 
 

@@ -7,7 +7,8 @@ held-out tasks in the model and on snapshots. Random actions are the lower bound
 A share of predictions at `exact` close to `copied` is no better than the current observation.
 Plans in the model cannot be better than its predictions of the end of an episode (`over`).
 
-Prints tables and writes JSON. It takes 10 minutes on one core, most of it for plans.
+Prints tables and writes JSON. Trained models are kept. It takes 10 minutes on one core, most of it
+for plans.
 
     python benchmarks/world_model.py [--envs NumberLine-v0]
 """
@@ -60,7 +61,7 @@ def fit(env: str, settings: Settings) -> tuple[Path, dict[str, float]]:
         instructions=False, eval_episodes=0, seed=settings.seed, device="cpu", quiet=True, lr=1e-3,
         demonstrations=settings.demonstrations, iterations=settings.iterations, held_out=16,
         world_iterations=settings.iterations, transitions=128, run_dir=str(folder), log_with=(),
-        save_every=1000, minibatches=4,
+        save_every=1000, minibatches=4, resume=True,
     )  # fmt: skip
     return folder, json.loads((folder / "world_model.json").read_text())
 

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,8 @@ def test_an_interrupted_environment_keeps_its_finished_critics(
     monkeypatch.setattr(critic, "fit", fit)
     with pytest.raises(KeyboardInterrupt):
         critic.measure("TicTacToe-v0", settings, {})
+    with pytest.raises(SystemExit, match="tokens = 1 -> 2"):
+        critic.measure("TicTacToe-v0", replace(settings, tokens=2), {})
     found = critic.measure("TicTacToe-v0", settings, {})
     assert fitted == ["shared", "state", "state"]
     assert found["critics"].keys() == {"shared", "state"}

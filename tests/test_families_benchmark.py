@@ -66,6 +66,17 @@ def test_recipes_start_from_one_cloned_policy_and_other_results_are_kept(
     assert runs[0]["explained_variance"] and not runs[1]["explained_variance"]
 
 
+def test_the_table_holds_results_that_were_written_after_the_import(
+    modules: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    _, figures = modules
+    monkeypatch.setattr(importlib.import_module("figure_results"), "RESULTS", tmp_path)
+    for trained in (0.6, 0.8):
+        content = {"environments": {"X-v0": {"runs": [run_of("poad", 0, 0.2, trained)]}}}
+        (tmp_path / "families.json").write_text(json.dumps(content))
+        assert f"| 0.20 | {trained:.2f} |" in figures.families_table()
+
+
 def run_of(recipe: str, seed: int, cloned: float, trained: float) -> dict[str, Any]:
     """Returns the summary of a run."""
     agents = {

@@ -124,6 +124,42 @@ def test_a_new_seed_joins_the_earlier_ones_with_the_same_settings(
     assert only["seeds"] == {"2": {"NashConv, last": 0.9}}
 
 
+def test_cross_play_of_some_seeds_does_not_replace_that_of_all(
+    benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    counted = replace(
+        benchmark.EXPERIMENTS["kuhn"], across=lambda folders: {"seeds": float(len(folders))}
+    )
+    monkeypatch.setitem(benchmark.EXPERIMENTS, "kuhn", counted)
+    for seed in range(3):
+        folder = benchmark.Job("kuhn", "league", seed, tmp_path).folder
+        folder.mkdir(parents=True)
+        for name, content in (("report", []), ("measure", {"x": 0.1}), ("curve", [[0, 0.1]])):
+            (folder / f"{name}.json").write_text(json.dumps(content))
+    every = benchmark.summary("kuhn", benchmark.Settings(runs=tmp_path))
+    some = benchmark.summary("kuhn", benchmark.Settings(runs=tmp_path, seeds=(0, 1)), every)
+    for found in (every, some):
+        assert found["variants"]["league"]["across"] == {"seeds": 3.0}
+
+
+def test_interrupted_demonstrations_are_played_again(
+    benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def demonstrate(file: Path) -> None:
+        for line in ("a\n", "b\n"):
+            with file.open("a") as out:
+                out.write(line)
+            if interruptions:
+                raise interruptions.pop()
+
+    interruptions = [KeyboardInterrupt()]
+    dilemma = replace(benchmark.EXPERIMENTS["dilemma"], demonstrate=demonstrate)
+    monkeypatch.setitem(benchmark.EXPERIMENTS, "dilemma", dilemma)
+    with pytest.raises(KeyboardInterrupt):
+        benchmark.demonstrations("dilemma", tmp_path)
+    assert benchmark.demonstrations("dilemma", tmp_path).read_text() == "a\nb\n"
+
+
 def test_results_become_a_table_and_a_picture(benchmark: Any, monkeypatch: pytest.MonkeyPatch):
     import multiagent_figures
 

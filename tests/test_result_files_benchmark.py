@@ -27,6 +27,20 @@ def test_results_of_other_settings_are_not_kept(files, tmp_path):
         files.kept(out, {"seed": 1, "sizes": (1, 2)})
 
 
+def test_results_stay_whole_if_the_disk_is_full(files, tmp_path, monkeypatch):
+    def full(self, text, encoding=None):
+        with open(self, "w", encoding=encoding) as file:
+            file.write(text[:5])
+        raise OSError("No space left on device")
+
+    out = tmp_path / "out.json"
+    files.write(out, {"environments": {"A": 1}})
+    monkeypatch.setattr(type(out), "write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        files.write(out, {"environments": {"A": 1, "B": 2}})
+    assert files.kept(out) == {"A": 1}
+
+
 def test_a_benchmark_does_not_take_the_results_of_another_environment(tmp_path):
     pytest.importorskip("torch", reason="needs the extra `train`")
     with benchmark_script("early_experience") as script:
@@ -38,6 +52,30 @@ def test_a_benchmark_does_not_take_the_results_of_another_environment(tmp_path):
         assert json.loads(out.read_text())["success"] == success
         with pytest.raises(SystemExit, match="env_id = 'NumberLine-v0' -> 'Maze-v0'"):
             script.main(script.Settings(env_id="Maze-v0", out=out))
+
+
+def test_speeds_are_written_one_by_one(tmp_path, monkeypatch):
+    with benchmark_script("env_speed") as script:
+
+        def measure(id, settings, cache):
+            if id != "AgentGym/NumberLine-v0":
+                raise KeyboardInterrupt
+            return script.Speed(id, 1.0, None, 1.0, 1.0, 1.0, 1.0, 0.0, None, "")
+
+        monkeypatch.setattr(script, "measure", measure)
+        out = tmp_path / "out.json"
+        with pytest.raises(KeyboardInterrupt):
+            script.main(script.Settings(ids=["NumberLine-v0", "TicTacToe-v0"], out=out))
+        [row] = json.loads(out.read_text())["environments"]
+        assert row["id"] == "AgentGym/NumberLine-v0"
+
+
+@pytest.mark.slow
+def test_a_world_model_that_has_been_trained_is_kept(tmp_path):
+    pytest.importorskip("torch", reason="needs the extra `train`")
+    with benchmark_script("world_model") as script:
+        settings = script.Settings(iterations=1, demonstrations=2, runs=tmp_path)
+        assert script.fit("NumberLine-v0", settings) == script.fit("NumberLine-v0", settings)
 
 
 def test_an_interrupted_evaluation_is_no_result(monkeypatch):
