@@ -60,19 +60,20 @@ def solve_limits() -> str:
     return (
         "The *limit* is what holds the kept policy below a score of 0.9, by a rule on the row: "
         "*RL* if the kept policy is below the cloned one (the interval of the gain is below 0), "
-        "*exploration* if the cloned policy succeeds in at most 5 % of episodes, so that RL sees "
-        "hardly any reward, *horizon* if most failures run out of turns or repeat states, and "
-        "*reading* otherwise: episodes end in time, but wrongly."
+        "*exploration* if the cloned policy succeeds in at most 5 % of episodes with a score of at "
+        "most 0.05, so that RL sees hardly any reward, *horizon* if most failures run out of turns "
+        "or repeat states, and *reading* otherwise: episodes end in time, but wrongly."
     )
 
 
 def limit(row: dict[str, Any]) -> str:
     """Returns what holds the kept policy below a score of 0.9, by the rule of `solve_limits`."""
-    if row.get("scores", (0, 0))[1] >= 0.9:
+    before, after = row.get("scores", (0.0, 0.0))
+    if after >= 0.9:
         return "-"
     if row["gain"][2] < 0:
         return "RL"
-    if row["cloned"]["success"][0] <= 0.05:
+    if max(row["cloned"]["success"][0], before) <= 0.05:
         return "exploration"
     out_of_time = sum(row["failures"].get(kind, 0.0) for kind in ("turns", "loop"))
     return "horizon" if out_of_time > sum(row["failures"].values()) / 2 else "reading"

@@ -200,20 +200,21 @@ def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(
-    ("score", "gain", "cloned", "failures", "limit"),
+    ("scores", "gain", "cloned", "failures", "limit"),
     [
-        (0.95, 0.1, 0.5, {"wrong": 0.1}, "-"),
-        (0.2, -0.1, 0.5, {"turns": 0.8}, "RL"),
-        (0.2, 0.1, 0.05, {"turns": 0.8}, "exploration"),
-        (0.2, 0.1, 0.2, {"turns": 0.3, "loop": 0.2, "wrong": 0.4}, "horizon"),
-        (0.2, 0.1, 0.2, {"turns": 0.3, "wrong": 0.5}, "reading"),
+        ((0.5, 0.95), 0.1, 0.5, {"wrong": 0.1}, "-"),
+        ((0.3, 0.2), -0.1, 0.5, {"turns": 0.8}, "RL"),
+        ((0.05, 0.2), 0.1, 0.05, {"turns": 0.8}, "exploration"),
+        ((0.24, 0.26), 0.1, 0.0, {"wrong": 1.0}, "reading"),  # graded rewards
+        ((0.1, 0.2), 0.1, 0.2, {"turns": 0.3, "loop": 0.2, "wrong": 0.4}, "horizon"),
+        ((0.1, 0.2), 0.1, 0.2, {"turns": 0.3, "wrong": 0.5}, "reading"),
         (None, 0.1, 0.2, {}, "reading"),
     ],
 )
 def test_the_limit_of_a_row_follows_from_its_numbers(
-    solve: Any, score: float | None, gain: float, cloned: float, failures: Any, limit: str
+    solve: Any, scores: Any, gain: float, cloned: float, failures: Any, limit: str
 ):
     figures = importlib.import_module("solve_figures")
     row: dict[str, Any] = {"gain": [gain, gain - 0.05, gain + 0.05], "failures": failures}
     row["cloned"] = {"success": [cloned, 0.0, 1.0]}
-    assert figures.limit(row | ({} if score is None else {"scores": [0.1, score]})) == limit
+    assert figures.limit(row | ({} if scores is None else {"scores": scores})) == limit
