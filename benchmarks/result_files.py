@@ -21,8 +21,8 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def settings_of(settings: Any) -> dict[str, Any]:
-    """Returns the settings of a script, with the name of its output alone, as paths are private."""
-    return asdict(settings) | {"out": settings.out.name}
+    """Returns the settings of a script without its output: a file may get another name."""
+    return {name: value for name, value in asdict(settings).items() if name != "out"}
 
 
 def kept(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +27,18 @@ def test_results_of_other_settings_are_not_kept(files, tmp_path):
     assert files.kept(out) == files.kept(out, {"seed": 0, "sizes": (1, 2), "new": 3}) == {"A": 1}
     with pytest.raises(SystemExit, match=r"other settings \(seed = 0 -> 1\): set --out"):
         files.kept(out, {"seed": 1, "sizes": (1, 2)})
+
+
+def test_a_result_file_may_get_another_name(files, tmp_path):
+    @dataclass
+    class Settings:
+        out: Path
+        seed: int = 0
+
+    about = files.settings_of(Settings(tmp_path / "old.json"))
+    files.write(tmp_path / "new.json", {"settings": about, "environments": {"A": 1}})
+    renamed = files.settings_of(Settings(tmp_path / "new.json"))
+    assert files.kept(tmp_path / "new.json", renamed) == {"A": 1}
 
 
 def test_results_stay_whole_if_the_disk_is_full(files, tmp_path, monkeypatch):
