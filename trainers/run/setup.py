@@ -215,10 +215,10 @@ def slow_precision(config: TrainConfig, policy: Policy) -> str | None:
 
 def fast_on_cpu(dtype: torch.dtype) -> bool:
     """Returns whether this CPU supports the data type in oneDNN, which has the fast kernels."""
-    checks = torch.ops.mkldnn
-    if dtype == torch.bfloat16:
-        return bool(checks._is_mkldnn_bf16_supported())
-    return bool(checks._is_mkldnn_fp16_supported())
+    if not torch.backends.mkldnn.is_available():  # a build without oneDNN
+        return False
+    name = {torch.bfloat16: "bf16", torch.float16: "fp16"}[dtype]
+    return bool(getattr(torch.ops.mkldnn, f"_is_mkldnn_{name}_supported")())
 
 
 def parameter_group(module: nn.Module, lr: float) -> dict[str, Any]:

@@ -52,6 +52,13 @@ def test_a_run_warns_of_a_precision_that_the_cpu_emulates(
     assert not warned or f"arithmetic in {name}:" in printed
 
 
+def test_a_build_without_onednn_has_no_fast_half_precision(monkeypatch):
+    assert {setup.fast_on_cpu(dtype) for dtype in (torch.bfloat16, torch.float16)} <= {True, False}
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    monkeypatch.setattr(torch, "ops", None)
+    assert not setup.fast_on_cpu(torch.bfloat16) and not setup.fast_on_cpu(torch.float16)
+
+
 @pytest.fixture
 def trainer(tmp_path: Path, other_precision: None):
     config = settings(tmp_path, mixed_precision="bf16", quiet=True)
