@@ -59,19 +59,15 @@ def refuse_other(
     Raises:
         SystemExit: if they differ.
     """
-    if different := differences(before, settings):
-        raise SystemExit(
-            f"{path} holds results of other settings ({different}): set {option} to a new name."
-        )
-
-
-def differences(before: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """Returns the settings that differ, without those that `before` does not name."""
-    return ", ".join(
+    different = ", ".join(
         f"{name} = {before[name]!r} -> {value!r}"
         for name, value in json.loads(json.dumps(settings)).items()
         if name in before and before[name] != value
     )
+    if different:
+        raise SystemExit(
+            f"{path} holds results of other settings ({different}): set {option} to a new name."
+        )
 
 
 def rounded(estimate: Estimate) -> list[float]:

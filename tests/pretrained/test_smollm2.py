@@ -125,7 +125,7 @@ def test_an_adapter_learns_and_the_saved_policy_plays_alike(model: str, tmp_path
     """Cloning until some actions are valid. Those of the model itself hardly are."""
     settings = {
         **SMALL, "model": model, "lora_rank": 8, "bc_demonstrations": 4,
-        "dtype": "bfloat16" if fast_on_cpu(torch.bfloat16) else "float32",
+        "dtype": "bfloat16" if fast_on_cpu("bfloat16") else "float32",
         "bc_epochs": 6, "bc_lr": 2e-3, "iterations": 0, "eval_episodes": 2,
     }  # fmt: skip
     (cloned,) = make_trainer("turn", **settings, run_dir=str(tmp_path)).run()

@@ -239,12 +239,11 @@ class RunFolder:
         replace_folder(self.path / name, write)
 
 
-def same_setting(*values: Any) -> bool:
+def same_setting(old: Any, new: Any) -> bool:
     """Returns whether two values are equal, ids with or without the namespace of AgentGym."""
-    first, second = (
-        value.removeprefix(f"{NAMESPACE}/") if isinstance(value, str) else value for value in values
-    )
-    return bool(first == second)
+    if isinstance(old, str) and isinstance(new, str):
+        return old.removeprefix(f"{NAMESPACE}/") == new.removeprefix(f"{NAMESPACE}/")
+    return bool(old == new)
 
 
 def _iteration(path: Path) -> int:

@@ -24,8 +24,9 @@ from agentgym.trainers.policy.vllm_server import VLLMServer
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.run.saving import load_tensors
+from agentgym.trainers.settings.running import AUTOCAST
 from agentgym.trainers.update.learner import Learner
-from agentgym.trainers.update.optimizer import LOW_PRECISION, AdamW
+from agentgym.trainers.update.optimizer import AdamW
 from agentgym.trainers.update.sharding import check_engine, load_optimizer, trained_copy
 from agentgym.trainers.update.updater import Updater
 
@@ -137,10 +138,9 @@ def vllm_engine(config: TrainConfig, policy: Policy) -> Engine:
     rollout = config.rollout
     if rollout.engine_url is not None:
         return VLLMServer(policy, rollout.engine_url, max_length=rollout.max_tokens)
-    autocast = {"no": None, "bf16": "bfloat16", "fp16": "float16"}
     return VLLMEngine(
         policy,
-        dtype=autocast[config.model.mixed_precision],
+        dtype=AUTOCAST.get(config.model.mixed_precision),
         max_length=rollout.max_tokens,
         memory=rollout.engine_memory,
         sleep=rollout.engine_sleep,
@@ -195,29 +195,28 @@ def _dtype(config: TrainConfig, saved: Path | None) -> str:
     folder = Path(model.model) if saved is None else saved
     frozen = model.lora_rank or (folder / "adapter_config.json").is_file()
     if model.dtype == "float32" and frozen:
-        half = {"no": "float32", "bf16": "bfloat16", "fp16": "float16"}
-        return half[model.mixed_precision]
+        return AUTOCAST.get(model.mixed_precision, "float32")
     return model.dtype
 
 
-def slow_precision(config: TrainConfig, policy: Policy) -> str | None:
-    """Returns a warning if the CPU has no fast arithmetic for the half precision of a policy."""
-    autocast = {"no": None, "bf16": torch.bfloat16, "fp16": torch.float16}
-    used = {autocast[config.model.mixed_precision], *(p.dtype for p in policy.parameters())}
-    slow = [dtype for dtype in LOW_PRECISION if dtype in used and not fast_on_cpu(dtype)]
-    if policy.device.type != "cpu" or not slow:
-        return None
-    return (
-        f"This CPU has no fast arithmetic in {str(slow[0]).removeprefix('torch.')}: training is "
-        "many times slower than with --dtype float32 and --mixed-precision no."
+def slow_precision(config: TrainConfig, policy: Policy) -> str:
+    """Returns a warning if the CPU has no fast arithmetic for the policy's precision, else ""."""
+    if policy.device.type != "cpu":
+        return ""
+    used = {str(p.dtype).removeprefix("torch.") for p in policy.parameters()}
+    used.add(AUTOCAST.get(config.model.mixed_precision, "float32"))
+    slow = next((name for name in AUTOCAST.values() if name in used and not fast_on_cpu(name)), "")
+    return slow and (
+        f"This CPU has no fast arithmetic in {slow}: training is many times slower than with "
+        "--dtype float32 and --mixed-precision no."
     )
 
 
-def fast_on_cpu(dtype: torch.dtype) -> bool:
-    """Returns whether this CPU supports the data type in oneDNN, which has the fast kernels."""
+def fast_on_cpu(dtype: str) -> bool:
+    """Returns whether this CPU supports bfloat16 or float16 in oneDNN, which has fast kernels."""
     if not torch.backends.mkldnn.is_available():  # a build without oneDNN
         return False
-    name = {torch.bfloat16: "bf16", torch.float16: "fp16"}[dtype]
+    name = {"bfloat16": "bf16", "float16": "fp16"}[dtype]
     return bool(getattr(torch.ops.mkldnn, f"_is_mkldnn_{name}_supported")())
 
 

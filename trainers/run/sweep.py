@@ -195,7 +195,8 @@ class Sweep:
                 )
             if not config.evaluation.eval_episodes:
                 raise ConfigError("A sweep compares held-out rewards: set eval_episodes above 0.")
-        self.results()
+        for run in self.runs:
+            finished(self.recipe, [*self.flags, *run.flags], self.folder / run.name)
 
     def play(self) -> list[str]:
         """Runs all that has not finished and returns a line for each run that failed.
@@ -227,17 +228,9 @@ class Sweep:
         return failed
 
     def results(self) -> list[dict[str, Any]]:
-        """Returns the results of the finished runs.
-
-        Raises:
-            ConfigError: if one has other settings.
-        """
+        """Returns the results of the finished runs."""
         folders = ((run, self.folder / run.name) for run in self.runs)
-        return [
-            result_of(run, folder)
-            for run, folder in folders
-            if finished(self.recipe, [*self.flags, *run.flags], folder)
-        ]
+        return [result_of(run, path) for run, path in folders if (path / "report.json").exists()]
 
     def write(self) -> None:
         """Writes the results of the finished runs to `sweep.json`."""

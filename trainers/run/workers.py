@@ -17,6 +17,7 @@ from agentgym.trainers.rollout.executor import Executor, LocalExecutor, OnEpisod
 from agentgym.trainers.rollout.ray_executor import RayExecutor
 from agentgym.trainers.run.environment import RewardFn, environment_factory
 from agentgym.trainers.run.setup import vllm_engine
+from agentgym.trainers.settings.running import AUTOCAST
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,8 @@ class WorkerSetup:
         )
         device = "cuda" if rollout.worker_gpus else "cpu"
         policy = Policy(model.to(device), tokenizer, batch_size=rollout.generation_batch)
-        precision = {"bf16": torch.bfloat16, "fp16": torch.float16}
         if config.model.mixed_precision != "no":
-            dtype = precision[config.model.mixed_precision]
+            dtype = getattr(torch, AUTOCAST[config.model.mixed_precision])
             policy.autocast = partial(torch.autocast, device, dtype=dtype)
         if rollout.engine == "vllm":
             policy.use(vllm_engine(config, policy))

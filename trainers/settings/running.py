@@ -16,6 +16,9 @@ from agentgym.trainers.settings.kinds import (
     Seed,
 )
 
+AUTOCAST = {"bf16": "bfloat16", "fp16": "float16"}
+"""Data types of `mixed_precision`."""
+
 
 @dataclass
 class ModelConfig:
