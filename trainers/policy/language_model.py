@@ -211,10 +211,7 @@ class LanguageModel(nn.Module):
             ConfigError: if the model does not support it.
         """
         if not self.supports_checkpointing:
-            raise ConfigError(
-                f"{type(self.model).__name__} does not support gradient checkpointing: set "
-                "gradient_checkpointing to False."
-            )
+            raise ConfigError(f"{type(self.model).__name__} does not support gradient checkpointing.")
         self.gradient_checkpointing = True
 
     # Text and tokens.

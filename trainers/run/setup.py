@@ -118,10 +118,8 @@ def load_policy(
         ConfigError: if the settings do not fit the model.
     """
     policy = _open_policy(accelerator, config, make_env, folder, saved)
-    wanted = config.model.gradient_checkpointing
     loaded = config.kind != "new" and policy.supports_checkpointing
-    if loaded if wanted is None else wanted:
-        policy.checkpoint_layers()
+    policy.gradient_checkpointing = loaded and config.model.gradient_checkpointing
     rollout = config.rollout
     if rollout.engine == "vllm" and not rollout.rollout_workers:
         if rollout.engine_url is not None and accelerator.num_processes > 1:

@@ -44,9 +44,9 @@ class ModelConfig:
     """Autocast of accelerate. The frozen base of a LoRA adapter is then kept in this precision."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device. "auto": a GPU if available."""
-    gradient_checkpointing: bool | None = None
+    gradient_checkpointing: bool = True
     """Keep only the inputs of the model's layers and compute the layers again in the backward pass:
-    less memory, slower updates (None: for a loaded model that supports it)."""
+    less memory, slower updates. For loaded models that support it."""
 
 
 @dataclass

@@ -58,6 +58,14 @@ def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path: Path):
     assert config.gamma == poad.Config().gamma
 
 
+@pytest.mark.parametrize("name", ["gradient_checkpointing", "constrain", "instructions", "resume"])
+def test_booleans_of_a_file_and_of_a_flag(name: str, tmp_path: Path):
+    for value in (True, False):
+        flag = ("--" if value else "--no-") + name.replace("_", "-")
+        configs = settings(tmp_path, f"{name}: {value}\n"), settings(tmp_path, "", flag)
+        assert [config.as_dict()[name] for config in configs] == [value, value]
+
+
 def test_an_unknown_setting_is_named_with_a_suggestion(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"'gama'.*gamma"):
         settings(tmp_path, "gama: 0.9\n")
