@@ -211,7 +211,8 @@ class LanguageModel(nn.Module):
             ConfigError: if the model does not support it.
         """
         if not self.supports_checkpointing:
-            raise ConfigError(f"{type(self.model).__name__} does not support gradient checkpointing.")
+            name = type(self.model).__name__
+            raise ConfigError(f"{name} does not support gradient checkpointing.")
         self.gradient_checkpointing = True
 
     # Text and tokens.
