@@ -282,6 +282,10 @@ class BabyAIText(TextEnv):
         if hasattr(self, "state"):
             self._replay()
 
+    def privileged_text(self) -> str:
+        """Returns the done parts of the mission as bits, and a description of the level."""
+        return f"Parts done: {self._level.done_parts()[0]}. {self._level.described()}"
+
     def expert(self) -> str | None:
         """Returns the macro action that gets furthest along the plan of minigrid's BabyAI bot.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+from itertools import product
 from typing import Any
 
 import gymnasium
@@ -16,6 +17,7 @@ with contextlib.redirect_stdout(io.StringIO()):  # pygame prints a greeting
     import minigrid as minigrid  # registers the levels
 
 from agentgym.envs.babyai.view import (
+    DOORS,
     DROP,
     EMPTY,
     MARGIN,
@@ -28,6 +30,7 @@ from agentgym.envs.babyai.view import (
 from agentgym.errors import ConfigError, did_you_mean
 
 PREFIX = "BabyAI-"
+DIRECTIONS = ("right", "down", "left", "up")
 
 
 def known_levels() -> dict[str, str]:
@@ -100,6 +103,28 @@ class Level:
         self.map.direction = int(self.env.agent_dir)
         self.map.carrying = _code(self.env.carrying)
 
+    def described(self) -> str:
+        """Describes the whole level, with the things except walls in order of their distance.
+
+        Positions are columns and rows. A star marks a thing that the mission is about.
+        """
+        env, goals = self.env, _goals(self.env.instrs)
+        x, y = map(int, env.agent_pos)
+        things = [("carried", env.carrying)]
+        cells = product(range(env.grid.width), range(env.grid.height))
+        for i, j in sorted(cells, key=lambda cell: abs(cell[0] - x) + abs(cell[1] - y)):
+            things.append((f"at {i} {j}", env.grid.get(i, j)))
+        shown = [
+            f"{_named(thing)}{'*' * (id(thing) in goals)} {where}"
+            for where, thing in things
+            if thing is not None and thing.type != "wall"
+        ]
+        return (
+            f"Level: {self.name}. Mission: {env.mission}. At {x} {y}, facing "
+            f"{DIRECTIONS[env.agent_dir]}. Steps: {env.step_count} of {env.max_steps}. "
+            f"Things: {', '.join(shown)}."
+        )
+
     def done_parts(self) -> tuple[str, float]:
         """Returns the parts of the mission that are done, as a key and as a share of all parts."""
         flags = _flags(self.env.instrs)
@@ -108,6 +133,23 @@ class Level:
 
 def _code(thing: Any) -> int:
     return EMPTY if thing is None else code(*thing.encode())
+
+
+def _named(thing: Any) -> str:
+    """Returns the name of a thing, with the state of a door and the content of a box."""
+    if thing.type == "door":
+        return f"{thing.color} {DOORS[thing.encode()[2]]} door"
+    inside = getattr(thing, "contains", None)
+    return f"{thing.color} {thing.type}" + ("" if inside is None else f" with {_named(inside)}")
+
+
+def _goals(instruction: Any) -> set[int]:
+    """Returns the identities of the things that an instruction is about."""
+    if hasattr(instruction, "instr_a"):
+        return _goals(instruction.instr_a) | _goals(instruction.instr_b)
+    names = ("desc", "desc_move", "desc_fixed")
+    sets = [getattr(instruction, name).obj_set for name in names if hasattr(instruction, name)]
+    return {id(thing) for things in sets for thing in things}
 
 
 def _flags(instruction: Any, done: bool = False) -> list[bool]:

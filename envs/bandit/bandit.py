@@ -288,6 +288,17 @@ class Bandit(TextEnv):
     def _told(self, arm: int, paid: float) -> str:
         return f"{self.names[arm]} paid {paid:.{2 if self.spread else 0}f}"
 
+    def privileged_text(self) -> str:
+        """Returns the rounds left and, per button, the mean, the presses and the sum paid."""
+        state = self.state
+        buttons = [
+            f"{name} {mean:.2f}, pressed {count}, paid {paid:.2f}"
+            for name, mean, count, paid in zip(
+                self.names, state.means, state.pulls, state.sums, strict=True
+            )
+        ]
+        return f"Rounds left: {self.rounds - len(state.history)}. Means: {'; '.join(buttons)}."
+
     def expert(self) -> str | None:
         """Returns the button chosen by UCB or Thompson sampling."""
         return self.names[self._best(self.state, self.task)]

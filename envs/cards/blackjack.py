@@ -114,12 +114,19 @@ def value_of_hitting(hard: int, ace: bool, shown: int, sab: bool, natural: bool)
     return value
 
 
+def values(player: Sequence[str], shown: str, sab: bool, natural: bool) -> dict[str, float]:
+    """Returns the expected payoff of each action, with optimal play afterwards."""
+    rules = (points(shown), sab, natural)
+    return {
+        "stand": value_of_standing(total(player)[0], is_blackjack(player), *rules),
+        "hit": value_of_hitting(sum(map(points, player)), "A" in player, *rules),
+    }
+
+
 def best_action(player: Sequence[str], shown: str, sab: bool, natural: bool) -> str:
     """Returns the action with the highest expected payoff."""
-    rules = (points(shown), sab, natural)
-    stand = value_of_standing(total(player)[0], is_blackjack(player), *rules)
-    hit = value_of_hitting(sum(map(points, player)), "A" in player, *rules)
-    return "hit" if hit > stand else "stand"
+    worth = values(player, shown, sab, natural)
+    return max(worth, key=worth.__getitem__)
 
 
 class Blackjack(TextEnv):
@@ -241,6 +248,15 @@ class Blackjack(TextEnv):
             success=paid > 0,
             progress=1.0 if paid > 0 else 0.5 if paid == 0 else 0.0,
         )
+
+    def privileged_text(self) -> str:
+        """Returns the cards, and the payoff of optimal play in expectation."""
+        player, dealer = self.state.player, self.state.dealer
+        if len(dealer) > 1 or score(player) == 0:
+            worth = payoff(player, dealer, self.sab, self.natural)
+        else:
+            worth = max(values(player, dealer[0], self.sab, self.natural).values())
+        return f"You: {_hand(player)}. Dealer: {_hand(dealer)}. Expected payoff: {worth:.2f}."
 
     def expert(self) -> str | None:
         """Returns the action with the highest expected payoff."""

@@ -215,6 +215,19 @@ class Gops(TextGame):
             admissible=tuple(map(str, self._hand(me))) if played < self.cards else (),
         )
 
+    def privileged_text(self, agent: str) -> str:
+        """Returns the hands, the prizes left in their order, the carried prize and the points."""
+        state, me = self.state, self.possible_agents.index(agent)
+        prizes = state.prizes[len(state.bids) :]
+        mine, theirs, left = (
+            " ".join(map(str, cards)) or "none"
+            for cards in (self._hand(me), self._hand(1 - me), prizes)
+        )
+        return (
+            f"Your cards: {mine}. Cards of the other player: {theirs}. Prizes in order: {left}. "
+            f"Carried over: {state.pot}. Points: {state.points[me]} to {state.points[1 - me]}."
+        )
+
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state
         first, second = (int(moves[agent]) for agent in self.possible_agents)

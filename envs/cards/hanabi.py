@@ -21,6 +21,12 @@ def known(card: Card, sizes: Sizes) -> str:
     return f"{colors}, {ranks}"
 
 
+def _hinted(card: Card, sizes: Sizes) -> str:
+    """Returns a card with the knowledge of its holder, if there is any."""
+    hinted = len(card.colors) < sizes.colors or len(card.ranks) < sizes.ranks
+    return card.name() + f" ({known(card, sizes)})" * hinted
+
+
 def _either(names: tuple[str, ...] | str, some: list[int]) -> str:
     return " or ".join(names[i] for i in some)
 
@@ -199,13 +205,12 @@ class Hanabi(TextGame):
         left = f"Cards in the deck: {len(state.deck)}."
         if not state.deck:
             left = f"The deck is empty. Turns left: {state.turns}."
-        built = ", ".join(f"{COLORS[c]} {top}" for c, top in enumerate(state.fireworks))
         gone = ", ".join(f"{COLORS[c]} {r + 1}" for c, r in sorted(state.discards)) or "none"
         lines = [
             f"You are {agent}. {'The game is over.' if ended else asks}",
             f"Score: {self._score()} of {sizes.best}. Hint tokens: {state.hints} of {sizes.hints}. "
             f"Fuse tokens: {state.fuses} of {sizes.fuses}. {left}",
-            f"Fireworks: {built}.",
+            f"Fireworks: {self._built()}.",
             f"Discarded: {gone}.",
             "Your cards, by the hints:",
             *(f"{i}: {known(card, sizes)}" for i, card in enumerate(state.hands[me], 1)),
@@ -226,6 +231,23 @@ class Hanabi(TextGame):
             progress=score / sizes.best,
             admissible=moves(state, sizes, names) if me == state.player and not ended else (),
         )
+
+    def privileged_text(self, agent: str) -> str:
+        """Returns the hands with the knowledge of their holders, and the deck in its order."""
+        state, sizes = self.state, self.sizes
+        hands = "; ".join(
+            f"{name}: {', '.join(_hinted(card, sizes) for card in hand) or 'no cards'}"
+            for name, hand in zip(self.possible_agents, state.hands, strict=True)
+        )
+        deck = ", ".join(f"{COLORS[c]} {r + 1}" for c, r in reversed(state.deck))
+        return (
+            f"You are {agent}. Turn: {', '.join(self.acting) or 'nobody'}. Score: {self._score()}. "
+            f"Hint tokens: {state.hints}. Fuse tokens: {state.fuses}. Fireworks: {self._built()}. "
+            f"Hands: {hands}. Turns after the last card: {state.turns}. Deck: {deck or 'empty'}."
+        )
+
+    def _built(self) -> str:
+        return ", ".join(f"{COLORS[c]} {top}" for c, top in enumerate(self.state.fireworks))
 
     def _turn(self) -> str:
         return self.possible_agents[self.state.player]

@@ -8,6 +8,7 @@ from agentgym.envs.cards import duel
 from agentgym.envs.cards.bidding import (
     FACES,
     SIMPLE,
+    Hand,
     State,
     bid_name,
     choice,
@@ -174,22 +175,18 @@ class LiarsDice(TextGame):
             return TimeStep("You are out.", progress=progress)
         if not left:
             return TimeStep("You win: no other player has dice.", success=True, progress=1.0)
-        dice = " ".join(str(face + 1) for face in state.hands[me])
+        dice = _shown(state.hands[me])
         has = ", ".join([f"{a} {len(h)}" for a, h in zip(agents, state.hands, strict=True)])
-        told = [
-            f"{agents[i]}: {bid_name(bid)}"
-            for i, bid in zip(state.bidders, state.bids, strict=True)
-        ]
         if state.mover != me:
             asks = f"It is {agents[state.mover]}'s turn."
-        elif told:
+        elif state.bids:
             asks = f"It is your turn: make a higher bid, or call: {LIAR}."
         else:
             asks = "It is your turn: make the first bid."
         text = (
             f"You are {agent}. Your dice: {dice}.\n"
             f"Dice left: {has} ({total} in total).\n"
-            f"Bids: {', '.join(told) or 'none yet'}.\n{asks}"
+            f"Bids: {self._told() or 'none yet'}.\n{asks}"
         )
         return TimeStep(
             f"Round {state.number + 1}. {text}",
@@ -197,6 +194,18 @@ class LiarsDice(TextGame):
             admissible=self._admissible_actions(agent),
             state_key=text,
         )
+
+    def _told(self) -> str:
+        """Returns the bids of the round with their bidders."""
+        bids = zip(self.state.bidders, self.state.bids, strict=True)
+        return ", ".join(f"{self.possible_agents[i]}: {bid_name(bid)}" for i, bid in bids)
+
+    def privileged_text(self, agent: str) -> str:
+        """Returns the dice of all players, the bids of the round and the player to act."""
+        hands = zip(self.possible_agents, self.state.hands, strict=True)
+        dice = ", ".join(f"{name}: {_shown(hand) or 'out'}" for name, hand in hands)
+        turn = ", ".join(self.acting) or "nobody"
+        return f"You are {agent}. Dice: {dice}. Bids: {self._told() or 'none'}. Turn: {turn}."
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state
@@ -214,9 +223,7 @@ class LiarsDice(TextGame):
         playing = [i for i, hand in enumerate(state.hands) if hand]
         true = is_true(state.last, state.hands)
         loser = doubter if true else bidder
-        dice = "; ".join(
-            f"{agents[i]} {' '.join(str(face + 1) for face in state.hands[i])}" for i in playing
-        )
+        dice = "; ".join(f"{agents[i]} {_shown(state.hands[i])}" for i in playing)
         state.hands[loser] = state.hands[loser][1:]
         out = not state.hands[loser]
         self._tell(
@@ -308,6 +315,10 @@ class LiarsDice(TextGame):
         return self._duel(
             duel_answer(levels[state.after(state.mover)], me), np.random.default_rng(0)
         )
+
+
+def _shown(hand: Hand) -> str:
+    return " ".join(str(face + 1) for face in hand)
 
 
 env, raw_env, parallel_env = make_pettingzoo(LiarsDice)

@@ -24,6 +24,8 @@ from agentgym.time_step import TimeStep
 RANKS = "A23456789TJQK"
 WORDS = {"k": "check", "b": "bet", "c": "call", "r": "raise", "f": "fold"}
 LETTERS = {word: letter for letter, word in WORDS.items()}
+FORESEEN = 10
+"""Largest number of hands whose cards a critic reads."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def story(rules: Rules, moves: str, me: int) -> str:
             told.append("the community card is revealed")
         mine = before.player == me
         told.append(f"you {WORDS[move]}" if mine else f"your opponent {WORDS[move]}s")
-    return ", ".join(told)
+    return ", ".join(told) or "none"
 
 
 def chips(count: float) -> str:
@@ -278,7 +280,7 @@ class LimitPoker(TextGame):
 
     def _look(self, agent: str) -> TimeStep:
         state, rules = self.state, self.rules
-        won = state.won if agent == self.possible_agents[0] else -state.won
+        won = self._won(agent)
         most = self.hands * (1 + rules.most * sum(rules.bets))
         progress = 0.5 + won / (2 * most)
         if state.hand == self.hands:
@@ -287,7 +289,7 @@ class LimitPoker(TextGame):
         me, now, board = self._seat(agent), self._now(), self._board()
         card = rules.name(state.deals[state.hand][me])
         opened = "" if board is None else f" The community card is {rules.name(board)}."
-        told = story(rules, state.moves, me) or "none"
+        told = story(rules, state.moves, me)
         options = tuple(WORDS[move] for move in now.moves)
         *most, last = options
         asks = "It is your opponent's turn."
@@ -299,6 +301,25 @@ class LimitPoker(TextGame):
             f"Moves so far: {told}.\n{asks}"
         )
         return TimeStep(text, progress=progress, admissible=options)
+
+    def privileged_text(self, agent: str) -> str:
+        """Returns the cards of this hand and of the next ones, and the state of the betting."""
+        state, first = self.state, self._seat(agent)
+        cards = []
+        for number, deal in enumerate(state.deals[state.hand :][:FORESEEN]):
+            me = (first + number) % 2
+            hand = (deal[me], deal[1 - me], *deal[2:])
+            cards.append(" ".join(map(self.rules.name, hand)))
+        order = "you, opponent" + ", community" * (len(self.rules.bets) > 1)
+        return (
+            f"Hands left: {self.hands - state.hand}. Chips won: {self._won(agent)}. First player: "
+            f"{'opponent' if first else 'you'}. Moves: {story(self.rules, state.moves, first)}. "
+            f"Cards of this and the next hands ({order}): {', '.join(cards) or 'none'}."
+        )
+
+    def _won(self, agent: str) -> int:
+        """Returns the chips that an agent has won so far."""
+        return self.state.won if agent == self.possible_agents[0] else -self.state.won
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state, rules = self.state, self.rules

@@ -295,6 +295,21 @@ class Codenames(TextGame):
         clue = state.clues[-1]
         return f"The clue is [{clue.word} {clue.count}]. Guesses left: {state.guesses}."
 
+    def privileged_text(self, agent: str) -> str:
+        """Returns the kinds of all covered words, the turn, and the clues with words to find."""
+        state = self.state
+        listed = summary(tuple(state.key.items()), frozenset(state.shown))[1][1]
+        clues = [
+            f"{TEAMS[clue.team]} {clue.word} {clue.count} (found {clue.found})"
+            for clue in state.clues
+            if clue.found < clue.count
+        ]
+        turn = ", ".join(self.acting) or "nobody"
+        return (
+            f"You are {agent}. Turn: {turn}. Guesses left: {state.guesses}. "
+            f"Clues: {', '.join(clues) or 'none'}. {' '.join(listed.splitlines())}"
+        )
+
     def _options(self, me: int) -> tuple[str, ...]:
         words = covered(self.state)
         if me % 2:

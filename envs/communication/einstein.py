@@ -233,6 +233,20 @@ class EinsteinPuzzle(TextGame):
             admissible=menu if self._talking() else self.names,
         )
 
+    def privileged_text(self, agent: str) -> str:
+        """Returns the question, the right answer, and all clues with a mark on the quoted ones."""
+        state, public = self.state, set(self._public())
+        a, v = state.about
+        hands = [
+            f"{name}: {' '.join(clue + ' (quoted)' * (clue in public) for clue in hand)}"
+            for name, hand in zip(self.possible_agents, state.hands, strict=True)
+        ]
+        return (
+            f"You are {agent}. Question: {VALUES[a][v]}. Right answer: {self.names[state.answer]}. "
+            f"Answers: {', '.join(state.answers) or 'none'}. "
+            f"Rounds of talk left: {self.rounds - len(state.said)}. Clues of {' '.join(hands)}"
+        )
+
     def _asks(self) -> str:
         if self.state.answers:
             return f"The game is over. The right answer is {self.names[self.state.answer]}."

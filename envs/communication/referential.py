@@ -248,6 +248,21 @@ class ReferentialGame(TextGame):
             admissible=self.numbers if listens else self.menu,
         )
 
+    def privileged_text(self, agent: str) -> str:
+        """Returns the target, its number for the listener, the description and the objects."""
+        state, now = self.state, self._round()
+        right = sum(p == t for p, t in zip(state.picked, state.targets, strict=False))
+        text = f"You are {agent}. Rounds left: {self.rounds - now}. Right: {right}."
+        if now == self.rounds:
+            return text
+        scene, target = state.scenes[now], state.targets[now]
+        said = "".join(state.said[now:]) or "none"
+        return (
+            f"{text} Target: {' '.join(scene[target])}, number "
+            f"{state.orders[now].index(target) + 1}. Description: {said}. Objects: "
+            f"{', '.join(' '.join(scene[i]) for i in state.orders[now])}."
+        )
+
     def _asks(self, agent: str) -> str:
         if self._round() == self.rounds:
             return "The game is over."

@@ -253,6 +253,12 @@ class FrozenLake(TextEnv):
         self._last = self._look()
         return self._last.observation, self._info(self._last)
 
+    def privileged_text(self) -> str:
+        """Returns the map, the number of moves to the goal without slips, and whether ice slips."""
+        lake = self.state.picture().replace("\n", " ")
+        left = distances(self.state.lake).get(self.state.position, "none")
+        return f"Map: {lake}. Moves to the goal: {left}. Slips: {'yes' if self.slippery else 'no'}."
+
     def expert(self) -> str | None:
         """Returns a move that maximises the probability of reaching the goal."""
         return best_moves(self.state.lake, self.slippery)[self.state.position]

@@ -352,6 +352,13 @@ class Sokoban(TextEnv):
             admissible=() if solved else tuple(DIRECTIONS),
         )
 
+    def privileged_text(self) -> str:
+        """Returns whether a box is stuck in a corner, and the map."""
+        state = self.state
+        lost = stuck(Room(state.walls, state.targets), state.boxes)
+        room = state.picture().replace("\n", " ")
+        return f"Stuck: {'yes' if lost else 'no'}. Map: {room}"
+
     def expert(self) -> str | None:
         """Returns the next move of a shortest solution, or `up` if the room is unsolvable."""
         state = self.state

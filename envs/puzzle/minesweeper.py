@@ -182,6 +182,15 @@ class Minesweeper(TextEnv):
         )
 
     def _field(self, reveal: bool) -> str:
+        columns = self.shape[1]
+        wide = len(str(columns))
+        lines = ["   " + " ".join(f"{c + 1:>{wide}}" for c in range(columns))]
+        for row, line in enumerate(self._rows(reveal), 1):
+            lines.append(f"{row:<2} " + " ".join(f"{sign:>{wide}}" for sign in line))
+        return "\n".join(lines)
+
+    def _rows(self, reveal: bool) -> list[str]:
+        """Returns the rows of the field, with the mines if they are revealed."""
         rows, columns = self.shape
         near, mines = neighbours(rows, columns), self.state.mines
         signs = ["#"] * len(near)
@@ -189,12 +198,12 @@ class Minesweeper(TextEnv):
             signs[cell] = str((near[cell] & mines).bit_count() or ".")
         for cell in cells(mines if reveal else 0):
             signs[cell] = "*"
-        wide = len(str(columns))
-        lines = ["   " + " ".join(f"{c + 1:>{wide}}" for c in range(columns))]
-        for row in range(rows):
-            line = signs[row * columns : (row + 1) * columns]
-            lines.append(f"{row + 1:<2} " + " ".join(f"{sign:>{wide}}" for sign in line))
-        return "\n".join(lines)
+        return ["".join(signs[row * columns :][:columns]) for row in range(rows)]
+
+    def privileged_text(self) -> str:
+        """Returns the number of safe cells to open, and the field with its mines (*)."""
+        left = self.safe - self.state.opened.bit_count()
+        return f"Safe cells to open: {left}. Field: {' '.join(self._rows(reveal=True))}"
 
     def expert(self) -> str | None:
         """Returns a provably safe cell, or else the cell with the lowest mine probability."""

@@ -58,6 +58,15 @@ def moves_left(rods: list[int], goal: int) -> int:
     return total
 
 
+def shown(rods: list[int]) -> list[str]:
+    """Returns a line per rod with its disks, from bottom to top."""
+    lines = []
+    for rod, letter in enumerate(RODS):
+        disks = [str(i + 1) for i in reversed(range(len(rods))) if rods[i] == rod]
+        lines.append(f"{letter}: {' '.join(disks) or 'empty'}")
+    return lines
+
+
 class TowerOfHanoi(TextEnv):
     """Move all disks to rod C, one at a time, never a larger disk onto a smaller one.
 
@@ -152,18 +161,19 @@ class TowerOfHanoi(TextEnv):
         rods = self.state.rods
         left = moves_left(rods, 2)
         possible = [] if left == 0 else moves(rods)
-        lines = []
-        for rod, letter in enumerate(RODS):
-            disks = [str(i + 1) for i in reversed(range(len(rods))) if rods[i] == rod]
-            lines.append(f"{letter}: {' '.join(disks) or 'empty'}")
         return TimeStep(
-            text="\n".join(lines),
+            text="\n".join(shown(rods)),
             rewards={"task": float(left == 0)},
             terminated=left == 0,
             success=left == 0,
             progress=max(0.0, 1 - left / self.state.least),
             admissible=tuple(f"{RODS[a]} to {RODS[b]}" for a, b in possible),
         )
+
+    def privileged_text(self) -> str:
+        """Returns the number of moves to the goal, and the disks on each rod."""
+        rods = self.state.rods
+        return f"Moves to the goal: {moves_left(rods, 2)}. {', '.join(shown(rods))}."
 
     def expert(self) -> str | None:
         """Returns the next move of an optimal solution."""

@@ -10,18 +10,17 @@ import numpy as np
 from agentgym.envs.social_deduction.avalon_minds import MINDS, OPINIONS, view
 from agentgym.envs.social_deduction.avalon_rules import (
     ASSASSIN,
-    EVIL,
     EVIL_PLAYERS,
     GOOD_WINS,
     MERLIN,
     MORGANA,
     MOST_PROPOSALS,
     PERCIVAL,
-    SPECIALS,
     TEAM_SIZES,
     State,
     assassinate,
     count_votes,
+    described,
     end_quest,
     fails_needed,
     hand,
@@ -153,22 +152,12 @@ class Avalon(TextGame):
         **kwargs,
     ):
         super().__init__(max_turns=max_turns, **kwargs)
-        count, chosen = len(self.possible_agents), [] if specials is None else specials
+        count = len(self.possible_agents)
         if talk_rounds < 0:
             raise ConfigError(f"talk_rounds must be at least 0, got {talk_rounds}.")
         if speech not in ("free", "menu"):
             raise ConfigError(f"speech must be 'free' or 'menu', got {speech!r}.")
-        if not set(chosen) <= SPECIALS.keys() or len({*chosen}) < len(chosen):
-            raise ConfigError(
-                f"specials must be different roles of {', '.join(SPECIALS)}, got {specials!r}."
-            )
-        evil = [name for name in chosen if SPECIALS[name] in EVIL]
-        if len(evil) >= EVIL_PLAYERS[count]:
-            raise ConfigError(
-                f"{count} players have {EVIL_PLAYERS[count]} evil roles, of which one is the "
-                f"assassin: specials must name at most {EVIL_PLAYERS[count] - 1}, got {evil}."
-            )
-        self.hand, self.talk_rounds, self.speech = hand(count, chosen), talk_rounds, speech
+        self.hand, self.talk_rounds, self.speech = hand(count, specials or []), talk_rounds, speech
         if speech == "menu":
             sizes = sorted(set(TEAM_SIZES[count]))
             teams = [self._named(team) for k in sizes for team in combinations(range(count), k)]
@@ -365,6 +354,10 @@ class Avalon(TextGame):
             return {}
         good = state.winner == GOOD_WINS
         return self._pay(1.0 if is_evil(role) != good else -1.0 for role in state.roles)
+
+    def privileged_text(self, agent: str) -> str:
+        """Returns the roles of all players and the state of the quests."""
+        return f"You are {agent}. {described(self.state, self.possible_agents)}"
 
     def _fallback(self, agent: str) -> str:
         return next(iter(self._options(self.possible_agents.index(agent))), "")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from agentgym.errors import ConfigError
+
 MERLIN, PERCIVAL, SERVANT = "Merlin", "Percival", "servant"
 ASSASSIN, MORGANA, MORDRED, OBERON, MINION = "assassin", "Morgana", "Mordred", "Oberon", "minion"
 EVIL = (ASSASSIN, MORGANA, MORDRED, OBERON, MINION)
@@ -90,7 +92,20 @@ def hand(players: int, specials: Collection[str]) -> list[str]:
     Args:
         players: number of players.
         specials: names of optional roles (`SPECIALS`).
+
+    Raises:
+        ConfigError: for an unknown or repeated role, or too many evil ones.
     """
+    if not set(specials) <= SPECIALS.keys() or len({*specials}) < len(specials):
+        raise ConfigError(
+            f"specials must be different roles of {', '.join(SPECIALS)}, got {specials!r}."
+        )
+    evil = [name for name in specials if SPECIALS[name] in EVIL]
+    if len(evil) >= EVIL_PLAYERS[players]:
+        raise ConfigError(
+            f"{players} players have {EVIL_PLAYERS[players]} evil roles, of which one is the "
+            f"assassin: specials must name at most {EVIL_PLAYERS[players] - 1}, got {evil}."
+        )
     extra = [SPECIALS[name] for name in SPECIALS if name in specials]
     evil = [ASSASSIN, *(role for role in extra if role in EVIL)]
     good = [MERLIN, *(role for role in extra if role not in EVIL)]
@@ -108,6 +123,18 @@ def fails_needed(players: int, quest: int) -> int:
 def is_evil(role: str) -> bool:
     """Returns whether a role is evil."""
     return role in EVIL
+
+
+def described(state: State, names: Sequence[str]) -> str:
+    """Describes the whole state except the talk: roles, quests, leader and team."""
+    roles = ", ".join(f"{name} {role}" for name, role in zip(names, state.roles, strict=True))
+    pending = state.team if state.phase in ("talk", "vote", "quest") else []
+    phase = f"{state.winner} won" if state.winner else state.phase
+    return (
+        f"Roles: {roles}. Successful quests: {won(state, True)}. Failed quests: "
+        f"{won(state, False)}. Phase: {phase}. Proposal: {state.attempt}. "
+        f"Leader: {names[state.leader]}. Team: {', '.join(names[i] for i in pending) or 'none'}."
+    )
 
 
 def known_evil(roles: Sequence[str], me: int) -> list[int]:

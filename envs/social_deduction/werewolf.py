@@ -13,7 +13,9 @@ from agentgym.envs.social_deduction.deduction import (
     ROLES,
     SEER,
     WOLF,
+    chances,
     deals,
+    public_odds,
     sentence,
     statements,
 )
@@ -280,6 +282,21 @@ class Werewolf(TextGame):
         if state.proposal >= 0 and state.phase == "night":
             lines.append(f"Proposed for this night: {PLAYERS[state.proposal]}.")
         return lines
+
+    def privileged_text(self, agent: str) -> str:
+        """Returns all roles, the secrets of the night, and how suspect each living player is."""
+        state = self.state
+        roles = ", ".join(f"{name} {role}" for name, role in zip(PLAYERS, state.roles, strict=True))
+        odds = chances(public_odds(tuple(state.events)), {})[:, ROLES.index(WOLF)]
+        alive = ", ".join(f"{PLAYERS[i]} {odds[i]:.2f}" for i in living(state))
+        seen = ", ".join(PLAYERS[i] for i in state.seen) or NOBODY
+        phase = f"{won} won" if (won := winner(state)) else state.phase
+        return (
+            f"You are {agent}. Roles: {roles}. Day {state.day}, {phase}. Rounds of talk: "
+            f"{state.spoken}. Alive, with the public probability of a werewolf: {alive}. "
+            f"Inspected: {seen}. Protected: {label(state.guarded)}. Proposed: "
+            f"{label(state.proposal)}."
+        )
 
     def _progress(self, team: str) -> float:
         state = self.state

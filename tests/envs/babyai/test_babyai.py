@@ -366,6 +366,18 @@ def test_parts_of_missions_count():
     raise AssertionError("no mission of several parts")
 
 
+def test_the_privileged_text_shows_all_things():
+    env = BabyAIText(levels="KeyInBox", max_turns=None)
+    env.reset(options={"task": "idx/3"})
+    assert env.privileged_text() == (
+        "Parts done: 0. Level: KeyInBox. Mission: open the door. At 11 10, facing down. "
+        "Steps: 0 of 576. Things: green box with grey key at 8 12, grey locked door* at 7 12."
+    )
+    while "carried" not in env.privileged_text():
+        env.step(env.expert() or "")
+    assert "grey key carried, grey locked door* at 7 12" in env.privileged_text()
+
+
 def test_levels():
     assert check_level("GoToRedBall") == check_level("BabyAI-GoToRedBall-v0") == "GoToRedBall"
     assert set(LEVELS) <= set(known_levels()) and len(LEVELS) == 40
