@@ -122,13 +122,20 @@ def main(settings: Settings) -> None:
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(settings.jobs, mp_context=spawn) as pool:
         begun = {pool.submit(measure, k, settings, v): k for k, v in missing.items()}
+        failed = []
         for done in as_completed(begun):
+            if error := done.exception():
+                failed.append(begun[done])
+                print(f"{begun[done]}: {error}", flush=True)
+                continue
             known[begun[done]] = done.result()
             found = {name: known[name] for name in CASES if name in known}
             results = {"versions": versions("torch"), "settings": about, "environments": found}
             write(settings.out, results)
             draw(found, settings.out.with_suffix(".png"))
     Console(width=120).print(tabulate(known))
+    if failed:
+        raise SystemExit(f"Not measured: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

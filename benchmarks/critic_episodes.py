@@ -49,18 +49,29 @@ CASES: dict[str, tuple[int, dict[str, Any]]] = {
     "TicTacToe-v0": (6000, {"context": "current", "bc_demonstrations": 300}),
     # Partial observation of a household.
     "Household-v0": (200, {"context": "window", "bc_demonstrations": 300}),
-    # Recipes: a wrong step wastes turns. For `decisive_turn.py`.
+    # Recipes: a wrong step wastes turns.
     "TextCraft-v0": (600, {"context": "window", "bc_demonstrations": 600}),
+    # A line on which some walks are too long.
+    "NumberLine-v0": (4000, {"context": "window", "bc_demonstrations": 100}),
+    # A long plan.
+    "Tyreworld-v0": (300, {"context": "window", "bc_demonstrations": 100}),
+    # Dice and cards that only their owner sees.
+    "LiarsDice-v0": (4000, {"context": "current", "bc_demonstrations": 300}),
+    "Gops-v0": (2000, {"context": "current", "bc_demonstrations": 300}),
+    # Holes in the ice.
+    "FrozenLake-v0": (800, {"context": "current", "bc_demonstrations": 300}),
+    # A puzzle in which wrong moves can be undone.
+    "TowerOfHanoi-Six-v0": (300, {"context": "current", "bc_demonstrations": 300}),
+    # A partial view of rooms.
+    "BabyAI-Text-v0": (400, {"context": "window", "bc_demonstrations": 300}),
 }
-STUDIED = tuple(name for name in CASES if name != "TextCraft-v0")
-"""Environments of `critic.py`."""
 
 
 @dataclass
 class Settings:
     """Settings of the benchmark."""
 
-    envs: tuple[str, ...] = STUDIED
+    envs: tuple[str, ...] = tuple(CASES)
     """Environments."""
     episodes: int | None = None
     """Maximum number of episodes on training tasks (None: as chosen for each environment)."""

@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from agentgym.errors import ConfigError
 from agentgym.making import make_env
 from agentgym.trainers.trajectory import Batch
 
@@ -140,6 +141,27 @@ def test_a_new_environment_keeps_the_results_of_the_others(
     critic.main(critic.Settings(envs=("Maze-v0", "CarDealer-v0"), out=out))
     found = json.loads(out.read_text())["environments"]
     assert found == {**old, "CarDealer-v0": result(0.7)}
+
+
+def test_an_environment_that_fails_is_named_and_the_others_are_written(
+    critic: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    def measure(name: str, *_: Any) -> dict[str, Any]:
+        if name == "Maze-v0":
+            raise ConfigError("no way")
+        row = {"all": [0.5, 0.0, 1.0]}
+        return {"possible": row, "critics": dict.fromkeys(critic.CRITICS, row)}
+
+    out = tmp_path / "critic.json"
+    monkeypatch.setattr(critic, "ProcessPoolExecutor", lambda n, **_: ThreadPoolExecutor(n))
+    monkeypatch.setattr(critic, "measure", measure)
+    with pytest.raises(SystemExit, match="Not measured: Maze-v0"):
+        critic.main(critic.Settings(envs=("Maze-v0", "CarDealer-v0"), out=out))
+    assert "Maze-v0: no way" in capsys.readouterr().out
+    assert list(json.loads(out.read_text())["environments"]) == ["CarDealer-v0"]
 
 
 def test_an_interrupted_benchmark_is_drawn_without_the_missing_critics(critic: Any, tmp_path: Path):
