@@ -25,6 +25,7 @@ import figure_blocks
 import grid_figures
 import interpreter_figures
 import multiagent_figures
+import pretrained_figures
 import solve_figures
 import study_figures
 
@@ -37,6 +38,7 @@ BLOCKS = (
     | families_figures.BLOCKS
     | curriculum_figures.BLOCKS
     | interpreter_figures.BLOCKS
+    | pretrained_figures.BLOCKS
 )
 PICTURES = figure_blocks.PICTURES | multiagent_figures.PICTURES | families_figures.PICTURES
 ROOT = Path(__file__).resolve().parent.parent

@@ -29,6 +29,7 @@ from typing import Any
 
 import tyro
 from learning import as_flags, launch
+from pretrained_figures import NAMES
 from result_files import rounded, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
@@ -42,7 +43,6 @@ from agentgym.trainers.run.logger import read_metrics
 HERE = Path(__file__).parent
 CONFIG = HERE / "pretrained.yaml"
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
-NAMES = {"smollm2": "SmolLM2-135M-Instruct", "nano": "nano, random weights"}
 
 
 @dataclass
