@@ -41,7 +41,7 @@ class MixedTasks(Sequence[str]):
         Each has at least one if there are enough (Adams' method of apportionment).
         """
         counts = dict.fromkeys(self.parts, 0)
-        for _ in range(count):
+        for _ in range(count):  # 1e-9: an environment without tasks comes first
             counts[max(counts, key=lambda name: self._shares[name] / (counts[name] or 1e-9))] += 1
         return counts
 

@@ -56,9 +56,10 @@ def check_spelling(model: str) -> None:
 
     Ids of the hub with neither a slash nor a dash, such as gpt2, are close to none of the names.
     """
-    if not set(model) & {"/", "-"} and not Path(model).is_dir():
-        if hint := did_you_mean(model, NEW_MODELS):
-            raise ConfigError(f"There is no model {model!r}.{hint}")
+    if model in NEW_MODELS or set(model) & {"/", "-"} or Path(model).is_dir():
+        return
+    if hint := did_you_mean(model, NEW_MODELS):
+        raise ConfigError(f"There is no model {model!r}.{hint}")
 
 
 def defaults_of(kind: Kind, *, low_precision: bool) -> dict[str, Any]:
