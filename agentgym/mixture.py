@@ -35,6 +35,16 @@ class MixedTasks(Sequence[str]):
         rounds = max(-(-len(tasks) // shares[name]) for name, tasks in self.parts.items())
         self._places = range(rounds * len(self._pattern))
 
+    def shared_out(self, count: int) -> dict[str, int]:
+        """Returns how many of `count` tasks each environment has, in the proportions of the mix.
+
+        Each has at least one if there are enough (Adams' method of apportionment).
+        """
+        counts = dict.fromkeys(self.parts, 0)
+        for _ in range(count):  # 1e-9: an environment without tasks comes first
+            counts[max(counts, key=lambda name: self._shares[name] / (counts[name] or 1e-9))] += 1
+        return counts
+
     def __len__(self) -> int:
         return len(self._places)
 

@@ -16,6 +16,8 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
+from agentgym.errors import ConfigError, did_you_mean
+
 Kind = Literal["new", "loaded", "adapter"]
 NEW_MODELS = ("nano", "tiny", "small", "reader")
 NEW_MODEL_KEY = "agentgym_new_model"
@@ -47,6 +49,17 @@ def kind_of(model: str, lora_rank: int = 0) -> Kind:
     if _entries(Path(base) / "config.json").get(NEW_MODEL_KEY):
         return "new"
     return "adapter" if lora_rank or adapter else "loaded"
+
+
+def check_spelling(model: str) -> None:
+    """Raises ConfigError for a misspelt name of a new model, which would be asked of the hub.
+
+    Ids of the hub with neither a slash nor a dash, such as gpt2, are close to none of the names.
+    """
+    if model in NEW_MODELS or set(model) & {"/", "-"} or Path(model).is_dir():
+        return
+    if hint := did_you_mean(model, NEW_MODELS):
+        raise ConfigError(f"There is no model {model!r}.{hint}")
 
 
 def defaults_of(kind: Kind, *, low_precision: bool) -> dict[str, Any]:

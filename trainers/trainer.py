@@ -20,7 +20,7 @@ from agentgym.evaluation.report import Report
 from agentgym.making import tasks_of
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.callbacks import Callback, CallbackList
-from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel, own_critic
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -29,7 +29,7 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.run.checks import check_critic, check_hooks
+from agentgym.trainers.run.checks import check_hooks, check_recipe
 from agentgym.trainers.run.environment import (
     RewardFn,
     check_constraint,
@@ -83,16 +83,7 @@ class Trainer:
         callbacks: Iterable[Callback] = (),
         trackers: Iterable[Any] = (),
     ):
-        if algorithm.credit is None:
-            why = f"{recipe} assigns credit from learned models or counts, not from rewards"
-            config.fixed(why, **UNCHANGED_REWARDS, group_weight="none")
-        check_critic(
-            recipe,
-            config.critic,
-            has_critic=algorithm.critic is not None,
-            credits_returns=algorithm.credit is not None,
-            games=not config.game.scripted,
-        )
+        check_recipe(recipe, config, algorithm)
         self.callbacks = CallbackList(callbacks)
         self.make_env, config = environment_factory(config, env, reward)
         self.make_eval_env = evaluation_factory(config, self.make_env, reward)

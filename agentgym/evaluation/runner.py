@@ -19,6 +19,7 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record, Report
 from agentgym.evaluation.transcripts import EpisodeLog, append_episode, continued
 from agentgym.making import TextGym, env_name, factory_of, make_env, tasks_of
+from agentgym.mixture import MixedTasks
 from agentgym.tasks import Tasks, task_rng
 from agentgym.utils.arguments import check_types, keyword_parameters
 
@@ -85,7 +86,8 @@ def evaluate(
         agent: an agent, or a word for `make_agent`.
         tasks: number of tasks, sampled from the split without replacement (a smaller split is
             played several times, with new seeds), or the tasks themselves. None: every task of the
-            split once.
+            split once. In a `Mixture`, each environment has its share of the number, at least 1 if
+            there are enough.
         split: "train" or "test".
         num_envs: number of episodes played at the same time.
         seed: the seed of an episode is derived from it and the task.
@@ -248,10 +250,7 @@ def plan_episodes(
     if isinstance(wanted, int | np.integer):
         if wanted < 1:
             raise ConfigError(f"The number of episodes must be at least 1, got {wanted}.")
-        rounds, rest = divmod(int(wanted), len(pool))
-        drawn = task_rng(split, f"tasks/{seed}").choice(len(pool), size=rest, replace=False)
-        names = list(pool) * rounds if rounds else []
-        names += [pool[int(i)] for i in drawn]
+        names = _sampled(pool, int(wanted), split, seed)
     elif wanted is None:
         if len(pool) > MOST_TASKS:
             raise ConfigError(f"This split has {len(pool):,} tasks. Pass the number of tasks.")
@@ -266,6 +265,20 @@ def plan_episodes(
         plan.append((task, episode_seed(seed, task, before[task])))
         before[task] += 1
     return plan
+
+
+def _sampled(pool: Sequence[str], count: int, split: str, seed: int) -> list[str]:
+    """Returns tasks of a split. Those of a mixture have the shares of its environments."""
+    if isinstance(pool, MixedTasks):
+        return [
+            f"{name} {task}"
+            for name, share in pool.shared_out(count).items()
+            for task in _sampled(pool.parts[name], share, split, seed)
+        ]
+    rounds, rest = divmod(count, len(pool))
+    drawn = task_rng(split, f"tasks/{seed}").choice(len(pool), size=rest, replace=False)
+    names = list(pool) * rounds if rounds else []
+    return names + [pool[int(i)] for i in drawn]
 
 
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from agentgym.envs.shell.arguments import joined, options
+from collections.abc import Callable
+
+from agentgym.envs.shell.arguments import joined, number, options
 from agentgym.envs.shell.patterns import file_pattern
-from agentgym.envs.shell.tree import HOME, Failed, Tree, parent
+from agentgym.envs.shell.tree import HOME, MOST_DEPTH, Failed, Tree, parent
 
 
 def _pwd(tree: Tree, arguments: list[str], stdin: str) -> str:
@@ -59,20 +61,26 @@ def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
     paths, rest = [], list(arguments)
     while rest and not rest[0].startswith("-"):
         paths.append(rest.pop(0))
-    kind, name, delete = "", "", False
+    kinds, names, depth, delete = [], [], MOST_DEPTH, False
     while rest:
         test = rest.pop(0)
         if test == "-delete":
             delete = True
-        elif test in ("-name", "-type") and rest:
+        elif test in ("-name", "-iname", "-type", "-maxdepth") and rest:
             value = rest.pop(0)
-            kind, name = (value, name) if test == "-type" else (kind, value)
+            if test == "-maxdepth":
+                depth = number(value)
+            elif test == "-type":
+                kinds.append(value)
+            else:
+                names.append(_name_test(value, ignore_case=test == "-iname"))
         else:
-            raise Failed(f"unknown test {test[:40]!r}: use -name, -type or -delete")
-    if kind not in ("", "f", "d"):
-        raise Failed(f"unknown type {kind[:40]!r}: use f or d")
-    special = bool(set(name) & set("*?[\\"))
-    pattern = file_pattern(name) if special else None
+            raise Failed(
+                f"unknown test {test[:40]!r}: use -name, -iname, -type, -maxdepth or -delete"
+            )
+    for kind in kinds:
+        if kind not in ("f", "d"):
+            raise Failed(f"unknown type {kind[:40]!r}: use f or d")
     shown = []
     for path in paths or ["."]:
         full = tree.absolute(path)
@@ -80,18 +88,28 @@ def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
             raise Failed(f"{path[:200]}: No such file or directory", joined(shown))
         folders, files = tree.below(full) if full in tree.folders else ([], [])
         for entry in sorted([full, *folders, *files], reverse=delete):  # what is in a folder first
-            if kind and (entry in tree.folders) != (kind == "d"):
+            below = entry[len(full.rstrip("/")) :] if entry != full else ""
+            found = path.rstrip("/") + below if below else path
+            name = found.rstrip("/").rpartition("/")[2] or "/"
+            if below.count("/") > depth or not all(test(name) for test in names):
                 continue
-            last = entry.rpartition("/")[2]
-            if name and not (pattern.fullmatch(last) if pattern else last == name):
+            if any((entry in tree.folders) != (kind == "d") for kind in kinds):
                 continue
-            shown.append(path.rstrip("/") + entry[len(full.rstrip("/")) :])
+            shown.append(found)
             if delete and entry != tree.here:
                 _check_removable(tree, entry)
                 if entry in tree.folders and any(tree.below(entry)):
                     raise Failed(f"{entry[:200]}: Directory not empty")
                 tree.remove(entry)
     return "" if delete else joined(shown)
+
+
+def _name_test(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]:
+    """Returns a test of names by a file name pattern."""
+    if set(pattern) & set("*?[\\"):
+        return file_pattern(pattern, ignore_case=ignore_case).fullmatch
+    fold = str.lower if ignore_case else str
+    return lambda name: fold(name) == fold(pattern)
 
 
 def _mkdir(tree: Tree, arguments: list[str], stdin: str) -> str:

@@ -251,7 +251,7 @@ class Pattern:
 
 
 @lru_cache(maxsize=256)
-def file_pattern(pattern: str) -> Pattern:
+def file_pattern(pattern: str, *, ignore_case: bool = False) -> Pattern:
     """Returns the pattern of file names such as `*.txt`. A backslash quotes a character."""
     parts, place = [], 0
     while place < len(pattern):
@@ -269,4 +269,4 @@ def file_pattern(pattern: str) -> Pattern:
                 char = pattern[place]
                 place += 1
             parts.append(f"[{char}]" if char not in "^!" else f"\\{char}")
-    return Pattern("".join(parts))
+    return Pattern("".join(parts), ignore_case=ignore_case)

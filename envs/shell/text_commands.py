@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import re
 from collections.abc import Callable
-from itertools import groupby
 
 from agentgym.envs.shell.arguments import (
     LARGEST,
@@ -28,12 +28,16 @@ _SUBSTITUTION = re.compile(
 _ADDRESS = re.compile(r"(?:([0-9]{1,6}|\$)(?:,([0-9]{1,6}|\$))?|/((?:\\.|[^/\\])*)/)([pd])")
 
 
+_CAT_NAMES = {"--number": "n", "--number-nonblank": "b"}
+
+
 def _cat(tree: Tree, arguments: list[str], stdin: str) -> str:
-    found, files = options(arguments, "n")
+    found, files = options(arguments, "nb", names=_CAT_NAMES)
     text = contents(tree, files, stdin)
-    if "n" in found:
-        return joined([f"{i:>6}  {line}" for i, line in enumerate(lines(text), start=1)])
-    return text
+    if not found:
+        return text
+    places, numbered = itertools.count(1), r"^(?=.)" if "b" in found else r"^(?=.|\n)"
+    return re.sub(numbered, lambda _: f"{next(places):>6}\t", text, flags=re.MULTILINE)
 
 
 def _tac(tree: Tree, arguments: list[str], stdin: str) -> str:
@@ -199,14 +203,14 @@ def _sort(tree: Tree, arguments: list[str], stdin: str) -> str:
         rows.sort(reverse="r" in found)  # decides between lines with equal keys
     rows.sort(key=order, reverse="r" in letters)
     if "u" in found:
-        rows = [next(group) for _, group in groupby(rows, key=order)]
+        rows = [next(group) for _, group in itertools.groupby(rows, key=order)]
     return joined(rows)
 
 
 def _uniq(tree: Tree, arguments: list[str], stdin: str) -> str:
     found, files = options(arguments, "cdu")
     shown = []
-    for line, group in groupby(lines(contents(tree, files, stdin))):
+    for line, group in itertools.groupby(lines(contents(tree, files, stdin))):
         count = sum(1 for _ in group)
         if ("d" in found and count == 1) or ("u" in found and count > 1):
             continue
@@ -247,7 +251,7 @@ def _tr(tree: Tree, arguments: list[str], stdin: str) -> str:
     if "d" in found:
         return stdin.translate(dict.fromkeys(map(ord, first)))
     if "s" in found:
-        groups = ((char, list(group)) for char, group in groupby(stdin))
+        groups = ((char, list(group)) for char, group in itertools.groupby(stdin))
         return "".join(char if char in first else "".join(group) for char, group in groups)
     second = _characters(sets[1])
     if not second:

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+from collections import Counter
 from typing import Any
 
 import gymnasium
@@ -12,8 +13,9 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, UnknownTaskError
 from agentgym.evaluation.failures import FAILURES
 from agentgym.evaluation.report import Record, Report, compare, mean_interval, share_interval, t_95
-from agentgym.evaluation.runner import episode_seed, evaluate
+from agentgym.evaluation.runner import episode_seed, evaluate, plan_episodes
 from agentgym.making import full_id, make_env
+from agentgym.mixture import MixedTasks
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.utils import serialization
 
@@ -550,3 +552,24 @@ def test_long_arguments_stand_below_the_table():
     assert "".join(lines[6:]).startswith(
         '[1] NumberLine-v0 size=4 wrap=["ExtractAction:format=tags"'
     )
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 20, 21, 23, 44])
+def test_the_environments_of_a_mixture_have_their_shares_of_the_episodes(count: int):
+    parts = {name: [f"task/{k}" for k in range(size)] for name, size in (("A", 50), ("B", 5))}
+    known = Tasks(MixedTasks(parts, (9, 1)), MixedTasks(parts, (9, 1)))
+    plan = plan_episodes(known, count, "test", 0)
+    found = Counter(task.partition(" ")[0] for task, _ in plan)
+    assert found.total() == count and abs(found["A"] - 0.9 * count) <= 1 and found["B"] >= 1
+    for name, tasks in parts.items():  # those of an evaluation of this environment alone
+        alone = plan_episodes(Tasks(tasks, tasks), found[name], "test", 0)
+        assert [f"{name} {task}" for task, _ in alone] == [t for t, _ in plan if t[0] == name]
+
+
+def test_a_few_episodes_are_of_all_environments_of_a_mixture():
+    parts = {name: [f"{k}" for k in range(40)] for name in "ABCDE"}
+    tasks = MixedTasks(parts, (1,) * 5)
+    for seed in range(9):
+        plan = plan_episodes(Tasks(tasks, tasks), 5, "test", seed)
+        assert sorted(task[0] for task, _ in plan) == list(parts)
+    assert len(plan_episodes(Tasks(tasks, tasks), 3, "test", 0)) == 3

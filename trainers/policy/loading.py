@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.trainers.model_defaults import check_spelling
 from agentgym.trainers.policy.lora import LoraSettings
 
 REFERENCE = "reference"
@@ -31,6 +32,7 @@ def load_model(
     """Returns a model and its tokenizer. See `Policy.load` for arguments and errors."""
     if dtype not in DTYPES:
         raise ConfigError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
+    check_spelling(str(name))
     folder = Path(name)
     if _is_path(str(name)) and not folder.is_dir():
         raise ConfigError(

@@ -1,11 +1,59 @@
-"""Checks that the settings of a run fit its recipe."""
+"""Checks that the settings of a run fit its recipe, its environment and its model."""
 
 from __future__ import annotations
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers import recipes
+from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.model_defaults import check_spelling
+from agentgym.trainers.run.environment import (
+    check_constraint,
+    environment_factory,
+    evaluation_factory,
+)
+from agentgym.trainers.run.games import Lineup
 from agentgym.trainers.settings import CriticConfig
+
+
+def check_run(recipe: str, config: TrainConfig) -> None:
+    """Raises ConfigError for settings that a run refuses before it loads its model.
+
+    Args:
+        recipe: name of the recipe.
+        config: the settings.
+    """
+    check_recipe(recipe, config, recipes.load(recipe).build(config))
+    check_spelling(config.model.model)
+    make_env, config = environment_factory(config, None, None)
+    make_eval_env = evaluation_factory(config, make_env, None)
+    for make in dict.fromkeys((make_env, make_eval_env)):
+        env = make()
+        if make is make_env:
+            check_constraint(config, env)
+            Lineup(config, env)
+        env.close()
+
+
+def check_recipe(recipe: str, config: TrainConfig, algorithm: Algorithm) -> None:
+    """Raises ConfigError for settings of rewards and critics that the recipe does not have.
+
+    Args:
+        recipe: name of the recipe.
+        config: the settings.
+        algorithm: the parts of the recipe.
+    """
+    if algorithm.credit is None:
+        why = f"{recipe} assigns credit from learned models or counts, not from rewards"
+        config.fixed(why, **UNCHANGED_REWARDS, group_weight="none")
+    check_critic(
+        recipe,
+        config.critic,
+        has_critic=algorithm.critic is not None,
+        credits_returns=algorithm.credit is not None,
+        games=not config.game.scripted,
+    )
 
 
 def check_critic(

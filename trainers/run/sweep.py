@@ -23,10 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.errors import ConfigError
+from agentgym.errors import AgentGymError, ConfigError
 from agentgym.evaluation.bootstrap import best_of
 from agentgym.evaluation.report import Estimate, mean_interval
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.run.checkpoint import write_text
+from agentgym.trainers.run.checks import check_run
 from agentgym.trainers.run.children import Children, finished, train_in_process
 from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import read_metrics
@@ -58,6 +60,11 @@ class Run:
         """The name of its folder, such as `lr=0.001,epochs=1/seed-0`."""
         words = ",".join(f"{name}={value}" for name, value in self.setting)
         return f"{re.sub(r'[^A-Za-z0-9_.,=+-]', '_', words)}/seed-{self.seed}"
+
+    @property
+    def words(self) -> str:
+        """Its setting, such as `lr=0.001 epochs=1`."""
+        return " ".join(f"{name}={value}" for name, value in self.setting)
 
     @property
     def flags(self) -> list[str]:
@@ -168,11 +175,14 @@ class Sweep:
     jobs: int = 1
     threads: int = 1
 
-    def check(self) -> None:
+    def check(self, *, plays: bool) -> None:
         """Checks the settings of all runs, and those of finished runs in the folder.
 
+        Args:
+            plays: whether runs will be started, so that their environments are made too.
+
         Raises:
-            ConfigError: otherwise.
+            ConfigError: if some of them cannot work, each error once.
         """
         for name in ("jobs", "threads"):
             if (number := getattr(self, name)) < 1:
@@ -187,19 +197,37 @@ class Sweep:
                     f"{' '.join(flags_of(other.setting))!r} and {' '.join(flags_of(run.setting))!r}"
                     f" would have the same folder, {run.name}: give names that differ in letters."
                 )
-        for run in {run.setting: run for run in self.runs}.values():
-            config = read_config(self.recipe, [*self.flags, *run.flags])
-            if config.offline:
-                raise ConfigError(
-                    f"A sweep compares returns of training, and {self.recipe} plays no episodes."
-                )
-            if not config.evaluation.eval_episodes:
-                raise ConfigError("A sweep compares held-out rewards: set eval_episodes above 0.")
+        self._check_settings(plays)
         for run in self.runs:
             finished(self.recipe, [*self.flags, *run.flags], self.folder / run.name)
 
+    def _check_settings(self, plays: bool) -> None:
+        settings = {run.words: run for run in self.runs}
+        wrong: dict[str, list[str]] = {}
+        for words, run in settings.items():
+            try:
+                config = read_config(self.recipe, [*self.flags, *run.flags])
+                self._check_comparable(config)
+                if plays:
+                    check_run(self.recipe, config)
+            except AgentGymError as error:
+                wrong.setdefault(str(error), []).append(words)
+        if len(wrong) == 1 and len(*wrong.values()) == len(settings):
+            raise ConfigError(*wrong)
+        if wrong:
+            lines = (f"{', '.join(names)}: {message}" for message, names in wrong.items())
+            raise ConfigError("\n".join(lines))
+
+    def _check_comparable(self, config: TrainConfig) -> None:
+        if config.offline:
+            raise ConfigError(
+                f"A sweep compares returns of training, and {self.recipe} plays no episodes."
+            )
+        if not config.evaluation.eval_episodes:
+            raise ConfigError("A sweep compares held-out rewards: set eval_episodes above 0.")
+
     def play(self) -> list[str]:
-        """Runs all that has not finished and returns a line for each run that failed.
+        """Runs all that has not finished and returns a line for the runs that failed alike.
 
         Raises:
             Interrupted: after a signal, when the runs in progress have stopped.
@@ -215,17 +243,18 @@ class Sweep:
                     train_in_process(self.recipe, flags, folder, self.threads, children=children)
             except subprocess.CalledProcessError as error:
                 last = (error.stderr or "").strip().rpartition("\n")[2]
-                return f"{run.name} failed with status {error.returncode}: {last}"
+                return f"failed with status {error.returncode}: {last}"
             return ""
 
-        failed = []
+        failed: dict[str, list[str]] = {}
         with children, ThreadPoolExecutor(self.jobs) as pool:
-            for line in pool.map(train, self.runs):
+            for run, failure in zip(self.runs, pool.map(train, self.runs), strict=True):
                 self.write()
-                failed += [line] if line else []
+                if failure:
+                    failed.setdefault(failure, []).append(run.name)
         if children.heard is not None:
             raise Interrupted(children.heard)
-        return failed
+        return [f"{', '.join(names)} {failure}" for failure, names in failed.items()]
 
     def results(self) -> list[dict[str, Any]]:
         """Returns the results of the finished runs."""
@@ -322,7 +351,7 @@ def read_sweep(argv: Sequence[str]) -> tuple[Sweep, bool]:
     settings = settings_of(given.vary, given.draws)
     runs = tuple(Run(setting, seed) for seed in dict.fromkeys(given.seeds) for setting in settings)
     sweep = Sweep(given.recipe, tuple(flags), runs, given.out, given.jobs, given.threads)
-    sweep.check()
+    sweep.check(plays=not given.report)
     return sweep, given.report
 
 

@@ -56,8 +56,8 @@ class EvaluationConfig:
     eval_every: Count = 10
     """Iterations between evaluations (0: only before and after training)."""
     eval_episodes: Count = 200
-    """Held-out tasks per evaluation, of all environments and trained seats of games together (0: no
-    evaluation)."""
+    """Held-out tasks per evaluation, in equal parts for all environments and trained seats of games
+    (0: no evaluation)."""
     eval_temperature: NonNegative = 0.0
     """Sampling temperature of evaluations (0: greedy)."""
     eval_env_id: tuple[str, ...] = ()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -512,6 +513,29 @@ def test_a_missing_model_folder_is_not_looked_for_on_the_hub(name, monkeypatch):
     monkeypatch.setattr(AutoConfig, "from_pretrained", lambda *_, **__: pytest.fail("asked"))
     with pytest.raises(ConfigError, match=f"no model folder {name}"):
         Policy.load(name)
+
+
+@pytest.mark.parametrize("name", ["nanoo", "Tiny", "smal", "raeder"])
+def test_a_misspelt_size_is_not_looked_for_on_the_hub(name, monkeypatch):
+    monkeypatch.setattr(AutoConfig, "from_pretrained", lambda *_, **__: pytest.fail("asked"))
+    with pytest.raises(ConfigError, match=f"no model {name!r}. Did you mean: "):
+        Policy.load(name)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "distilgpt2", "t5-small", "ctrl", "me/nanoo"])
+def test_other_names_are_ids_of_the_hub(name, monkeypatch):
+    def asked(name: str, **_: Any) -> None:
+        raise OSError(f"asked for {name}")
+
+    monkeypatch.setattr(AutoConfig, "from_pretrained", asked)
+    with pytest.raises(ConfigError, match=f"asked for {name}"):
+        Policy.load(name)
+
+
+def test_a_folder_may_have_the_name_of_a_misspelt_size(make_policy, tmp_path, monkeypatch):
+    make_policy().save(tmp_path / "nanoo")
+    monkeypatch.chdir(tmp_path)
+    assert Policy.load("nanoo")
 
 
 @pytest.mark.parametrize("file", ["config.json", "adapter_config.json"])

@@ -145,6 +145,50 @@ def test_a_sweep_refuses_finished_runs_of_another_settings_file(
     assert trained == ["lr=1e-3/seed-0", "lr=1e-3/seed-1"]
 
 
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--env-id", "NumberLin-v0"], "Did you mean: NumberLine-v0"),
+        (["--model", "nanoo"], "Did you mean: nano?"),
+        (["--opponents", "mirror"], "NumberLine-v0 has one agent"),
+        (["--critic-trunk", "own"], "rloo has none"),
+        (["--eval-env-id", "TextNaf-v0"], "Did you mean: TextNav-v0"),
+    ],
+)
+def test_settings_that_cannot_run_are_explained_once_before_any_run(
+    trained: list[str],
+    flags: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    words = ["sweep", "rloo", *flags, "--vary", "lr=1e-3,1e-4", "--out", str(tmp_path / "out")]
+    assert main(words) == 2 and not trained
+    shown = capsys.readouterr().err
+    assert shown.count("error: ") == 1 and shown.count(message) == 1 and "lr=" not in shown
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sweep_names_the_settings_that_cannot_run(
+    trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    words = ["sweep", "rloo", "--constrain", "--out", str(tmp_path), "--vary", "lr=1e-3,1e-4"]
+    assert main([*words, "env_id=NumberLine-v0,NumberLin-v0"]) == 2 and not trained
+    shown = capsys.readouterr().err
+    assert shown.count("Did you mean: NumberLine-v0") == 1
+    assert "lr=1e-3 env_id=NumberLin-v0, lr=1e-4 env_id=NumberLin-v0: " in shown
+
+
+def test_runs_that_fail_alike_are_named_together(
+    trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    words = ["sweep", "rloo", "--out", str(tmp_path), "--vary", "lr=1e-3,7", "--seeds", "0", "1"]
+    assert main(words) == 1
+    shown = capsys.readouterr()
+    assert "lr=7/seed-0, lr=7/seed-1 failed with status 1: error: diverged" in shown.err
+    assert "2 of 4 runs have finished" in shown.out
+
+
 def test_a_sweep_that_is_stopped_starts_no_other_run(
     trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
