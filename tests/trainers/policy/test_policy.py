@@ -515,7 +515,7 @@ def test_a_missing_model_folder_is_not_looked_for_on_the_hub(name, monkeypatch):
         Policy.load(name)
 
 
-@pytest.mark.parametrize("name", ["nanoo", "Tiny", "smal", "raeder"])
+@pytest.mark.parametrize("name", ["nanoo", "Tiny", "smalll", "raeder"])
 def test_a_misspelt_size_is_not_looked_for_on_the_hub(name, monkeypatch):
     monkeypatch.setattr(AutoConfig, "from_pretrained", lambda *_, **__: pytest.fail("asked"))
     with pytest.raises(ConfigError, match=f"no model {name!r}. Did you mean: "):
