@@ -34,7 +34,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    figure = Figure(figsize=(11, 5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
     places = np.arange(len(found))
@@ -44,8 +44,9 @@ def draw(found: dict[str, Any], path: Path) -> None:
     for i, critic in enumerate(CRITICS):
         reached = [value_of(result, critic) for result in found.values()]
         axes.bar(places - 0.4 + width * (i + 0.5), reached, width, label=critic)
-    axes.set_xticks(places, [name.removesuffix("-v0") for name in found], rotation=15)
+    names = [name.removesuffix("-v0") for name in found]
+    axes.set_xticks(places, names, rotation=30, ha="right", rotation_mode="anchor")
     axes.set(ylabel="explained variance on held-out tasks", ylim=(-0.35, 1))
     axes.axhline(0, color="0.5", linewidth=1)
-    axes.legend(ncols=len(CRITICS) + 1, fontsize="small", loc="upper center")
+    figure.legend(ncols=len(CRITICS) + 1, fontsize="small", loc="outside upper center")
     figure.savefig(path, dpi=120)
