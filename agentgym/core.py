@@ -288,6 +288,9 @@ class TextEnv(gymnasium.Env[str, str]):
         for name in ("instructions", "tasks", "State"):
             if not hasattr(self, name):
                 raise TypeError(f"{type(self).__name__} must set `{name}`: see agentgym.TextEnv.")
+        if not isinstance(self.tasks, Tasks):
+            given = type(self.tasks).__name__
+            raise TypeError(f"{type(self).__name__}.tasks must be an agentgym.Tasks, got {given}.")
         if "invalid" in self.reward_names:
             raise TypeError(
                 f"{type(self).__name__}.reward_names must not list 'invalid', which is added."

@@ -1,4 +1,4 @@
-"""Restoring snapshots: their checks, their errors, and the state before a refused one."""
+"""Snapshots: of wrapped environments, their checks, errors, and the state before a refused one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,47 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import gymnasium
 import numpy as np
+from gymnasium.wrappers import TimeLimit
 
 from agentgym.errors import SnapshotError, UnknownTaskError
+
+Env = gymnasium.Env[Any, Any]
+
+
+def snapshot_of(env: Env) -> dict[str, Any]:
+    """Returns a snapshot of an environment in wrappers, with the steps that `TimeLimit` counted.
+
+    Raises:
+        AttributeError: if the environment has no snapshots.
+    """
+    if isinstance(env, TimeLimit):
+        inner = snapshot_of(env.env)
+        return {"wrapper": "TimeLimit", "memory": env._elapsed_steps, "env": inner}
+    if isinstance(env, gymnasium.Wrapper) and not hasattr(env, "snapshot"):
+        return snapshot_of(env.env)
+    return env.snapshot()  # type: ignore[attr-defined]
+
+
+def restore_snapshot(env: Env, snapshot: Any) -> tuple[Any, dict[str, Any]]:
+    """Continues an environment in wrappers from a snapshot of `snapshot_of`.
+
+    Raises:
+        SnapshotError: if the snapshot is of another environment or damaged.
+    """
+    if isinstance(env, TimeLimit):
+        saved = snapshot if isinstance(snapshot, Mapping) else {}
+        elapsed = saved.get("memory")
+        valid = type(elapsed) is int and elapsed >= 0 and "env" in saved
+        if not valid or saved.get("wrapper") != "TimeLimit":
+            raise SnapshotError(f"Expected a snapshot of TimeLimit, got {reprlib.repr(snapshot)}.")
+        found = restore_snapshot(env.env, saved["env"])
+        env._elapsed_steps = elapsed
+        return found
+    if isinstance(env, gymnasium.Wrapper) and not hasattr(env, "restore"):
+        return restore_snapshot(env.env, snapshot)
+    return env.restore(snapshot)  # type: ignore[attr-defined]
 
 
 def check_owner(snapshot: Any, name: str) -> None:

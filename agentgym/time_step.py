@@ -117,9 +117,10 @@ def check_step(where: str, step: Any, reward_names: tuple[str, ...]) -> None:
         value = getattr(step, name)
         # The second test is slow for `Mapping` and unions.
         if type(value) is not usual and not isinstance(value, kind):
+            given = f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
             raise TypeError(
                 f"{where} must return a TimeStep whose {name} is a "
-                f"{getattr(kind, '__name__', kind)}, got {type(value).__name__}: {value!r:.80}."
+                f"{getattr(kind, '__name__', kind)}, got {given}: {value!r:.80}."
             )
     if not 0 <= step.progress <= 1:
         raise ValueError(f"{where}: progress must lie in [0, 1], got {step.progress!r}.")

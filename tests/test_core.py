@@ -276,7 +276,7 @@ class Broken(Echo):
         (("text", 1.0), "Broken._advance must return a TimeStep, got tuple"),
         (None, "Broken._advance must return a TimeStep, got NoneType"),
         (TimeStep(b"x"), "whose text is a str, got bytes"),  # type: ignore[arg-type]
-        (TimeStep("x", terminated=np.True_), "whose terminated is a bool, got bool"),  # type: ignore[arg-type]
+        (TimeStep("x", terminated=np.True_), "is a bool, got numpy.bool"),  # type: ignore[arg-type]
         (TimeStep("x", admissible=["a"]), "whose admissible is a tuple, got list"),  # type: ignore[arg-type]
         (TimeStep("x", rewards=1.0), "whose rewards is a Mapping, got float"),  # type: ignore[arg-type]
         (TimeStep("x", progress=1.5), r"progress must lie in \[0, 1\], got 1.5"),
@@ -319,6 +319,16 @@ def test_what_an_author_must_set_is_named():
 
     with pytest.raises(TypeError, match="Bare must set `instructions`"):
         Bare().reset()
+
+    class Listed(TextEnv):
+        """Lists the tasks without their splits."""
+
+        instructions = "none"
+        State = State
+        tasks = ["one"]  # type: ignore[assignment]  # noqa: RUF012
+
+    with pytest.raises(TypeError, match=r"Listed\.tasks must be an agentgym\.Tasks, got list"):
+        Listed().reset()
 
     class NoState(TextEnv):
         """Forgets the state."""

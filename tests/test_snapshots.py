@@ -6,6 +6,7 @@ import copy
 import json
 from typing import Any
 
+import gymnasium
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -224,3 +225,19 @@ def test_a_message_about_a_deep_value_is_short():
     with pytest.raises(ValueError, match="Expected the JSON of") as caught:
         from_json(int, nested(100_000))
     assert len(str(caught.value)) < 1000
+
+
+def test_the_count_of_a_time_limit_is_part_of_a_snapshot():
+    env = HistoryObservation(gymnasium.make("AgentGym/NumberLine-v0", max_episode_steps=4))
+    env.reset(seed=0)
+    env.step("hop")
+    saved = json.loads(json.dumps(env.snapshot()))
+    steps = [env.step("hop") for _ in range(3)]
+    assert [step[3] for step in steps] == [False, False, True]
+    env.restore(saved)
+    assert [env.step("hop") for _ in range(3)] == steps
+    with pytest.raises(SnapshotError, match="TimeLimit"):
+        env.restore({**saved, "env": saved["env"]["env"]})
+    for elapsed in (-1, "2", 0.5, True):
+        with pytest.raises(SnapshotError):
+            env.restore({**saved, "env": {**saved["env"], "memory": elapsed}})

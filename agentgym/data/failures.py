@@ -23,6 +23,7 @@ from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.errors import ConfigError, DataError
 from agentgym.goals import GoalConditioned, towards
 from agentgym.making import make_env, split_id
+from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.wrappers.outcome import with_outcome
 
 Point = tuple[dict[str, Any], int, bool]
@@ -70,12 +71,12 @@ class _Player:
 
     def point(self) -> Point:
         """Returns a point of the episode to go back to."""
-        return self.env.get_wrapper_attr("snapshot")(), len(self.turns), self.over
+        return snapshot_of(self.env), len(self.turns), self.over
 
     def back(self, point: Point) -> None:
         """Goes back to a point."""
         snapshot, turns, self.over = point
-        self.observation, self.info = self.env.get_wrapper_attr("restore")(snapshot)
+        self.observation, self.info = restore_snapshot(self.env, snapshot)
         del self.turns[turns:]
 
     def record(self, agent: str) -> RecordedEpisode:

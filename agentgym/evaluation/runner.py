@@ -53,7 +53,8 @@ class EpisodeRunner(EpisodeLog):
         """Plays one turn and returns whether the episode is over."""
         view = self.view
         self.admissible.append(tuple(view.info["admissible"]))
-        observation, reward, self.terminated, self.truncated, info = view.env.step(action)
+        observation, reward, self.terminated, truncated, info = view.env.step(action)
+        self.truncated = bool(truncated) and not self.terminated  # a `TimeLimit` may set both
         view.history.append((view.observation, action))
         view.observation, view.info = observation, info
         self.rewards.append(float(reward))

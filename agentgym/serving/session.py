@@ -163,7 +163,7 @@ class Session:
         more: Mapping[str, Any],
     ) -> dict[str, Any]:
         info = {name: self._info[name] for name in INFO_KEYS if name in self._info}
-        ends = {"terminated": bool(terminated), "truncated": bool(truncated)}
+        ends = {"terminated": bool(terminated), "truncated": bool(truncated) and not terminated}
         return {
             "observation": {"text": text, **info, **ends, **more, "metadata": {}},
             "reward": reward,

@@ -13,7 +13,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
 
 from agentgym.errors import ConfigError, SnapshotError
-from agentgym.snapshots import refused
+from agentgym.snapshots import refused, restore_snapshot, snapshot_of
 from agentgym.spaces import UnicodeText
 from agentgym.utils.arguments import check_types, keyword_parameters
 
@@ -23,10 +23,10 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     The constructor arguments are recorded for `env.spec`.
 
-    Snapshots include the state of the environment and of `TextWrapper`s, but not the state of
-    Gymnasium's own wrappers. To limit the turns, use `max_turns` instead of `TimeLimit`. An
-    environment made by `gymnasium.make` must be reset before `restore`, because Gymnasium's
-    `OrderEnforcing` wrapper requires it.
+    Snapshots include the state of the environment, of the `TextWrapper`s and of a `TimeLimit`
+    inside them, but not the state of Gymnasium's other wrappers. An environment made by
+    `gymnasium.make` must be reset before `restore`, because Gymnasium's `OrderEnforcing` wrapper
+    requires it.
 
     Args:
         env: the environment.
@@ -94,7 +94,7 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return {
             "wrapper": type(self).__name__,
             "memory": self._memory(),
-            "env": self.env.get_wrapper_attr("snapshot")(),
+            "env": snapshot_of(self.env),
         }
 
     def restore(self, snapshot: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -112,19 +112,19 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             raise SnapshotError(
                 f"Expected a snapshot of {type(self).__name__}, got one of {reprlib.repr(got)}."
             )
-        restore, memory = self.env.get_wrapper_attr("restore"), self._memory()
+        memory = self._memory()
         try:
-            before = self.env.get_wrapper_attr("snapshot")()
+            before = snapshot_of(self.env)
         except ResetNeeded:
             before = None
-        observation, info = restore(snapshot["env"])  # an error changes nothing
+        observation, info = restore_snapshot(self.env, snapshot["env"])  # an error changes nothing
         try:
             self._remember(snapshot["memory"])
             return self._view(observation, info)
         except Exception as error:
             self._remember(memory)
             if before is not None:
-                restore(before)
+                restore_snapshot(self.env, before)
             raise refused(error) from error
 
     def _need_text(self, what: str) -> None:

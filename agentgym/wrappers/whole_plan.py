@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
+from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.wrappers.base import TextWrapper
 
 MARK = re.compile(r"^\s*(?:\d+[.):]|[-*])\s+")
@@ -74,7 +75,7 @@ class WholePlan(TextWrapper):
                 f"{self.env.unwrapped} does not."
             )
         self._begin()
-        self._start = self.env.get_wrapper_attr("snapshot")()
+        self._start = snapshot_of(self.env)
         return self._view(observation, info)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -104,19 +105,19 @@ class WholePlan(TextWrapper):
             return shown[0], total, terminated, truncated or not over, shown[1]
         if terminated or truncated:
             self._told = "The episode ends before the goal is reached."
-        observation, info = self.env.get_wrapper_attr("restore")(self._start)
+        observation, info = restore_snapshot(self.env, self._start)
         observation, info = self._view(observation, info | played)
         return observation, total, False, False, info
 
     def expert(self) -> str | None:
         """Returns the plan of the environment's expert from the start, or None if it has none."""
-        attribute, actions = self.env.get_wrapper_attr, []
-        now, over = attribute("snapshot")(), False
-        attribute("restore")(self._start)
-        while not over and (action := attribute("expert")()) is not None:
+        expert, actions = self.env.get_wrapper_attr("expert"), []
+        now, over = snapshot_of(self.env), False
+        restore_snapshot(self.env, self._start)
+        while not over and (action := expert()) is not None:
             actions.append(action)
             over = any(self.env.step(action)[2:4])
-        attribute("restore")(now)
+        restore_snapshot(self.env, now)
         return "\n".join(actions) or None
 
     def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -218,6 +218,14 @@ class Slope:
             node.value = self.values.get("".join(each.action for each in node.path), 0.0)
 
 
+def test_a_limit_of_gymnasium_counts_the_turns_of_the_episode_only():
+    limited = lambda **kwargs: gymnasium.make("AgentGym/Blocksworld-v0", **kwargs)  # noqa: E731
+    for agent in ("search:best_first,budget=60", "search:mcts,budget=60"):
+        one = evaluate(lambda: limited(max_episode_steps=8), agent, tasks=2)
+        other = evaluate(lambda: limited(max_turns=8), agent, tasks=2)
+        assert one.episodes == other.episodes
+
+
 def test_beam_search_keeps_the_best_states_of_each_depth():
     view = View.start(make_env("NumberLine-v0", size=30), "train/1", 3)
     values = {"-": 0.1, "+": 0.9, "--": 0.8, "++": 0.2, "---": 0.7, "+++": 0.1}

@@ -573,3 +573,11 @@ def test_a_few_episodes_are_of_all_environments_of_a_mixture():
         plan = plan_episodes(Tasks(tasks, tasks), 5, "test", seed)
         assert sorted(task[0] for task, _ in plan) == list(parts)
     assert len(plan_episodes(Tasks(tasks, tasks), 3, "test", 0)) == 3
+
+
+def test_an_episode_that_ends_at_a_time_limit_is_not_truncated():
+    make = lambda: gymnasium.make("AgentGym/NumberLine-v0", max_episode_steps=4)  # noqa: E731
+    episodes = evaluate(make, "expert", tasks=20).episodes
+    solved = [episode.turns for episode in episodes if episode.success]
+    assert 4 in solved and len(solved) < 20
+    assert all(episode.truncated == (not episode.success) for episode in episodes)

@@ -80,6 +80,21 @@ def test_a_session_plays_as_the_environment_does():
     assert state is not None and state["data"]["task"] == "train/4"
 
 
+def test_an_episode_that_ends_at_a_time_limit_is_not_truncated():
+    session = Session(
+        partial(gymnasium.make, "AgentGym/NumberLine-v0", size=6, max_episode_steps=1)
+    )
+    for task in range(9):
+        reply = replies(session, {"type": "reset", "data": {"seed": 0, "task": f"train/{task}"}})
+        reply = replies(session, {"type": "step", "data": {"text": "+"}})
+        assert reply is not None and reply["data"]["done"]
+        seen = reply["data"]["observation"]
+        assert seen["terminated"] == seen["success"] == (not seen["truncated"])
+        if seen["success"]:
+            return
+    pytest.fail("no task was solved in one step")
+
+
 @pytest.mark.parametrize(
     ("message", "code", "named"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import gymnasium
 import pytest
 
 from agentgym.envs.planning.blocksworld import Blocksworld
@@ -56,3 +57,11 @@ def test_the_last_attempt_is_truncated():
     assert text.startswith("The plan has no actions.")
     with pytest.raises(ConfigError):
         WholePlan(Blocksworld(), attempts=0)
+
+
+def test_every_plan_has_all_turns_of_a_time_limit():
+    env = WholePlan(gymnasium.make("AgentGym/NumberLine-v0", max_episode_steps=3))
+    env.reset(seed=0)
+    for _ in range(3):
+        assert env.expert() == "+\n+\n+"
+        assert env.step("-\n-\n-\n-")[4]["plan_steps"] == 3

@@ -16,6 +16,7 @@ import numpy as np
 from agentgym.agents.view import View
 from agentgym.agents.world_model import WorldModel
 from agentgym.errors import ConfigError
+from agentgym.snapshots import restore_snapshot, snapshot_of
 
 Future = Literal["sampled", "known"]
 
@@ -151,27 +152,26 @@ class Simulator(Rehearsal):
         super().__init__(view, budget, exhausted)
         self.future = future
         try:
-            self._snapshot = view.env.get_wrapper_attr("snapshot")
-            self._restore = view.env.get_wrapper_attr("restore")
+            view.env.get_wrapper_attr("snapshot")
         except AttributeError:
             raise ConfigError(
                 f"A search needs snapshots, and {view.env} has none. Play an id of AgentGym, or a "
                 "single seat of a game."
             ) from None
-        here = self._snapshot()
+        here = snapshot_of(view.env)
         self.root = Node(here, state_key(here), view.observation, view.info)
         self._at = self.root
 
     def __exit__(self, *error: object) -> None:
         """Restores the state of the episode."""
         if self.steps:
-            self._restore(self.root.snapshot)
+            restore_snapshot(self.view.env, self.root.snapshot)
 
     def step(self, node: Node, action: str) -> Node:
         """Plays an action in a state and returns the next one."""
         env: Any = self.view.env.unwrapped
         if self._at is not node:
-            self._restore(node.snapshot)
+            restore_snapshot(self.view.env, node.snapshot)
         if self.future == "sampled":
             env.reseed(int(self.view.rng.integers(2**63)))
         before = env.np_random.bit_generator.state
@@ -180,7 +180,7 @@ class Simulator(Rehearsal):
         observation, reward, terminated, truncated, info = self.view.env.step(action)
         chance = self.future == "sampled" and env.np_random.bit_generator.state != before
         self.chance |= chance
-        snapshot = self._snapshot()
+        snapshot = snapshot_of(self.view.env)
         self._at = Node(
             snapshot, state_key(snapshot), observation, info, node, action,
             node.reward + float(reward), terminated or truncated, chance, node.depth + 1,
@@ -240,7 +240,8 @@ def state_key(snapshot: dict[str, Any]) -> str:
     """
     memories = []
     while "wrapper" in snapshot:
-        memories.append(snapshot["memory"])
+        if snapshot["wrapper"] != "TimeLimit":
+            memories.append(snapshot["memory"])
         snapshot = snapshot["env"]
     return json.dumps([memories, snapshot["task"], _without_generators(snapshot["state"])])
 
