@@ -26,3 +26,9 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Returns a Markdown table whose columns after the first are aligned to the right."""
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def interval(estimate: Sequence[float]) -> str:
+    """Returns a mean with its limits, such as 0.86 [0.83, 0.90]."""
+    mean, low, high = estimate
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from figure_results import NOTHING, results_if_any, table
+from figure_results import NOTHING, interval, results_if_any, table
 
 NAMES = {"smollm2": "SmolLM2-135M-Instruct", "nano": "nano, random weights"}
 """The models, as the documentation calls them."""
@@ -16,9 +16,8 @@ def pretrained() -> str:
     rows = []
     for name, found in content["models"].items():
         for policy, numbers in found["agents"].items():
-            mean, low, high = numbers["reward"]
             shares = (f"{100 * numbers[key][0]:.0f} %" for key in ("success", "valid"))
-            rows.append((NAMES[name], policy, f"{mean:.2f} [{low:.2f}, {high:.2f}]", *shares))
+            rows.append((NAMES[name], policy, interval(numbers["reward"]), *shares))
     return table(("Model", "Policy", "Reward", "Success", "Valid actions"), rows)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from figure_results import NOTHING, results, results_if_any, table
+from figure_results import NOTHING, interval, results, results_if_any, table
 
 FEWEST = 30
 """States that an explained variance by turn needs."""
@@ -23,8 +23,8 @@ def critics() -> str:
     rows = []
     for env, row in environments.items():
         critics = row["critics"]
-        cells = (_range(critics[x]["all"]) if x in critics else "-" for x in names)
-        rows.append((env, _range(row["possible"]["all"]), *cells))
+        cells = (interval(critics[x]["all"]) if x in critics else "-" for x in names)
+        rows.append((env, interval(row["possible"]["all"]), *cells))
     return table(("Environment", "Best possible", *names), rows)
 
 
@@ -105,11 +105,6 @@ def _best(row: dict[str, Any]) -> str:
     return max(row["critics"], key=lambda name: row["critics"][name]["all"][0])
 
 
-def _range(estimate: Sequence[float]) -> str:
-    mean, low, high = estimate
-    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
-
-
 def decisive_turns() -> str:
     """Returns how often the turn that decides an episode comes first, by estimator."""
     environments = (results_if_any("decisive_turn") or {"environments": {}})["environments"]
@@ -120,7 +115,7 @@ def decisive_turns() -> str:
     rows = []
     for estimator in next(iter(environments.values()))["estimators"]:
         found = [row["estimators"][estimator] for row in environments.values()]
-        cells = [cell for x in found for cell in (_range(x["place"]), _percent_range(x["first"]))]
+        cells = [cell for x in found for cell in (interval(x["place"]), _percent_range(x["first"]))]
         rows.append((estimator, *cells))
     chance = [x for row in environments.values() for x in ("0.50", f"{100 * row['chance']:.0f}")]
     return table(("Estimator", *header), [*rows, ("chance", *chance)])
@@ -255,7 +250,7 @@ def notes_in_household() -> str:
     if content is None:
         return NOTHING
     rows = [
-        (kind, budget, _success(row), _range(row["turns"]), f"{row['prompt_tokens']:,}")
+        (kind, budget, _success(row), interval(row["turns"]), f"{row['prompt_tokens']:,}")
         for name, found in content["environments"].items()
         if name.startswith("Household")
         for kind, cells in found["readers"].items()
@@ -313,10 +308,9 @@ def reader() -> str:
     rows = []
     for env_id, models in content["environments"].items():
         for model, found in models.items():
-            mean, low, high = found["reward"]
-            reward = f"{mean:.2f} [{low:.2f}, {high:.2f}]"
             success = _percent_range(found["success"]) + " %"
-            rows.append((env_id, model, f"{found['cpu_seconds']:.0f} s", reward, success))
+            seconds = f"{found['cpu_seconds']:.0f} s"
+            rows.append((env_id, model, seconds, interval(found["reward"]), success))
     return table(("Environment", "Model", "CPU time", "Reward", "Success"), rows)
 
 

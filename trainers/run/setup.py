@@ -119,7 +119,8 @@ def load_policy(
     """
     policy = _open_policy(accelerator, config, make_env, folder, saved)
     loaded = config.kind != "new" and policy.supports_checkpointing
-    policy.gradient_checkpointing = loaded and config.model.gradient_checkpointing
+    if loaded and config.model.gradient_checkpointing:
+        policy.checkpoint_layers()
     rollout = config.rollout
     if rollout.engine == "vllm" and not rollout.rollout_workers:
         if rollout.engine_url is not None and accelerator.num_processes > 1:
