@@ -4,7 +4,7 @@ A teacher plays against random moves, and itself makes a random move in one of f
 `nano` decoder clones the teacher's move in each of these positions, in order. The teacher never
 gives away a win or a draw, and among such moves it prefers the best one against random play, so
 that a position has one move. Losses are exact: the probability that the decoder's most probable
-moves lose to uniformly random ones, from the empty board.
+moves lose to uniformly random ones, from the empty board. Finished drawings are kept.
 
     python benchmarks/board_reading.py
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 import tyro
-from result_files import settings_of, versions, write
+from result_files import measured, settings_of, versions
 
 from agentgym.envs.board.tictactoe import (
     CELLS,
@@ -219,9 +219,9 @@ def measures(reader: Reader, boards: list[str]) -> dict[str, float]:
 def main(settings: Settings) -> None:
     """Measures both drawings, and writes the results."""
     torch.set_num_threads(1)
-    found = {drawing: run(drawing, settings) for drawing in DRAWINGS}
-    results = {"versions": versions("torch"), "settings": settings_of(settings)}
-    write(settings.out, results | {"drawings": found})
+    about = {"versions": versions("torch"), "settings": settings_of(settings)}
+    runs = {drawing: partial(run, drawing, settings) for drawing in DRAWINGS}
+    list(measured(settings.out, about, "drawings", runs))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 A search is the teacher of expert iteration (`multiagent.py`), so its errors are those of the best
 policy that imitates it. An error is a move that gives away a win or a draw. Losses are exact: the
 share of games that the moves lose from the empty board, to uniformly random moves or to perfect
-play, which chooses at random among its best moves.
+play, which chooses at random among its best moves. Finished budgets are kept.
 
     python benchmarks/board_search.py
 """
@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tyro
 from board_reading import keeping, losses, reachable
-from result_files import settings_of, versions, write
+from result_files import measured, versions
 
 from agentgym.envs.board.tictactoe import CELLS, MARKS, State, TicTacToe, best_cells, empty
 from agentgym.multiagent.search import GameSearch
@@ -57,12 +56,11 @@ def measures(moves: dict[str, int]) -> dict[str, float]:
 
 def main(settings: Settings) -> None:
     """Measures all budgets, and writes the results."""
-    boards, found = reachable(), dict[str, Any]()
-    for budget in settings.budgets:
-        found[str(budget)] = measures(searched(boards, budget))
-        print(budget, found[str(budget)], flush=True)
-    results = {"versions": versions("numpy"), "settings": settings_of(settings)}
-    write(settings.out, results | {"positions": len(boards), "budgets": found})
+    boards = reachable()
+    about = {"versions": versions("numpy"), "positions": len(boards)}
+    parts = {str(n): lambda n=n: measures(searched(boards, n)) for n in settings.budgets}
+    for budget, found in measured(settings.out, about, "budgets", parts):
+        print(budget, found, flush=True)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,7 @@ import tyro
 from critic_episodes import CASES, clone, play
 from critic_figures import draw, tabulate
 from critic_fits import CRITICS, explained, fit, interval, possible
+from parallel_jobs import end, finished
 from result_files import kept, settings_of, versions, write
 from rich.console import Console
 
@@ -64,7 +65,7 @@ class Settings(critic_episodes.Settings):
 
 def fixed(settings: Settings) -> dict[str, Any]:
     """Returns the settings that all results in a file share."""
-    return {k: v for k, v in settings_of(settings).items() if k not in ("envs", "jobs", "runs")}
+    return settings_of(settings, "envs", "jobs", "runs")
 
 
 def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, Any]:
@@ -119,23 +120,18 @@ def main(settings: Settings) -> None:
     known = kept(settings.out, about)
     missing = {name: known.get(name, {"critics": {}}) for name in settings.envs}
     missing = {k: v for k, v in missing.items() if not CRITICS.keys() <= v["critics"].keys()}
+    failed: dict[str, BaseException] = {}
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(settings.jobs, mp_context=spawn) as pool:
-        begun = {pool.submit(measure, k, settings, v): k for k, v in missing.items()}
-        failed = []
-        for done in as_completed(begun):
-            if error := done.exception():
-                failed.append(begun[done])
-                print(f"{begun[done]}: {error}", flush=True)
-                continue
-            known[begun[done]] = done.result()
-            found = {name: known[name] for name in CASES if name in known}
-            results = {"versions": versions("torch"), "settings": about, "environments": found}
-            write(settings.out, results)
-            draw(found, settings.out.with_suffix(".png"))
+    pool = ProcessPoolExecutor(settings.jobs, mp_context=spawn)
+    jobs = {name: (name, settings, before) for name, before in missing.items()}
+    for done, result in finished(pool, measure, jobs, failed):
+        known[done] = result
+        found = {name: known[name] for name in CASES if name in known}
+        results = {"versions": versions("torch"), "settings": about, "environments": found}
+        write(settings.out, results)
+        draw(found, settings.out.with_suffix(".png"))
     Console(width=120).print(tabulate(known))
-    if failed:
-        raise SystemExit(f"Not measured: {', '.join(failed)}")
+    end(failed)
 
 
 if __name__ == "__main__":

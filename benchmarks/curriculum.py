@@ -8,7 +8,8 @@ seed 0, in which the return rose. A curriculum counts as better if the interval 
 `uniform`, paired by seed, lies above 0.
 
 Every stage is an `agentgym train` in a process of its own. Finished ones are kept and interrupted
-ones are resumed, so the same command continues an interrupted benchmark.
+ones are resumed, so the same command continues an interrupted benchmark. Results of other curricula
+and seeds are kept.
 
     python benchmarks/curriculum.py [--names uniform regret] [--seeds 1 2 3] [--jobs 2]
 """
@@ -23,8 +24,10 @@ from typing import Any
 
 import curriculum_figures
 import tyro
+import yaml
 from learning import as_flags, launch, summary
-from result_files import versions, write
+from parallel_jobs import end, finished
+from result_files import read, refuse_other, versions, write
 
 from agentgym.trainers.rollout.curriculum import KINDS
 from agentgym.trainers.run.logger import read_metrics
@@ -51,6 +54,8 @@ class Settings:
     """Seeds in parallel."""
     runs: Path = Path("runs/curriculum")
     """Folder of the runs."""
+    out: Path = RESULT
+    """Results."""
 
 
 def train(settings: Settings, seed: int) -> list[dict[str, Any]]:
@@ -80,14 +85,20 @@ def train(settings: Settings, seed: int) -> list[dict[str, Any]]:
 
 def main(settings: Settings) -> None:
     """Trains the missing runs, then writes and prints all results."""
-    with ThreadPoolExecutor(settings.jobs) as pool:
-        runs = [
-            run for found in pool.map(lambda s: train(settings, s), settings.seeds) for run in found
-        ]
-    runs.sort(key=lambda run: (settings.names.index(run["curriculum"]), run["seed"]))
-    write(RESULT, {"versions": versions("torch"), "runs": runs})
-    print(curriculum_figures.curriculum_table())
-    print(curriculum_figures.curriculum_summary())
+    names = list(CURRICULA)
+    about = {**yaml.safe_load(CONFIG.read_text(encoding="utf-8")), **CURRICULA}
+    before = read(settings.out)
+    refuse_other(settings.out, before.get("settings", {}), about, "--out")
+    known = before.get("runs", [])
+    jobs = {f"seed {seed}": (settings, seed) for seed in settings.seeds}
+    failed: dict[str, BaseException] = {}
+    for _, found in finished(ThreadPoolExecutor(settings.jobs), train, jobs, failed):
+        runs = {(run["curriculum"], run["seed"]): run for run in [*known, *found]}
+        known = [runs[key] for key in sorted(runs, key=lambda key: (names.index(key[0]), key[1]))]
+        write(settings.out, {"versions": versions("torch"), "settings": about, "runs": known})
+    print(curriculum_figures.curriculum_table(known))
+    print(curriculum_figures.curriculum_summary(known))
+    end(failed)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
@@ -10,11 +10,15 @@ from figure_results import NOTHING, results_if_any, table
 
 from agentgym.evaluation.report import Estimate, mean_interval
 
+Results = Sequence[Mapping[str, Any]]
+"""Summaries of runs."""
 
-def _runs() -> dict[str, dict[int, Mapping[str, Any]]]:
+
+def _runs(results: Results | None) -> dict[str, dict[int, Mapping[str, Any]]]:
     """Returns the runs by curriculum and seed, empty without results."""
+    kept: Results = (results_if_any("curriculum") or {"runs": ()})["runs"]
     found: dict[str, dict[int, Mapping[str, Any]]] = {}
-    for run in (results_if_any("curriculum") or {"runs": []})["runs"]:
+    for run in kept if results is None else results:
         found.setdefault(run["curriculum"], {})[run["seed"]] = run
     return found
 
@@ -23,20 +27,30 @@ def _reward(run: Mapping[str, Any], agent: str = "trained") -> float:
     return run["agents"][agent]["reward"][0]
 
 
-def _gain(runs: Mapping[str, Mapping[int, Any]], kind: str) -> Estimate:
-    """Returns the difference of held-out rewards to the uniform curriculum, paired by seed."""
-    pairs = ((runs[kind][seed], runs["uniform"][seed]) for seed in runs["uniform"])
-    return mean_interval([_reward(own) - _reward(uniform) for own, uniform in pairs])
+def _gain(runs: Mapping[str, Mapping[int, Any]], kind: str) -> Estimate | None:
+    """Returns the difference of held-out rewards to the uniform curriculum, paired by seed.
+
+    It is None if no seed has both.
+    """
+    own, uniform = runs[kind], runs.get("uniform", {})
+    gains = [_reward(own[seed]) - _reward(uniform[seed]) for seed in uniform if seed in own]
+    return mean_interval(gains) if gains else None
 
 
-def _shown(estimate: Estimate, form: str = ".2f") -> str:
+def _shown(estimate: Estimate | None, form: str = ".2f") -> str:
+    if estimate is None:
+        return "-"
     mean, low, high = estimate.mean, estimate.low, estimate.high
     return f"{mean:{form}}" + ("" if low is None else f" [{low:{form}}, {high:{form}}]")
 
 
-def curriculum_table() -> str:
-    """Returns the held-out rewards, a row per curriculum, or a note without results."""
-    runs = _runs()
+def curriculum_table(results: Results | None = None) -> str:
+    """Returns the held-out rewards, a row per curriculum, or a note without results.
+
+    Args:
+        results: the runs (None: those of the result file).
+    """
+    runs = _runs(results)
     rows = [
         (
             kind,
@@ -51,14 +65,18 @@ def curriculum_table() -> str:
     return table(header, rows) if rows else NOTHING
 
 
-def curriculum_summary() -> str:
-    """Returns which curricula are clearly better or worse than uniform tasks."""
-    runs = _runs()
+def curriculum_summary(results: Results | None = None) -> str:
+    """Returns which curricula are clearly better or worse than uniform tasks.
+
+    Args:
+        results: the runs (None: those of the result file).
+    """
+    runs = _runs(results)
     if "uniform" not in runs:
         return NOTHING
     gains = {kind: _gain(runs, kind) for kind in runs if kind != "uniform"}
-    better = [kind for kind, gain in gains.items() if (gain.low or 0) > 0]
-    worse = [kind for kind, gain in gains.items() if (gain.high or 0) < 0]
+    better = [kind for kind, gain in gains.items() if gain and (gain.low or 0) > 0]
+    worse = [kind for kind, gain in gains.items() if gain and (gain.high or 0) < 0]
     steps = max(run["env_steps"] for seeds in runs.values() for run in seeds.values())
     return (
         f"After {round(steps, -3):,} environment steps, over {len(runs['uniform'])} seeds: clearly "

@@ -137,7 +137,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
 
 def main(settings: Settings) -> None:
     """Measures the missing environments, then writes and prints all results."""
-    about = {k: v for k, v in settings_of(settings).items() if k not in ("envs", "runs")}
+    about = settings_of(settings, "envs", "runs")
     found = kept(settings.out, about)
     for name in settings.envs:
         if name not in found:

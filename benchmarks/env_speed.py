@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 import tyro
-from result_files import versions, write
+from result_files import read, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -271,7 +271,7 @@ def main(settings: Settings) -> None:
     kwargs = json.loads(settings.env_kwargs)
     if "data_dir" in kwargs:
         kwargs["data_dir"] = "given"  # the path is of no use to others
-    before = json.loads(settings.out.read_text()) if settings.out.exists() else {}
+    before = read(settings.out)
     # Earlier results of other ids are kept if they are for the same arguments.
     kept = before.get("environments", []) if before.get("env_kwargs") == kwargs else []
     rows = {row["id"]: row for row in kept}

@@ -9,14 +9,13 @@ counts.
 
 Every stage is an `agentgym train` in a process of its own. Finished ones are kept and interrupted
 ones are resumed, so the same command continues an interrupted benchmark. Results of other
-environments are kept.
+environments and seeds are kept.
 
     python benchmarks/families.py [--ids KG-QA-v0 ...] [--seeds 1 ...] [--jobs 2]
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -25,8 +24,10 @@ from typing import Any
 
 import families_figures
 import tyro
+import yaml
 from learning import as_flags, launch, summary
-from result_files import versions, write
+from parallel_jobs import end, finished
+from result_files import kept, refuse_other, settings_of, versions, write
 
 HERE = Path(__file__).parent
 CONFIG = HERE / "families.yaml"
@@ -98,6 +99,8 @@ class Settings:
     """Environments and seeds in parallel."""
     runs: Path = Path("runs/families")
     """Folder of the runs."""
+    out: Path = RESULT
+    """Results."""
 
 
 def train(settings: Settings, name: str, seed: int) -> list[dict[str, Any]]:
@@ -120,21 +123,27 @@ def train(settings: Settings, name: str, seed: int) -> list[dict[str, Any]]:
 
 def main(settings: Settings) -> None:
     """Trains the missing runs, then writes and prints all results."""
-    found: dict[str, Any] = {}
-    if RESULT.exists():
-        found = json.loads(RESULT.read_text(encoding="utf-8"))["environments"]
-    pairs = [
-        (name, seed) for name in settings.ids for seed in settings.seeds or FAMILIES[name].seeds
-    ]
-    with ThreadPoolExecutor(settings.jobs) as pool:
-        done = list(pool.map(lambda pair: train(settings, *pair), pairs))
+    about = {**yaml.safe_load(CONFIG.read_text(encoding="utf-8")), **RECIPES}
+    found = kept(settings.out, about)
     for name in settings.ids:
-        found[name] = {**asdict(FAMILIES[name]), "runs": []}
-    for (name, _), runs in zip(pairs, done, strict=True):
-        found[name]["runs"] += runs
-    found = {name: found[name] for name in FAMILIES if name in found}
-    write(RESULT, {"versions": versions("torch"), "environments": found})
-    print(families_figures.families_table())
+        family = settings_of(FAMILIES[name], "seeds")
+        refuse_other(settings.out, found.get(name, {}), family, "--out")
+    jobs = {
+        f"{name} {seed}": (settings, name, seed)
+        for name in settings.ids
+        for seed in settings.seeds or FAMILIES[name].seeds
+    }
+    failed: dict[str, BaseException] = {}
+    for job, runs in finished(ThreadPoolExecutor(settings.jobs), train, jobs, failed):
+        _, name, seed = jobs[job]
+        others = [run for run in found.get(name, {"runs": []})["runs"] if run["seed"] != seed]
+        runs = sorted(others + runs, key=lambda run: run["seed"])
+        found[name] = {**asdict(FAMILIES[name]), "runs": runs}
+        found = {name: found[name] for name in FAMILIES if name in found}
+        results = {"versions": versions("torch"), "settings": about, "environments": found}
+        write(settings.out, results)
+    print(families_figures.families_table(found))
+    end(failed)
 
 
 if __name__ == "__main__":

@@ -42,10 +42,14 @@ def over_seeds(runs: Runs) -> dict[str, Estimate]:
     }
 
 
-def families_table() -> str:
-    """Returns the rewards of all agents, a row per environment, or a note without results."""
+def families_table(results: Mapping[str, Any] | None = None) -> str:
+    """Returns the rewards of all agents, a row per environment, or a note without results.
+
+    Args:
+        results: results by environment (None: those of the result file).
+    """
     rows = []
-    for name, content in measured().items():
+    for name, content in (measured() if results is None else results).items():
         found = over_seeds(content["runs"])
         cells = [_cell(found[agent]) if agent in found else "-" for agent in COLUMNS]
         rows.append((f"`{name}`", *cells, _explained(content["runs"])))

@@ -30,8 +30,10 @@ import tyro
 import yaml
 from grid_tables import OVER_ENVIRONMENTS, over_environments, ranks, tables
 from learning import launch
-from result_files import refuse_other, versions, whole, write
+from parallel_jobs import end, finished
+from result_files import read, refuse_other, versions, whole, write
 
+from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.run.logger import critic_curve, read_metrics
 from agentgym.trainers.run.sweep import training_return
@@ -169,7 +171,7 @@ def own(recipe: str) -> list[Any]:
 
 def earlier(path: Path) -> dict[str, Any]:
     """Returns the results in a file, without those of environments and recipes that changed."""
-    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    found = read(path)
     now = {name: Place(name, Path()).settings for name in ENVS}
     changed = {name for name, before in found.get("recipes", {}).items() if before != own(name)}
     envs = {k: about for k, about in found.get("envs", {}).items() if about["config"] == now.get(k)}
@@ -179,8 +181,14 @@ def earlier(path: Path) -> dict[str, Any]:
     return {"envs": envs, "runs": runs}
 
 
-def play(settings: Settings, places: list[Place], known: Mapping[str, Any]) -> None:
-    """Runs all that has not finished: initial policies, trials, then the runs by seed."""
+def play(
+    settings: Settings, places: list[Place], known: Mapping[str, Any]
+) -> dict[str, BaseException]:
+    """Runs all that has not finished: initial policies, trials, then the runs by seed.
+
+    Returns:
+        The errors of those that fail, by name.
+    """
     done = {(run["env"], run["recipe"], run["seed"]) for run in known["runs"]}
     tuned = {name: about["tuning"] for name, about in known["envs"].items()}
     runs = [
@@ -200,14 +208,17 @@ def play(settings: Settings, places: list[Place], known: Mapping[str, Any]) -> N
     starts |= dict.fromkeys((place, seed) for place, _, seed in runs)
 
     def run(place: Place, recipe: str, seed: int) -> None:
-        returns = tuned.get(place.name, {}).get(recipe) or place.earned(recipe)
+        returns = tuned.get(place.name, {}).get(recipe)
+        if returns is None and len(returns := place.earned(recipe)) < len(LEARNING_RATES):
+            raise ConfigError("not all trials of its learning rates have finished.")
         lr, steps = float(max(returns, key=lambda rate: returns[rate])), place.settings["env_steps"]
         place.train(recipe, f"{recipe}-{seed}", seed, lr, steps)
 
-    with ThreadPoolExecutor(settings.jobs) as pool:
-        list(pool.map(lambda start: Place.clone_expert(*start), starts))
-        list(pool.map(lambda trial: Place.tune(*trial), trials))
-        list(pool.map(lambda item: run(*item), runs))
+    failed: dict[str, BaseException] = {}
+    for function, stage in ((Place.clone_expert, starts), (Place.tune, trials), (run, runs)):
+        jobs = {f"{place.name} {' '.join(map(str, of))}": (place, *of) for place, *of in stage}
+        list(finished(ThreadPoolExecutor(settings.jobs), function, jobs, failed))
+    return failed
 
 
 def summary(place: Place, recipe: str, seed: int, threshold: float) -> dict[str, Any]:
@@ -326,8 +337,7 @@ def main(settings: Settings) -> None:
     """Runs the missing runs, then writes and prints all results."""
     places = [Place(name, settings.runs) for name in settings.envs]
     known = earlier(settings.out)
-    if not settings.report:
-        play(settings, places, known)
+    failed = {} if settings.report else play(settings, places, known)
     found = collect(settings, places, known)
     if not found["runs"]:
         raise SystemExit("No run has finished yet.")
@@ -336,6 +346,7 @@ def main(settings: Settings) -> None:
     print(tables(found))
     for cells in (OVER_ENVIRONMENTS, *over_environments(found)):
         print("".join(f"{cell:32}" for cell in cells))
+    end(failed)
 
 
 if __name__ == "__main__":

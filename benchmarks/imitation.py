@@ -19,20 +19,21 @@ import multiprocessing
 import tempfile
 import time
 from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import tyro
+from parallel_jobs import end, finished
 from result_files import kept, whole, write
 from rich.console import Console
 from rich.table import Table
 
 from agentgym.agents.expert import NoExpertError
 from agentgym.entry import Entry
-from agentgym.errors import AgentGymError, MissingExtraError
+from agentgym.errors import MissingExtraError
 from agentgym.evaluation.runner import evaluate
 from agentgym.making import make_env
 from agentgym.table import TABLE
@@ -186,7 +187,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     }
 
 
-def reason(entry: Entry, error: AgentGymError | None = None) -> str | None:
+def reason(entry: Entry, error: BaseException | None = None) -> str | None:
     """Returns the reason why an id has no result, None if there is no good one."""
     if entry.files:
         return "needs files of the user"
@@ -213,24 +214,27 @@ def main(settings: Settings) -> None:
         "characters": settings.characters,
         "evaluated_turns": settings.evaluated_turns,
     }
+    failed: dict[str, BaseException] = {}
+
+    def save() -> None:
+        found, reasons = (
+            {name: rows[name] for name in entries if name in rows} for rows in (known, skipped)
+        )
+        write(settings.out, {"settings": about, "environments": found, "skipped": reasons})
+
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(settings.jobs, mp_context=spawn) as pool:
-        begun = {pool.submit(measure, name, settings): name for name in missing}
-        for done in as_completed(begun):
-            name = begun[done]
-            try:
-                known[name] = done.result()
-                skipped.pop(name, None)
-            except AgentGymError as error:
-                print(f"{name}: {error}", flush=True)
-                if (why := reason(entries[name], error)) is None:
-                    continue
-                skipped[name] = why
-            found, reasons = (
-                {name: rows[name] for name in entries if name in rows} for rows in (known, skipped)
-            )
-            write(settings.out, {"settings": about, "environments": found, "skipped": reasons})
+    pool = ProcessPoolExecutor(settings.jobs, mp_context=spawn)
+    jobs = {name: (name, settings) for name in missing}
+    for name, row in finished(pool, measure, jobs, failed):
+        known[name] = row
+        skipped.pop(name, None)
+        save()
+    reasons = {name: reason(entries[name], error) for name, error in failed.items()}
+    if found := {name: why for name, why in reasons.items() if why}:
+        skipped |= found
+        save()
     show(known)
+    end(name for name, why in reasons.items() if not why)
 
 
 def show(known: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ turn of a truncated episode is not counted.
 
 After "Agents Learn Their Runtime: Interpreter Persistence as Training-Time Semantics", with new
 models in place of pre-trained ones. Needs the extra `code`. Prints a table and writes JSON.
+Finished seeds are kept.
 
     python benchmarks/interpreter.py [--seeds 3]
 """
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import tyro
-from result_files import settings_of, versions, whole, write
+from result_files import kept, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -89,21 +90,24 @@ def measure(agent: Agent, env_id: str, settings: Settings) -> dict[str, float]:
 
 def main(settings: Settings) -> None:
     """Trains and evaluates all policies, prints a table and writes the results."""
-    found: dict[str, Any] = {f"{a}/{b}": {m: [] for m in MEASURES} for a in IDS for b in IDS}
-    for seed in range(settings.seeds):
+    config = settings_of(settings, "seeds")
+    found: dict[str, Any] = kept(settings.out, config, "cells") or {
+        f"{a}/{b}": {name: [] for name in MEASURES} for a in IDS for b in IDS
+    }
+    done = len(found["kept/kept"]["success"])
+    for seed in range(done, settings.seeds):
         for trained, env_id in IDS.items():
             with tempfile.TemporaryDirectory() as folder:
                 agent = cloned(env_id, seed, settings, folder + "/run")
                 for run, other in IDS.items():
                     for name, mean in measure(agent, other, settings).items():
                         found[f"{trained}/{run}"][name].append(mean)
+        write(settings.out, {"config": config, "versions": versions("torch"), "cells": found})
     shown = Table("interpreter in training", "in evaluation", *MEASURES)
     for cell, means in found.items():
         texts = (", ".join(f"{mean:.2f}" for mean in means[name]) for name in MEASURES)
         shown.add_row(*cell.split("/"), *texts)
     Console(width=100).print(shown)
-    config = settings_of(settings)
-    write(settings.out, {"config": config, "versions": versions("torch"), "cells": found})
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Every run is `agentgym train RECIPE --config FILE --seed S` in a process of its own. Finished runs
 are kept and interrupted ones are resumed, so the same command continues an interrupted benchmark.
-A finished run with other settings is an error. Writes a table as JSON and a figure.
+A finished run with other settings is an error. Writes a table as JSON and a figure, which keep the
+other recipes and seeds of the file if they have the same settings.
 
     python benchmarks/learning.py                              # make demo's settings, POAD, 3 seeds
     python benchmarks/learning.py --name recipes --recipes poad turn rloo --jobs 4
@@ -15,20 +16,23 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tyro
-from result_files import versions, write
+from parallel_jobs import end, finished
+from result_files import read, refuse_other, versions, write
 from rich.console import Console
 from rich.table import Table
 
 from agentgym.evaluation.report import Report
-from agentgym.trainers.run.children import train_in_process
+from agentgym.trainers.run.children import WITHOUT_EFFECT, train_in_process
+from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import critic_curve, read_metrics
 from agentgym.trainers.run.sweep import flags_of
 from agentgym.utils.serialization import from_json
@@ -60,15 +64,33 @@ class Settings:
     """Folder of the runs."""
 
 
-def train(settings: Settings, recipe: str, seed: int) -> Path:
-    """Trains one run unless it has finished; returns its folder."""
-    folder = settings.runs / settings.name / f"{recipe}-{seed}"
-    flags = ["--seed", seed, "--threads", settings.threads]
+def chosen(settings: Settings) -> list[str]:
+    """Returns the flags of `agentgym train` that all runs share."""
+    flags: list[str] = []
     if settings.env_kwargs:
         flags += ["--env-kwargs", *settings.env_kwargs]
     for flag in settings.flags:
         name, _, value = flag.partition("=")
         flags += [f"--{name}", *([value] if value else [])]
+    return flags
+
+
+def shared(settings: Settings, recipes: Iterable[str]) -> dict[str, Any]:
+    """Returns the settings that runs of some recipes share."""
+    flags = ["--config", str(settings.config), *chosen(settings)]
+    config, *others = (read_config(recipe, flags).to_json() for recipe in recipes)
+    apart = {"seed", *WITHOUT_EFFECT}
+    return {
+        name: value
+        for name, value in config.items()
+        if name not in apart and all(name in x and x[name] == value for x in others)
+    }
+
+
+def train(settings: Settings, recipe: str, seed: int) -> Path:
+    """Trains one run unless it has finished; returns its folder."""
+    folder = settings.runs / settings.name / f"{recipe}-{seed}"
+    flags = ["--seed", seed, "--threads", settings.threads, *chosen(settings)]
     launch(recipe, settings.config, folder, flags, settings.threads)
     return folder
 
@@ -183,18 +205,22 @@ def draw(results: list[dict[str, Any]], path: Path, title: str) -> None:
 
 def main(settings: Settings) -> None:
     """Trains the missing runs, then writes and prints all results."""
-    pairs = [(recipe, seed) for seed in settings.seeds for recipe in settings.recipes]
-    with ThreadPoolExecutor(settings.jobs) as pool:
-        folders = list(pool.map(lambda pair: train(settings, *pair), pairs))
-    results = [summary(*pair, folder) for pair, folder in zip(pairs, folders, strict=True)]
-    results.sort(key=lambda result: result["recipe"])
     out = HERE / "results" / f"learning_{settings.name}.json"
-    config = json.loads((folders[0] / "config.json").read_text())["config"]
-    for key in ("seed", "run_dir", "recipe"):
-        config.pop(key, None)
-    write(out, {"versions": versions("torch"), "config": config, "runs": results})
-    draw(results, out.with_suffix(".png"), f"{settings.name}: held-out tasks")
-    show(results)
+    before = read(out)
+    runs = {(run["recipe"], run["seed"]): run for run in before.get("runs", ())}
+    config = shared(settings, sorted({*settings.recipes, *(recipe for recipe, _ in runs)}))
+    refuse_other(out, before.get("config", {}), config, "--name")
+    jobs = {f"{name}-{seed}": (name, seed) for seed in settings.seeds for name in settings.recipes}
+    failed: dict[str, BaseException] = {}
+    pool = ThreadPoolExecutor(settings.jobs)
+    for name, folder in finished(pool, partial(train, settings), jobs, failed):
+        runs[jobs[name]] = summary(*jobs[name], folder)
+        runs = dict(sorted(runs.items()))
+        results = [*runs.values()]
+        write(out, {"versions": versions("torch"), "config": config, "runs": results})
+        draw(results, out.with_suffix(".png"), f"{settings.name}: held-out tasks")
+    show([*runs.values()])
+    end(failed)
 
 
 if __name__ == "__main__":

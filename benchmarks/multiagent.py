@@ -27,7 +27,8 @@ import yaml
 from learning import launch
 from multiagent_experiments import EXPERIMENTS, Experiment
 from multiagent_measures import Measures, Points
-from result_files import versions, write
+from parallel_jobs import end, finished
+from result_files import kept, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -196,17 +197,18 @@ def main(settings: Settings) -> None:
         for variant in EXPERIMENTS[name].variants
         if variant in (settings.variants or EXPERIMENTS[name].variants)
     ]
+    failed: dict[str, BaseException] = {}
     if not settings.report:
         for name in names:
             demonstrations(name, settings.runs)
-        with ThreadPoolExecutor(settings.jobs) as pool:
-            list(pool.map(Job.train, jobs))
-    earlier = json.loads(settings.out.read_text()) if settings.out.exists() else {"experiments": {}}
-    before = earlier["experiments"]
+        by_name = {f"{job.experiment} {job.folder.name}": (job,) for job in jobs}
+        list(finished(ThreadPoolExecutor(settings.jobs), Job.train, by_name, failed))
+    before = kept(settings.out, rows="experiments")
     results = before | {name: summary(name, settings, before.get(name)) for name in names}
     write(settings.out, {"versions": versions("torch"), "experiments": results})
     for name in names:
         show(name, results[name])
+    end(failed)
 
 
 if __name__ == "__main__":

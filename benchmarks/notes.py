@@ -15,7 +15,7 @@ the fact, Wordle with several attempts at the same word, in which the notes surv
 Household with two things to find among up to thirty receptacles, many of them closed. Tokens are
 words and punctuation marks.
 
-Prints tables and writes JSON. It takes a few minutes on one core.
+Prints tables and writes JSON. Finished environments are kept. It takes a few minutes on one core.
 
     python benchmarks/notes.py [--episodes 50]
 """
@@ -25,12 +25,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import tyro
-from result_files import rounded, settings_of, versions, whole, write
+from result_files import measured, rounded, settings_of, versions, whole
 from rich.console import Console
 from rich.table import Table
 
@@ -383,15 +383,14 @@ def run(setting: Setting, budgets: Sequence[int], settings: Settings) -> dict[st
 
 def main(settings: Settings) -> None:
     """Measures every reader, prints tables and writes the results."""
-    console, results = Console(width=100), dict[str, Any]()
+    measures = {}
     for title, setting in SETTINGS.items():
         budgets = getattr(settings, setting.env.partition("-")[0].lower() + "_budgets")
-        results[title] = run(setting, budgets, settings)
-        console.print(table(title, results[title]))
-    config = settings_of(settings)
-    write(
-        settings.out, {"config": config, "versions": versions("agentgym"), "environments": results}
-    )
+        measures[title] = partial(run, setting, budgets, settings)
+    about = {"config": settings_of(settings), "versions": versions("agentgym")}
+    console = Console(width=100)
+    for title, found in measured(settings.out, about, "environments", measures):
+        console.print(table(title, found))
 
 
 if __name__ == "__main__":

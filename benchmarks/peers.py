@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,7 +34,7 @@ import gymnasium
 import numpy as np
 import torch
 import tyro
-from result_files import settings_of, versions, write
+from result_files import kept, settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -301,32 +301,37 @@ def grpo(settings: Settings, equal: float) -> dict[str, float]:
     return result
 
 
-def main(settings: Settings) -> None:
-    """Runs all comparisons."""
-    torch.set_num_threads(1)
+def comparisons(settings: Settings) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yields the name and the result of each comparison."""
     policy = tiny_policy(settings.env_id, seed=settings.seed, size=settings.size)
-    results: dict[str, dict[str, float]] = {}
     for length in settings.lengths:
         for rows in settings.rows:
             name = f"free, {rows} x {length} tokens"
-            results[name] = compare(free(policy, settings, rows, length), settings.repeats)
+            yield name, compare(free(policy, settings, rows, length), settings.repeats)
     for rows in settings.rows:
         name = f"admissible actions, {rows} prompts"
-        results[name] = compare(constrained(policy, settings, rows), settings.repeats)
+        yield name, compare(constrained(policy, settings, rows), settings.repeats)
     name = f"{settings.episodes} episodes x {settings.turns} turns"
-    results[name] = compare(episodes(policy, settings), settings.repeats)
-    table = Table("comparison", "tokens/s", "peer", "ratio", title="This project and its peers")
+    yield name, compare(episodes(policy, settings), settings.repeats)
     if settings.grpo_updates and find_spec("trl") is None:
         Console().print("TRL is not installed, so the comparison of GRPO is left out.")
     elif settings.grpo_updates:
-        results["GRPO against TRL"] = grpo(settings, equal=0.0)
-        results["GRPO against TRL, half of the groups equal"] = grpo(settings, equal=0.5)
-    for name, row in results.items():
+        yield "GRPO against TRL", grpo(settings, equal=0.0)
+        yield "GRPO against TRL, half of the groups equal", grpo(settings, equal=0.5)
+
+
+def main(settings: Settings) -> None:
+    """Runs all comparisons. Results of others are kept."""
+    torch.set_num_threads(1)
+    about = {"settings": settings_of(settings), **versions("torch", "transformers")}
+    results = kept(settings.out, about["settings"], "results")
+    table = Table("comparison", "tokens/s", "peer", "ratio", title="This project and its peers")
+    for name, row in comparisons(settings):
+        results[name] = row
+        write(settings.out, about | {"results": results})
         own, peer = (row[key] for key in row if key.endswith("tokens_per_second"))
         table.add_row(name, f"{own:,.0f}", f"{peer:,.0f}", f"{row['ratio']:.2f}")
     Console().print(table)
-    about = {"settings": settings_of(settings), **versions("torch", "transformers")}
-    write(settings.out, about | {"results": results})
 
 
 if __name__ == "__main__":

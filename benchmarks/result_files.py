@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,19 @@ def versions(*packages: str) -> dict[str, str]:
     return found | {"python": platform.python_version(), "machine": platform.machine()}
 
 
-def settings_of(settings: Any) -> dict[str, Any]:
-    """Returns the settings of a script without its output: a file may get another name."""
-    return {name: value for name, value in asdict(settings).items() if name != "out"}
+def settings_of(settings: Any, *apart: str) -> dict[str, Any]:
+    """Returns the settings of a script without its output: a file may get another name.
+
+    Args:
+        settings: the settings.
+        *apart: names of others that do not count.
+    """
+    return {k: value for k, value in asdict(settings).items() if k not in ("out", *apart)}
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Returns the content of a result file, empty if there is none."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def kept(
@@ -38,11 +48,34 @@ def kept(
     Raises:
         SystemExit: if the file holds results of other settings.
     """
-    if not path.exists():
-        return {}
-    found = json.loads(path.read_text(encoding="utf-8"))
+    found = read(path)
     refuse_other(path, found.get("settings", found.get("config", {})), settings or {}, "--out")
     return found.get(rows, {})
+
+
+def measured(
+    path: Path, about: Mapping[str, Any], rows: str, measures: Mapping[str, Callable[[], Any]]
+) -> Iterator[tuple[str, Any]]:
+    """Yields results by name: those of a file, and the missing ones, each written once measured.
+
+    Args:
+        path: the file.
+        about: what else to write, with the settings that all results share as `settings` or
+            `config`.
+        rows: name of the results in the file.
+        measures: a function that measures it, by name of the result.
+
+    Raises:
+        SystemExit: if the file holds results of other settings.
+    """
+    found = kept(path, about.get("settings", about.get("config")), rows)
+    if old := [name for name in measures if name in found]:
+        print(f"Kept from {path}: {', '.join(old)}. To measure again, set --out to a new name.")
+    for name, measure in measures.items():
+        if name not in found:
+            found[name] = measure()
+            write(path, {**read(path), **about, rows: found})
+        yield name, found[name]
 
 
 def refuse_other(

@@ -12,7 +12,7 @@ text reaches them and helps. It says nothing about the texts of a language model
 - A to-do list in TextCraft-Deep: a planner that reads the page with the goal writes its plan into
   notes (`Memory`), or reads as many turns as fit into the prompt (`window`).
 
-Prints tables and writes JSON. It takes some minutes on one core.
+Prints tables and writes JSON. Finished agents are kept. It takes some minutes on one core.
 
     python benchmarks/scaffolds.py [--episodes 100]
 """
@@ -22,13 +22,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tyro
-from notes import Reader, Setting, WordleReader, measure, notes_of, table
+from notes import Reader, Setting, WordleReader, notes_of, run, table
 from planning import numbers
-from result_files import settings_of, versions, whole, write
+from result_files import kept, measured, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -166,21 +167,19 @@ def evaluated(name: str, settings: Settings) -> dict[str, Any]:
 
 def main(settings: Settings) -> None:
     """Measures all agents, prints tables and writes the results."""
-    console, found = Console(width=100), dict[str, Any]()
-    shown = Table("agent", "success")
-    for name in AGENTS:
-        found[name] = evaluated(name, settings)
-        mean, low, high = (100 * x for x in found[name]["success"])
+    about = {"config": settings_of(settings), "versions": versions("agentgym")}
+    measures = {name: partial(evaluated, name, settings) for name in AGENTS}
+    console, shown = Console(width=100), Table("agent", "success")
+    found = dict(measured(settings.out, about, "agents", measures))
+    for name, row in found.items():
+        mean, low, high = (100 * x for x in row["success"])
         shown.add_row(name, f"{mean:.0f} [{low:.0f}, {high:.0f}]")
     console.print(shown)
-    readers: dict[str, Any] = {}
-    for kind in CRAFTING.kinds:
-        rows = {str(b): measure(CRAFTING, kind, b, settings) for b in settings.budgets}  # type: ignore[arg-type]
-        readers[kind] = {budget: row for budget, row in rows.items() if row}
-    crafting = {"score": "success", "budgets": list(settings.budgets), "readers": readers}
+    crafting = kept(settings.out, rows="crafting")
+    if not crafting:
+        crafting = run(CRAFTING, settings.budgets, settings)  # type: ignore[arg-type]
+        write(settings.out, {**about, "agents": found, "crafting": crafting})
     console.print(table("TextCraft-Deep", crafting))
-    results = {"config": settings_of(settings), "versions": versions("agentgym")}
-    write(settings.out, results | {"agents": found, "crafting": crafting})
 
 
 if __name__ == "__main__":

@@ -36,11 +36,10 @@ from __future__ import annotations
 
 import random
 import shlex
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,11 +47,13 @@ from typing import Any
 import tyro
 from imitation import cloning, mean_turns
 from learning import as_flags, launch
+from parallel_jobs import end, finished
 from result_files import kept, rounded, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
-from agentgym.errors import AgentGymError
+from agentgym.agents.expert import NoExpertError
+from agentgym.errors import AgentGymError, MissingExtraError
 from agentgym.evaluation.report import Report, mean_interval
 from agentgym.evaluation.runner import evaluate
 from agentgym.table import TABLE
@@ -76,6 +77,10 @@ TEMPERATURES = (0.0, 1.0)
 
 class TooLongError(AgentGymError):
     """The episodes of an environment are longer than `longest`."""
+
+
+PASSED_OVER = (MissingExtraError, NoExpertError, TooLongError)
+"""Errors of environments that are not measured. The others are failures."""
 
 
 @dataclass
@@ -273,21 +278,15 @@ def main(settings: Settings) -> None:
     names = list(settings.ids) or [entry.name for entry in TABLE if not entry.files]
     if settings.shuffled:
         random.Random(0).shuffle(names)
-    apart = ("ids", "jobs", "longest", "runs", "shuffled")
-    about = {k: v for k, v in settings_of(settings).items() if k not in apart}
+    about = settings_of(settings, "ids", "jobs", "longest", "runs", "shuffled")
     known = kept(settings.out, about)
-    with ThreadPoolExecutor(settings.jobs) as pool:
-        begun = {pool.submit(measure, name, settings): name for name in names if name not in known}
-        for done in as_completed(begun):
-            name = begun[done]
-            try:
-                known[name] = done.result()
-            except (AgentGymError, subprocess.CalledProcessError) as error:
-                print(f"{name}: {error}", flush=True)
-                continue
-            found = {entry.name: known[entry.name] for entry in TABLE if entry.name in known}
-            results = {"versions": versions("torch"), "settings": about, "environments": found}
-            write(settings.out, results)
+    failed: dict[str, BaseException] = {}
+    jobs = {name: (name, settings) for name in names if name not in known}
+    for name, row in finished(ThreadPoolExecutor(settings.jobs), measure, jobs, failed):
+        known[name] = row
+        found = {entry.name: known[entry.name] for entry in TABLE if entry.name in known}
+        results = {"versions": versions("torch"), "settings": about, "environments": found}
+        write(settings.out, results)
     table = Table(title="Held-out tasks: reward")
     for column in ("environment", "random", "cloned", "trained", "expert", "gain", "selected"):
         table.add_column(column)
@@ -296,6 +295,7 @@ def main(settings: Settings) -> None:
         gain = "{:+.2f} [{:+.2f}, {:+.2f}]".format(*found["gain"])
         table.add_row(name, *(f"{x:.2f}" for x in rewards), gain, found["selected"])
     Console(width=120).print(table)
+    end(name for name, error in failed.items() if not isinstance(error, PASSED_OVER))
 
 
 if __name__ == "__main__":

@@ -158,7 +158,7 @@ def test_an_environment_that_fails_is_named_and_the_others_are_written(
     out = tmp_path / "critic.json"
     monkeypatch.setattr(critic, "ProcessPoolExecutor", lambda n, **_: ThreadPoolExecutor(n))
     monkeypatch.setattr(critic, "measure", measure)
-    with pytest.raises(SystemExit, match="Not measured: Maze-v0"):
+    with pytest.raises(SystemExit, match="Failed: Maze-v0"):
         critic.main(critic.Settings(envs=("Maze-v0", "CarDealer-v0"), out=out))
     assert "Maze-v0: no way" in capsys.readouterr().out
     assert list(json.loads(out.read_text())["environments"]) == ["CarDealer-v0"]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
+from agentgym.errors import ConfigError
 from agentgym.trainers.run.cli import read_config
 
 from .helpers.benchmarks import benchmark_script
@@ -24,6 +27,44 @@ def test_every_curriculum_is_a_setting_of_grpo(curriculum: Any):
     for settings in curriculum.CURRICULA.values():
         flags = ["--config", str(curriculum.CONFIG), *curriculum.as_flags(settings)]
         assert read_config("grpo", flags).rollout.group_size == 8
+
+
+def test_other_curricula_and_seeds_stay_and_a_seed_that_fails_is_named(
+    curriculum: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def train(settings: Any, seed: int) -> list[dict[str, Any]]:
+        if seed == 4:
+            raise ConfigError("no way")
+        return [run_of(name, seed, steps) for name in settings.names]
+
+    def written(**options: Any) -> list[tuple[str, int, int]]:
+        curriculum.main(curriculum.Settings(out=out, **options))
+        runs = json.loads(out.read_text())["runs"]
+        return [(run["curriculum"], run["seed"], run["env_steps"]) for run in runs]
+
+    out, steps = tmp_path / "curriculum.json", 10
+    monkeypatch.setattr(curriculum, "train", train)
+    old = [run_of("uniform", 1, steps), run_of("regret", 1, steps)]
+    out.write_text(json.dumps({"runs": old}))  # of before settings were written
+    steps = 20
+    assert written(names=("regret",), seeds=(2, 1)) == [
+        ("uniform", 1, 10), ("regret", 1, 20), ("regret", 2, 20),
+    ]  # fmt: skip
+    with pytest.raises(SystemExit, match=r"^Failed: seed 4$"):
+        written(names=("uniform",), seeds=(4, 3))
+    assert [run["seed"] for run in json.loads(out.read_text())["runs"]] == [1, 3, 1, 2]
+    config = tmp_path / "curriculum.yaml"
+    config.write_text(curriculum.CONFIG.read_text().replace("epochs: 2", "epochs: 3"))
+    monkeypatch.setattr(curriculum, "CONFIG", config)
+    with pytest.raises(SystemExit, match=r"\(epochs = 2 -> 3\): set --out"):
+        written(names=("uniform",), seeds=(4,))
+
+
+def run_of(name: str, seed: int, steps: int) -> dict[str, Any]:
+    """Returns the summary of a run."""
+    agents = {"imitation": {"reward": [0.1]}, "trained": {"reward": [0.5]}}
+    found = {"curriculum": name, "seed": seed, "env_steps": steps, "agents": agents}
+    return found | {"equal_groups": 0.5}
 
 
 def test_differences_are_paired_by_seed(curriculum: Any, monkeypatch: pytest.MonkeyPatch):

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer
 from agentgym.trainers.run.cli import read_config
 
@@ -35,7 +36,7 @@ def modules():
 def test_recipes_start_from_one_cloned_policy_and_other_results_are_kept(
     modules: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    families, figures = modules
+    families, _ = modules
     launched = []
 
     def launch(recipe: str, config: Path, folder: Path, flags: list[str]) -> None:
@@ -48,11 +49,11 @@ def test_recipes_start_from_one_cloned_policy_and_other_results_are_kept(
     other = {"settings": {}, "runs": []}
     result.write_text(json.dumps({"environments": {"Other-v0": other}}))
     monkeypatch.setattr(families, "launch", launch)
-    monkeypatch.setattr(families, "RESULT", result)
     tiny = families.Family(TINY, {"poad": 2, "grpo": 3})
     monkeypatch.setattr(families, "FAMILIES", {"Other-v0": tiny, "LiarsDice-Duel-v0": tiny})
-    monkeypatch.setattr(figures, "results_if_any", lambda name: json.loads(result.read_text()))
-    settings = families.Settings(ids=("LiarsDice-Duel-v0",), seeds=(3,), runs=tmp_path / "runs")
+    settings = families.Settings(
+        ids=("LiarsDice-Duel-v0",), seeds=(3,), runs=tmp_path / "runs", out=result
+    )
     families.main(settings)
     cloned = str(tmp_path / "runs" / "LiarsDice-Duel-v0" / "cloned-3" / "policy")
     assert launched == [("cloned-3", "new"), ("poad-3", cloned), ("grpo-3", cloned)]
@@ -64,6 +65,45 @@ def test_recipes_start_from_one_cloned_policy_and_other_results_are_kept(
         assert {"random", "imitation", "start", "trained", "expert"} >= set(run["agents"])
         assert len(run["training_return"]) == {"poad": 2, "grpo": 3}[run["recipe"]]
     assert runs[0]["explained_variance"] and not runs[1]["explained_variance"]
+
+
+def test_other_seeds_stay_and_a_seed_that_fails_is_named(
+    modules: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    families, _ = modules
+
+    def train(settings: Any, name: str, seed: int) -> list[dict[str, Any]]:
+        if seed == 4:
+            raise ConfigError("no way")
+        return [run_of(recipe, seed, 0.2, 0.9) for recipe in families.RECIPES]
+
+    def written(*seeds: int) -> list[tuple[str, int, float]]:
+        families.main(families.Settings(ids=("X-v0",), seeds=seeds, out=out))
+        runs = json.loads(out.read_text())["environments"]["X-v0"]["runs"]
+        return [(r["recipe"], r["seed"], r["agents"]["trained"]["reward"][0]) for r in runs]
+
+    out, family = tmp_path / "families.json", families.Family({"lr": 1}, {"poad": 2, "grpo": 3})
+    monkeypatch.setattr(families, "train", train)
+    monkeypatch.setattr(families, "FAMILIES", {"X-v0": family})
+    old = [run_of(recipe, seed, 0.2, 0.5) for seed in (1, 3) for recipe in families.RECIPES]
+    about = {"settings": {"lr": 1}, "iterations": {"poad": 2, "grpo": 3}, "runs": old}
+    out.write_text(json.dumps({"environments": {"X-v0": about}}))
+    assert written(2, 1) == [
+        (recipe, seed, trained)
+        for seed, trained in ((1, 0.9), (2, 0.9), (3, 0.5))
+        for recipe in ("poad", "grpo")
+    ]
+    with pytest.raises(SystemExit, match=r"^Failed: X-v0 4$"):
+        written(4, 3)
+    assert json.loads(out.read_text())["environments"]["X-v0"]["runs"][-1] == train(None, "", 3)[-1]
+    more = families.Family({"lr": 1}, {"poad": 2, "grpo": 6})
+    monkeypatch.setattr(families, "FAMILIES", {"X-v0": more})
+    with pytest.raises(SystemExit, match=r"'grpo': 3} -> .*'grpo': 6}.*set --out"):
+        written(5)
+    monkeypatch.setattr(families, "FAMILIES", {"X-v0": family})
+    monkeypatch.setitem(families.RECIPES, "grpo", {"clip": 0.1})
+    with pytest.raises(SystemExit, match=r"grpo = {} -> {'clip': 0.1}"):
+        written(5)
 
 
 def test_the_table_holds_results_that_were_written_after_the_import(

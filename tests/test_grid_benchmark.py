@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from agentgym.errors import ConfigError
+
 from .helpers.benchmarks import benchmark_script
 
 
@@ -83,6 +85,27 @@ def test_seeds_are_added_to_earlier_results(
     assert {run["recipe"] for run in kept["runs"]} == {"poad"} == {*kept["envs"]["line"]["tuning"]}
     small["env_steps"] = 64
     assert grid.earlier(settings.out) == {"envs": {}, "runs": []}
+
+
+def test_a_trial_that_fails_is_named_and_the_runs_of_other_recipes_go_on(
+    grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    launched: list[str] = []
+
+    def launch(recipe: str, config: Path, folder: Path, flags: list[Any]) -> None:
+        if folder.name == "tune-poad-0.0005":
+            raise ConfigError("no way")
+        folder.mkdir(parents=True)
+        (folder / "report.json").write_text("[]")
+        (folder / "config.json").write_text(json.dumps({"config": {}}))
+        launched.append(folder.name)
+
+    monkeypatch.setattr(grid, "launch", launch)
+    monkeypatch.setattr(grid, "training_return", lambda _: 0.5)
+    settings = grid.Settings(envs=("line",), recipes=("poad", "vine"), seeds=(0,), runs=tmp_path)
+    failed = grid.play(settings, [grid.Place("line", tmp_path)], {"runs": [], "envs": {}})
+    assert list(failed) == ["line poad 0.0005", "line poad 0"]
+    assert "vine-0" in launched and "poad-0" not in launched
 
 
 def test_finished_runs_with_other_settings_are_not_reported(grid: Any, tmp_path: Path):

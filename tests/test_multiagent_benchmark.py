@@ -16,6 +16,7 @@ import yaml
 pytest.importorskip("torch")
 
 import agentgym
+from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer
 from agentgym.trainers.run.cli import read_config
 
@@ -122,6 +123,28 @@ def test_a_new_seed_joins_the_earlier_ones_with_the_same_settings(
     monkeypatch.setitem(benchmark.EXPERIMENTS, "kuhn", changed)
     [only] = written(finish(2, 0.9))["kuhn"]["variants"].values()
     assert only["seeds"] == {"2": {"NashConv, last": 0.9}}
+
+
+def test_a_run_that_fails_is_named_and_the_others_are_reported(
+    benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+):
+    def train(job: Any) -> None:
+        if job.seed == 0:
+            raise ConfigError("no way")
+        job.folder.mkdir(parents=True)
+        (job.folder / "report.json").write_text("[]")
+        (job.folder / "measure.json").write_text(json.dumps({"NashConv, last": 0.5}))
+        (job.folder / "curve.json").write_text("[]")
+
+    monkeypatch.setattr(benchmark.Job, "train", train)
+    settings = benchmark.Settings(
+        experiments=("kuhn",), variants=("league",), runs=tmp_path, out=tmp_path / "out.json"
+    )
+    with pytest.raises(SystemExit, match=r"^Failed: kuhn league-0$"):
+        benchmark.main(settings)
+    assert "kuhn league-0: no way" in capsys.readouterr().out
+    found = json.loads(settings.out.read_text())["experiments"]["kuhn"]["variants"]["league"]
+    assert list(found["seeds"]) == ["1", "2"]
 
 
 def test_cross_play_of_some_seeds_does_not_replace_that_of_all(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,6 +67,72 @@ def test_a_benchmark_does_not_take_the_results_of_another_environment(tmp_path):
         assert json.loads(out.read_text())["success"] == success
         with pytest.raises(SystemExit, match="env_id = 'NumberLine-v0' -> 'Maze-v0'"):
             script.main(script.Settings(env_id="Maze-v0", out=out))
+
+
+NUMBERS = {"success": [0.5, 0.4, 0.6], "turns": [3.0, 3.0, 3.0], "cpu_seconds": 1.0}
+READERS = {"score": "success", "budgets": [9], "readers": {}}
+SOLVERS = {key: {"success": [0.5, 0.4, 0.6]} for key in ("cloned", "self-play", "random tasks")}
+ONE_BY_ONE = {
+    "planning": ("search", "search", {"random": NUMBERS}, {"seed": 1}),
+    "notes": ("environments", "run", READERS, {"seed": 1}),
+    "scaffolds": ("agents", "evaluated", NUMBERS, {"seed": 1}),
+    "board_search": ("budgets", "measures", {"errors": 0.5}, {}),
+    "board_reading": ("drawings", "run", {"tokens": 1}, {"batch": 9}),
+    "propose_solve": ("seeds", "measure", SOLVERS, {"games": 9}),
+}
+"""By script: name of its results, function that measures one, its result, other settings."""
+
+
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+def test_an_interrupted_benchmark_continues(name: str, tmp_path: Path, monkeypatch: Any):
+    pytest.importorskip("torch", reason="needs the extra `train`")
+    rows, function, result, changed = ONE_BY_ONE[name]
+    calls, out = [], tmp_path / "out.json"
+
+    def measure(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return result
+
+    with benchmark_script(name) as script:
+        monkeypatch.setattr(script, function, measure)
+        monkeypatch.setattr(script, "learn", lambda *_: {"before": NUMBERS}, raising=False)
+        if name == "scaffolds":
+            monkeypatch.setattr(script, "run", lambda *_: READERS)
+        if name == "board_search":
+            monkeypatch.setattr(script, "searched", lambda *_: {})
+        settings = script.Settings(out=out)
+        with pytest.raises(KeyboardInterrupt):
+            script.main(settings)
+        assert list(json.loads(out.read_text())[rows].values()) == [result]
+        script.main(settings)
+        found = json.loads(out.read_text())
+        assert list(found[rows].values()) == [result] * (len(calls) - 1) != [result]
+        before = len(calls), out.read_bytes()
+        script.main(settings)
+        assert (len(calls), out.read_bytes()) == before
+        for setting, value in changed.items():
+            with pytest.raises(SystemExit, match=rf"other settings \({setting} = "):
+                script.main(script.Settings(out=out, **{setting: value}))
+
+
+def test_comparisons_with_peers_are_written_one_by_one(tmp_path: Path, monkeypatch: Any):
+    pytest.importorskip("torch", reason="needs the extra `train`")
+
+    def comparisons(settings: Any) -> Any:
+        yield "free", {"tokens_per_second": 3.0, "peer_tokens_per_second": 1.0, "ratio": 3.0}
+        raise KeyboardInterrupt
+
+    with benchmark_script("peers") as script:
+        monkeypatch.setattr(script, "comparisons", comparisons)
+        settings = script.Settings(out=tmp_path / "peers.json")
+        about = {"settings": script.settings_of(settings)}
+        settings.out.write_text(json.dumps({**about, "results": {"episodes": {}, "free": {}}}))
+        with pytest.raises(KeyboardInterrupt):
+            script.main(settings)
+        found = json.loads(settings.out.read_text())["results"]
+        assert found["free"]["ratio"] == 3.0 and found["episodes"] == {}
 
 
 def test_speeds_are_written_one_by_one(tmp_path, monkeypatch):

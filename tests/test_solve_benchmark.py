@@ -170,6 +170,25 @@ def test_an_environment_without_expert_is_passed_over(
     assert not settings.out.exists()
 
 
+def test_an_environment_that_fails_is_named_and_the_others_are_written(
+    solve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    both = {"reward": [0.5, 0.4, 0.6]}
+    row = {**dict.fromkeys(("random", "cloned", "trained", "expert"), both), "selected": "poad"}
+
+    def measure(name: str, settings: Any) -> dict[str, Any]:
+        if name == "Ferry-v0":
+            raise KeyError("colour")
+        return {**row, "gain": [0.0, 0.0, 0.0]}
+
+    monkeypatch.setattr(solve, "measure", measure)
+    settings = solve.Settings(ids=("Ferry-v0", "Maze-v0"), out=tmp_path / "solve.json")
+    with pytest.raises(SystemExit, match=r"^Failed: Ferry-v0$"):
+        solve.main(settings)
+    assert "Ferry-v0: 'colour'" in capsys.readouterr().out
+    assert list(json.loads(settings.out.read_text())["environments"]) == ["Maze-v0"]
+
+
 def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
     figures = importlib.import_module("solve_figures")
     monkeypatch.setattr(figures, "measured", lambda *_: {})
