@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,6 +31,8 @@ from agentgym.wrappers.privileged_text import implements
 from agentgym.wrappers.wrapping import wrap_env
 
 TextGym = gymnasium.Env[Any, Any]
+MANY_TURNS = 1000
+"""Turns after which an episode may have no end. No environment of the suite has a higher limit."""
 ID_WITH_ARGUMENTS = re.compile(r"(.*?)(?::(\w+=.*))?", re.DOTALL)
 
 
@@ -197,3 +200,18 @@ def tasks_of(env: TextGym) -> Tasks:
 def env_name(env: TextGym) -> str:
     """Returns the id of an environment, or the name of its class."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+
+def warn_if_endless(env: TextGym, turns: int) -> None:
+    """Warns about an episode that goes on after `MANY_TURNS` turns.
+
+    Args:
+        env: the environment.
+        turns: number of turns so far. The warning comes at one of them.
+    """
+    if turns == MANY_TURNS:
+        warnings.warn(
+            f"An episode of {env_name(env)} goes on after {turns:,} turns. If it may never end, "
+            "set a turn limit: gymnasium.make(..., max_episode_steps=N), or max_turns=N.",
+            stacklevel=2,
+        )
