@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
-from agentgym.entry import NAMESPACE, Entry, import_module_of
+from agentgym.entry import NAMESPACE, UNKNOWN, Entry, import_module_of
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.multiagent.game import TextGame
 from agentgym.registration import REGISTRY, find
@@ -173,14 +173,14 @@ def author_class(entry: Entry) -> type:
 
 
 def privileged_ids() -> list[str]:
-    """Returns the ids whose environments implement `privileged_text`, without the namespace."""
+    """Returns the ids whose environments have a `privileged_text`, without the namespace."""
     found = []
     for entry in TABLE:
         try:
             author = author_class(entry)
         except MissingExtraError:
             continue
-        if implements(author):
+        if implements(author) or entry.seat.get("opponents") == UNKNOWN:
             found.append(entry.name)
     return found
 
