@@ -314,6 +314,9 @@ class TextEnv(gymnasium.Env[str, str]):
     def snapshot(self) -> dict[str, Any]:
         """Returns the complete state of the episode as a JSON-serialisable dictionary.
 
+        Wrappers have a state of their own, such as the steps that Gymnasium's `TimeLimit` counted.
+        `agentgym.snapshots.snapshot_of(env)` includes it.
+
         Raises:
             gymnasium.error.ResetNeeded: before the first reset.
         """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
-from agentgym.entry import NAMESPACE, Entry, import_module_of
+from agentgym.entry import NAMESPACE, UNKNOWN, Entry, import_module_of
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.multiagent.game import TextGame
 from agentgym.registration import REGISTRY, find
@@ -30,6 +31,8 @@ from agentgym.wrappers.privileged_text import implements
 from agentgym.wrappers.wrapping import wrap_env
 
 TextGym = gymnasium.Env[Any, Any]
+MANY_TURNS = 1000
+"""Turns after which an episode may have no end. No environment of the suite has a higher limit."""
 ID_WITH_ARGUMENTS = re.compile(r"(.*?)(?::(\w+=.*))?", re.DOTALL)
 
 
@@ -170,14 +173,14 @@ def author_class(entry: Entry) -> type:
 
 
 def privileged_ids() -> list[str]:
-    """Returns the ids whose environments implement `privileged_text`, without the namespace."""
+    """Returns the ids whose environments have a `privileged_text`, without the namespace."""
     found = []
     for entry in TABLE:
         try:
             author = author_class(entry)
         except MissingExtraError:
             continue
-        if implements(author):
+        if implements(author) or entry.seat.get("opponents") == UNKNOWN:
             found.append(entry.name)
     return found
 
@@ -197,3 +200,18 @@ def tasks_of(env: TextGym) -> Tasks:
 def env_name(env: TextGym) -> str:
     """Returns the id of an environment, or the name of its class."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+
+
+def warn_if_endless(env: TextGym, turns: int) -> None:
+    """Warns about an episode that goes on after `MANY_TURNS` turns.
+
+    Args:
+        env: the environment.
+        turns: number of turns so far. The warning comes at one of them.
+    """
+    if turns == MANY_TURNS:
+        warnings.warn(
+            f"An episode of {env_name(env)} goes on after {turns:,} turns. If it may never end, "
+            "set a turn limit: gymnasium.make(..., max_episode_steps=N), or max_turns=N.",
+            stacklevel=2,
+        )

@@ -16,6 +16,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import SnapshotError
 from agentgym.making import full_id, make_env
 from agentgym.multiagent.making import make_aec, make_parallel
+from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.utils.serialization import from_json
 from agentgym.wrappers import HistoryObservation, MultiTrial
 
@@ -225,6 +226,17 @@ def test_a_message_about_a_deep_value_is_short():
     with pytest.raises(ValueError, match="Expected the JSON of") as caught:
         from_json(int, nested(100_000))
     assert len(str(caught.value)) < 1000
+
+
+def test_the_count_of_the_outermost_time_limit_is_part_of_a_snapshot_of_the_environment():
+    env = gymnasium.make("AgentGym/NumberLine-v0", max_episode_steps=3)
+    env.reset(seed=0)
+    env.step("hop")
+    saved = json.loads(json.dumps(snapshot_of(env)))
+    steps = [env.step("hop") for _ in range(2)]
+    assert [step[3] for step in steps] == [False, True]
+    restore_snapshot(env, saved)
+    assert [env.step("hop") for _ in range(2)] == steps
 
 
 def test_the_count_of_a_time_limit_is_part_of_a_snapshot():

@@ -18,7 +18,7 @@ from agentgym.agents import Agent, View, make_agent
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record, Report
 from agentgym.evaluation.transcripts import EpisodeLog, append_episode, continued
-from agentgym.making import TextGym, env_name, factory_of, make_env, tasks_of
+from agentgym.making import TextGym, env_name, factory_of, make_env, tasks_of, warn_if_endless
 from agentgym.mixture import MixedTasks
 from agentgym.tasks import Tasks, task_rng
 from agentgym.utils.arguments import check_types, keyword_parameters
@@ -59,7 +59,10 @@ class EpisodeRunner(EpisodeLog):
         view.observation, view.info = observation, info
         self.rewards.append(float(reward))
         self.infos.append(info)
-        return self.terminated or self.truncated
+        over = self.terminated or self.truncated
+        if not over:
+            warn_if_endless(view.env, len(self.rewards))
+        return over
 
 
 def evaluate(

@@ -13,6 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from agentgym.agents import Agent, ScriptedAgent, View
 from agentgym.core import TextEnv, UnreadableAction
+from agentgym.entry import UNKNOWN
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.making import make_parallel
@@ -21,8 +22,6 @@ from agentgym.multiagent.table import Table
 from agentgym.snapshots import restoring
 from agentgym.time_step import TimeStep, check_reward_terms
 
-UNKNOWN = "unknown"
-"""Value in `opponents` for a level that is sampled at every reset."""
 _NAMED: WeakValueDictionary[str, Agent] = WeakValueDictionary()
 """The agents that environments of this process loaded by name, such as policies."""
 
@@ -115,13 +114,18 @@ class SingleSeat(TextEnv):
         self._opponent = player
         self._inform_expert()
 
+    @property
+    def samples_opponents(self) -> bool:
+        """Whether levels of opponents are sampled at every reset."""
+        return UNKNOWN in self.opponents.values()
+
     def _inform_expert(self, seats: int = 1) -> None:
         """Shows the game's expert the levels of the opponents, if all of them are scripted.
 
         Args:
             seats: number of seats that are played from outside.
         """
-        hidden = self.players or UNKNOWN in self.opponents.values() or seats > 1
+        hidden = self.players or self.samples_opponents or seats > 1
         self.game.opponents = {} if hidden else self.opponents
 
     def _lineup(
@@ -306,8 +310,20 @@ class SingleSeat(TextEnv):
         return self.game.expert(self.state.agent)
 
     def privileged_text(self) -> str | None:
-        """Returns the game's text about facts that the agent does not see, None without one."""
-        return self.game.privileged_text(self.state.agent)
+        """Returns the game's text about facts that the agent does not see, None without one.
+
+        The levels of sampled opponents follow it, or the observation if the game has no text.
+        """
+        me = self.state.agent
+        text = self.game.privileged_text(me)
+        sampled = ", ".join(
+            f"{agent} {level}"
+            for agent, level in self.state.levels.items()
+            if agent != me and self.opponents[agent] == UNKNOWN
+        )
+        if not sampled or self._last is None:
+            return text
+        return f"{text or ' '.join(self._last.observation.split())} Opponents: {sampled}."
 
     def _picture(self) -> str:
         return self.game.picture()

@@ -41,7 +41,7 @@ class Limits:
     """Limits of a program.
 
     Attributes:
-        seconds: CPU time.
+        seconds: CPU time. Monty measures elapsed time, which is longer on a loaded machine.
         memory: bytes of memory.
         output: number of characters of its output. The rest is cut.
     """

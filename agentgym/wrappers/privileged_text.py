@@ -23,10 +23,11 @@ class PrivilegedText(TextWrapper):
     **Info**: `privileged`, a text about the hidden state. An agent must not read it.
 
     Args:
-        env: an environment that implements `privileged_text` (see `TextEnv.privileged_text`).
+        env: an environment that implements `privileged_text` (see `TextEnv.privileged_text`), or a
+            seat of a game with sampled opponents, whose levels the text names.
 
     Raises:
-        ConfigError: if the environment does not implement it.
+        ConfigError: if it is another environment.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]):
@@ -34,7 +35,7 @@ class PrivilegedText(TextWrapper):
         inner = env.unwrapped
         game = getattr(inner, "game", None)
         author = type(game if isinstance(game, TextGame) else inner)
-        if not implements(author):
+        if not (implements(author) or getattr(inner, "samples_opponents", False)):
             raise ConfigError(
                 f"{author.__name__} does not implement privileged_text, which describes its "
                 "hidden state to critics: see TextEnv.privileged_text."

@@ -16,6 +16,7 @@ from agentgym import (
     entry,
     errors,
     sandbox,
+    snapshots,
     spaces,
     tasks,
     time_step,
@@ -64,8 +65,12 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
     ),
     "core": (
         "Environment contract",
-        "The base class of text environments and the result of one turn.",
-        [core.TextEnv, time_step.TimeStep, core.UnreadableAction],
+        "The base class of text environments, the result of one turn, and snapshots of "
+        "environments in wrappers.",
+        [
+            *(core.TextEnv, time_step.TimeStep, core.UnreadableAction),
+            *(snapshots.snapshot_of, snapshots.restore_snapshot),
+        ],
     ),
     "tasks": (
         "Tasks and spaces",

@@ -311,6 +311,14 @@ class ContextualBandit(TextEnv):
     def _info(self, step: TimeStep) -> dict[str, Any]:
         return {**super()._info(step), "regret": self.state.regret}
 
+    def privileged_text(self) -> str:
+        """Returns the rounds left, the regret, and how the current user rates all films."""
+        state = self.state
+        liked = ratings(make_world(self.task, len(self.titles)), state.user)
+        films = ", ".join(f"{t} {x:.2f}" for t, x in zip(self.titles, liked, strict=True))
+        left = self.rounds - len(state.shown)
+        return f"Rounds left: {left}. Regret: {state.regret:.2f}. Ratings: {films}."
+
     def _bounds(self, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Returns LinUCB's estimates and bonuses for the current user."""
         contexts = contexts_of([*state.users, state.user], self.taste)

@@ -26,6 +26,8 @@ from agentgym.tasks import Tasks, task_draws
 from agentgym.time_step import TimeStep
 
 LIAR = "liar"
+FORESEEN = 4
+"""Largest number of later rounds whose dice a critic reads."""
 
 
 class LiarsDice(TextGame):
@@ -143,12 +145,14 @@ class LiarsDice(TextGame):
 
     def _roll(self, task: str) -> None:
         """Rolls the remaining dice. The task determines all rolls of the game."""
-        state = self.state
-        draws = task_draws(task, f"round {state.number}")
-        rolled = [[draws.below(FACES) for _ in range(self.dice)] for _ in state.hands]
-        state.hands = [
-            tuple(sorted(row[: len(hand)])) for row, hand in zip(rolled, state.hands, strict=True)
-        ]
+        rolled = self._rolled(task, self.state.number)
+        self.state.hands = [tuple(sorted(hand)) for hand in rolled]
+
+    def _rolled(self, task: str, number: int) -> list[Hand]:
+        """Returns the dice of a round. A player with fewer dice gets the first of its dice."""
+        draws, hands = task_draws(task, f"round {number}"), self.state.hands
+        rolled = [[draws.below(FACES) for _ in range(self.dice)] for _ in hands]
+        return [tuple(row[: len(hand)]) for row, hand in zip(rolled, hands, strict=True)]
 
     def _present(self) -> tuple[str, ...]:
         hands = self.state.hands
@@ -201,11 +205,21 @@ class LiarsDice(TextGame):
         return ", ".join(f"{self.possible_agents[i]}: {bid_name(bid)}" for i, bid in bids)
 
     def privileged_text(self, agent: str) -> str:
-        """Returns the dice of all players, the bids of the round and the player to act."""
-        hands = zip(self.possible_agents, self.state.hands, strict=True)
-        dice = ", ".join(f"{name}: {_shown(hand) or 'out'}" for name, hand in hands)
-        turn = ", ".join(self.acting) or "nobody"
-        return f"You are {agent}. Dice: {dice}. Bids: {self._told() or 'none'}. Turn: {turn}."
+        """Returns all dice, those of the next rounds, the bids and the player to act.
+
+        In later rounds, a player that has lost a die has the first of the dice that are listed.
+        """
+        state, task = self.state, self._episode.task
+        most = min(FORESEEN, state.total - 2) if self.acting else 0  # each round costs a die
+        later = [self._dice(self._rolled(task, state.number + 1 + i)) for i in range(most)]
+        return (
+            f"You are {agent}. Dice: {self._dice(state.hands)}. Bids: {self._told() or 'none'}. "
+            f"Turn: {', '.join(self.acting) or 'nobody'}. Next dice: {'; '.join(later) or 'none'}."
+        )
+
+    def _dice(self, hands: list[Hand]) -> str:
+        named = zip(self.possible_agents, hands, strict=True)
+        return ", ".join(f"{name}: {_shown(hand) or 'out'}" for name, hand in named)
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state

@@ -190,6 +190,16 @@ class TwentyQuestionsTwoPlayer(TextGame):
             admissible=self.menu if asks else ANSWERS,
         )
 
+    def privileged_text(self, agent: str) -> str:
+        """Returns the secret, the number of things that fit the answers, and the open question."""
+        state = self.state
+        return (
+            f"You are {agent}. Secret: {things()[state.thing].name}. "
+            f"Possible things: {len(candidates(state.asked))}. "
+            f"Questions left: {self.max_questions - len(state.asked)}. "
+            f"Question to answer: {state.open or 'none'}"
+        )
+
     def _read(self, agent: str, said: str) -> str:
         if agent == "player_0":
             return super()._read(agent, said)

@@ -22,6 +22,8 @@ BIDDERS = ("equilibrium", "half", "truthful")
 """Levels that the expert considers for co-players. The first wins ties."""
 SLIP = 0.01
 """Assumed probability that a co-player bids a random amount."""
+FORESEEN = 10
+"""Largest number of rounds whose values a critic reads."""
 MOST_STARTS = 10_000
 """Exact evaluation enumerates at most so many combinations of values."""
 
@@ -282,6 +284,17 @@ class Auction(TextGame):
             progress=self._progress(me),
             admissible=self.actions,
         )
+
+    def privileged_text(self, agent: str) -> str:
+        """Returns the rounds left, and the values of all players in this and the next rounds."""
+        played = len(self.state.bids)
+        values = "; ".join(
+            ", ".join(
+                f"{name} {value}" for name, value in zip(self.possible_agents, row, strict=True)
+            )
+            for row in self.state.values[played : played + FORESEEN]
+        )
+        return f"You are {agent}. Rounds left: {self.rounds - played}. Values: {values or 'none'}."
 
     def _reference(self, me: int) -> float:
         """Returns the gains of the equilibrium strategy against the bids of the others."""

@@ -234,6 +234,25 @@ class DealOrNoDeal(TextGame):
             lines.append("It is the other player's turn.")
         return TimeStep("\n".join(lines))
 
+    def privileged_text(self, agent: str) -> str:
+        """Returns the items, their values and those of the last proposals for both players."""
+        state, me = self.state, self.possible_agents.index(agent)
+
+        def worths(player: int) -> str:
+            take = state.last_offer(player)
+            if take is None:
+                return "none"
+            shares = {player: take, 1 - player: rest(state.counts, take)}
+            return " to ".join(str(worth(state.values[i], shares[i])) for i in (me, 1 - me))
+
+        mine, theirs = (" ".join(map(str, state.values[i])) for i in (me, 1 - me))
+        left = self.messages - len(state.talk) if self._talking() else 0
+        return (
+            f"Items: {describe(state.counts)}. Values to you: {mine}. To the other player: "
+            f"{theirs}. Values of your proposal: {worths(me)}. Of the other player's: "
+            f"{worths(1 - me)}. Messages left: {left}. Turn: {', '.join(self.acting) or 'nobody'}."
+        )
+
     def _read(self, agent: str, said: str) -> str:
         if self._talking():
             message = clip(said)

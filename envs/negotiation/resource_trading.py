@@ -237,6 +237,28 @@ class ResourceTrading(TextGame):
         lines.append(f"Send message {len(state.talk) + 1} of {self.turns}.")
         return TimeStep("\n".join(lines), progress=progress)
 
+    def privileged_text(self, agent: str) -> str:
+        """Returns the goods, values and gains of both players, and the gains from the offer."""
+        state, me = self.state, self.possible_agents.index(agent)
+        gains = f"{state.gain(me)} to {state.gain(1 - me)}"
+        offer = "none"
+        if state.offer is not None:
+            mover = state.worth(state.mover, state.offer.net())
+            maker = -state.worth(1 - state.mover, state.offer.net())
+            offer = f"{mover} to {maker}" if state.mover == me else f"{maker} to {mover}"
+        goods = "; ".join(
+            ", ".join(
+                f"{n} {good} at {v}"
+                for good, n, v in zip(GOODS, state.stock[i], state.values[i], strict=True)
+            )
+            for i in (me, 1 - me)
+        )
+        return (
+            f"Messages left: {self.turns - len(state.talk)}. Turn: "
+            f"{', '.join(self.acting) or 'nobody'}. Gains of you and the other player: {gains}. "
+            f"From the offer: {offer}. Goods: {goods}."
+        )
+
     def _read(self, agent: str, said: str) -> str:
         state, me = self.state, self.possible_agents.index(agent)
         message = clip(said, MAX_MESSAGE)

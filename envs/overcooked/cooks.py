@@ -291,6 +291,17 @@ class Cooks(TextGame):
         lines += [line for name in ITEMS if (line := self._place(me, name))]
         return "\n".join([*lines, *me.heard])
 
+    def privileged_text(self, agent: str) -> str:
+        """Returns the errands, squares and hands of all cooks, all items, and the steps left."""
+        state = self.state
+        cooks = ", ".join(
+            f"{name} at {at(cook.at)} with {self._named(cook.holding)}: {cook.errand or 'free'}"
+            for name, cook in zip(self.possible_agents, state.cooks, strict=True)
+        )
+        items = ", ".join(f"{self._named(name)} {at(state.where[name])}" for name in ITEMS)
+        left = max(0, self.horizon - state.steps)
+        return f"You are {agent}. Steps left: {left}. Cooks: {cooks}. Items: {items}."
+
     def _memory(self, me: Cook) -> str:
         """Returns the beliefs of a cook, which guide its errands. Empty with full visibility."""
         if not self.radius:

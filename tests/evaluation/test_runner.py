@@ -14,7 +14,7 @@ from agentgym.errors import ConfigError, UnknownTaskError
 from agentgym.evaluation.failures import FAILURES
 from agentgym.evaluation.report import Record, Report, compare, mean_interval, share_interval, t_95
 from agentgym.evaluation.runner import episode_seed, evaluate, plan_episodes
-from agentgym.making import full_id, make_env
+from agentgym.making import MANY_TURNS, full_id, make_env
 from agentgym.mixture import MixedTasks
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.utils import serialization
@@ -581,3 +581,15 @@ def test_an_episode_that_ends_at_a_time_limit_is_not_truncated():
     solved = [episode.turns for episode in episodes if episode.success]
     assert 4 in solved and len(solved) < 20
     assert all(episode.truncated == (not episode.success) for episode in episodes)
+
+
+def test_an_episode_without_an_end_is_named():
+    endless = lambda: NumberLine(max_turns=MANY_TURNS + 2)  # noqa: E731
+    with pytest.warns(UserWarning, match="NumberLine .* 1,000 turns.*max_episode_steps"):
+        [record] = evaluate(endless, Always("wait"), tasks=1).episodes
+    assert record.turns == MANY_TURNS + 2
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_episode_that_ends_at_a_thousand_turns_is_no_fault():
+    assert evaluate(lambda: NumberLine(max_turns=MANY_TURNS), Always("wait"), tasks=1).episodes

@@ -15,7 +15,10 @@ from agentgym.wrappers import PrivilegedText
 
 IDS = {author_class(find(id)): id for id in reversed(privileged_ids())}
 """The first id of each class that implements the text."""
-SECRETS = ["Bandit-v0", "KuhnPoker-v0", "TwentyQuestions-v0", "Wordle-Fixed-v0"]
+SECRETS = [
+    *("Bandit-v0", "KuhnPoker-v0", "TwentyQuestions-v0", "Wordle-Fixed-v0"),
+    *("TwentyQuestions-TwoPlayer-v0", "PrisonersDilemma-Unknown-v0", "GuessTwoThirds-Unknown-v0"),
+]
 """Ids of which several episodes start with the same observation, and differ in hidden facts."""
 
 
@@ -60,6 +63,18 @@ def test_the_text_shows_hidden_facts(id: str):
         if len(found[observation]) > 1:
             return
     raise AssertionError("equal observations have equal texts")
+
+
+@pytest.mark.parametrize("id", ["KuhnPoker-v0", "StagHunt-v0", "GuessTwoThirds-v0"])
+def test_sampled_opponents_are_named(id: str):
+    env: Any = PrivilegedText(make_env(id, opponents="unknown"))
+    for seed in range(3):
+        observation, info = env.reset(seed=seed)
+        state, text = env.unwrapped.state, info["privileged"]
+        levels = [f"{name} {level}" for name, level in state.levels.items() if name != state.agent]
+        assert text.endswith(f" Opponents: {', '.join(levels)}.")
+        shown = env.unwrapped.game.privileged_text(state.agent) or observation
+        assert text.startswith(shown.splitlines()[0])
 
 
 def test_an_environment_without_it_is_refused():

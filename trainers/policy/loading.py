@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from agentgym.errors import ConfigError, MissingExtraError
-from agentgym.trainers.model_defaults import check_spelling
+from agentgym.trainers.model_defaults import NEW_MODELS, check_spelling
 from agentgym.trainers.policy.lora import LoraSettings
 
 REFERENCE = "reference"
@@ -34,6 +34,12 @@ def load_model(
         raise ConfigError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
     check_spelling(str(name))
     folder = Path(name)
+    if str(name) in NEW_MODELS and not folder.is_dir():
+        raise ConfigError(
+            f"{str(name)!r} is a size of new models, which are made for an environment: train with "
+            f"--model {name}, or create one with tiny_policy(env_id, size={name!r}) of "
+            "agentgym.trainers.policy.tiny."
+        )
     if _is_path(str(name)) and not folder.is_dir():
         raise ConfigError(
             f"There is no model folder {name}. Give a folder written by save_pretrained, such as "

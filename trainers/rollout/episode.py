@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import gymnasium
 import numpy as np
 
+from agentgym.making import warn_if_endless
 from agentgym.mixture import id_in_play
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
@@ -134,6 +135,8 @@ class Play:
             self.conversation: Conversation = context.begin(self._instructions())
         else:
             self._complete_turn()
+        if not self.over:
+            warn_if_endless(self.env, len(self.turns))
         if not self.over or self._bootstraps:
             self.conversation.observe(str(self.observation))
         self.prompt = None if self.over else self.conversation.prompt(room(self.admissible))

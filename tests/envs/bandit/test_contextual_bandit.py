@@ -55,6 +55,19 @@ def test_worlds_follow_from_the_task_and_users_from_the_seed():
     assert len(genres) == 20 and len(set(TITLES)) == 30
 
 
+def test_a_critic_reads_how_the_current_user_likes_each_film():
+    env = ContextualBandit()
+    env.reset(seed=3)
+    for left in (100, 99, 98):
+        text = env.privileged_text()
+        found = {title: float(x) for title, x in re.findall(r"(\w+ \w+) (\d\.\d\d)", text)}
+        liked = ratings(make_world(env.task, 10), env.state.user)
+        assert text.startswith(f"Rounds left: {left}.") and [*found] == [*TITLES[:10]]
+        assert [*found.values()] == pytest.approx(liked.tolist(), abs=0.006)
+        env.step(max(found, key=lambda title: found[title]))
+    assert env.state.regret < 0.02
+
+
 def plain_lin_ucb(contexts: np.ndarray, shown: list[int], paid: list[float], arms: int):
     """LinUCB as in the paper, as a loop over rounds and arms."""
     size = contexts.shape[1]

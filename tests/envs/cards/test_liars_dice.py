@@ -111,6 +111,21 @@ def test_dice_are_hidden_and_fixed_by_the_task():
     assert one._look("player_0").text == seen
 
 
+def test_a_critic_reads_the_dice_of_the_next_round():
+    game = LiarsDice(num_players=3, dice=3)
+    for seed in range(5):
+        game.reset(seed=seed)
+        while len(game.acting) and game.state.total > 2:
+            following = game.privileged_text("player_0").partition("Next dice: ")[2].split(";")[0]
+            number = game.state.number
+            while game.acting and game.state.number == number:
+                (agent,) = game.acting
+                game.play({agent: game.script("honest", agent, game.np_random)})
+            for hand, told in zip(game.state.hands, following.rstrip(".").split(", "), strict=True):
+                faces = [int(face) - 1 for face in told.partition(": ")[2].split() if face != "out"]
+                assert not game.acting or hand == tuple(sorted(faces[: len(hand)]))
+
+
 def test_the_same_situation_in_another_round_is_the_same_state():
     env = agentgym.make_parallel(ID)
     env.reset(seed=0)

@@ -515,14 +515,29 @@ def test_a_missing_model_folder_is_not_looked_for_on_the_hub(name, monkeypatch):
         Policy.load(name)
 
 
-@pytest.mark.parametrize("name", ["nanoo", "Tiny", "smalll", "raeder"])
+@pytest.mark.parametrize(
+    "name", ["nanoo", "Tiny", "smalll", "raeder", "nano-1", "tiny-v0", "Small-2"]
+)
 def test_a_misspelt_size_is_not_looked_for_on_the_hub(name, monkeypatch):
     monkeypatch.setattr(AutoConfig, "from_pretrained", lambda *_, **__: pytest.fail("asked"))
     with pytest.raises(ConfigError, match=f"no model {name!r}. Did you mean: "):
         Policy.load(name)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "distilgpt2", "t5-small", "ctrl", "me/nanoo"])
+@pytest.mark.parametrize("name", ["nano", "tiny", "small", "reader"])
+def test_a_size_is_not_looked_for_on_the_hub(name, monkeypatch):
+    monkeypatch.setattr(AutoConfig, "from_pretrained", lambda *_, **__: pytest.fail("asked"))
+    with pytest.raises(ConfigError, match=rf"{name!r} is a size of new models.*tiny_policy\("):
+        Policy.load(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("gpt2", "distilgpt2", "gpt2-medium", "openai-gpt", "ctrl", "t5-small", "t5-base"),
+        *("roberta-base", "albert-base-v2", "xlnet-base-cased", "camembert-base", "me/nano-1"),
+    ],
+)
 def test_other_names_are_ids_of_the_hub(name, monkeypatch):
     def asked(name: str, **_: Any) -> None:
         raise OSError(f"asked for {name}")

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from agentgym import TextEnv, TimeStep
+from agentgym import TextEnv, TimeStep, making
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.tasks import Tasks
 from agentgym.trainers.credit import two_clock
@@ -344,3 +344,9 @@ def test_what_on_progress_raises_ends_the_collection():
 
 def test_global_generators_are_untouched(global_rng_untouched):
     play()
+
+
+def test_an_episode_without_an_end_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(making, "MANY_TURNS", 4)
+    with pytest.warns(UserWarning, match="An episode of NumberLine goes on after 4 turns"):
+        play(n=3)

@@ -25,7 +25,6 @@ def memory() -> Iterator[ModuleType]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*is_gradient_checkpointing:FutureWarning")
 def test_a_step_keeps_a_vector_per_layer_and_token(memory):
     short, long = (memory.count(SHAPE, n, 4, True) for n in (256, 512))
     plain = memory.count(SHAPE, 256, 4, False)
