@@ -68,8 +68,11 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
         "The base class of text environments, the result of one turn, and snapshots of "
         "environments in wrappers.",
         [
-            *(core.TextEnv, time_step.TimeStep, core.UnreadableAction),
-            *(snapshots.snapshot_of, snapshots.restore_snapshot),
+            core.TextEnv,
+            time_step.TimeStep,
+            core.UnreadableAction,
+            snapshots.snapshot_of,
+            snapshots.restore_snapshot,
         ],
     ),
     "tasks": (
