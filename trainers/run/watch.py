@@ -22,6 +22,7 @@ class Watch:
         self._replies = replies
         self._returns: deque[float] = deque(maxlen=PATIENCE)
         self._explained: deque[float] = deque(maxlen=CRITIC_PATIENCE)
+        self._equal: deque[bool] = deque(maxlen=PATIENCE)
         self._warned: set[str] = set()
 
     def warnings(self, metrics: Mapping[str, float]) -> list[str]:
@@ -32,6 +33,7 @@ class Watch:
             "overflow": self._overflow(metrics),
             "flat": self._flat(metrics),
             "critic": self._critic(metrics),
+            "equal": self._equal_outcomes(metrics),
         }
         new = {cause: text for cause, text in found.items() if text and cause not in self._warned}
         self._warned |= new.keys()
@@ -86,4 +88,19 @@ class Watch:
             "a critic (grpo, rloo) is as good here. Or give the critic a model of its own, which "
             "reads the hidden state if the environment has a text of it, and more episodes "
             "(--critic-trunk own --critic-sees state --critic-episodes 512)."
+        )
+
+    def _equal_outcomes(self, metrics: Mapping[str, float]) -> str | None:
+        if "credit/advantage_std" not in metrics:
+            return None
+        self._equal.append(metrics["credit/advantage_std"] < 1e-9)
+        # `_flat` speaks about runs without a success. Where all succeed, nothing is left to learn.
+        if sum(self._equal) < PATIENCE / 2 or not 0 < metrics.get("rollout/success", 0.0) < 1:
+            return None
+        return (
+            f"In {sum(self._equal)} of {PATIENCE} iterations, no action did better or worse than "
+            "those that it was compared with, so nothing was learned. If the entropy is almost 0, "
+            "the policy repeats one action per state: train again with a smaller --lr, or keep it "
+            "exploring (--entropy-coef 0.01, --temperature 1.2). Otherwise compare more episodes "
+            "(--group-size 16)."
         )

@@ -34,6 +34,21 @@ def test_replies_without_an_action_have_a_remedy_of_their_own():
     assert "--constrain" not in warning  # refused with ExtractAction
 
 
+def test_iterations_whose_advantages_are_all_zero_are_reported_once():
+    fine, equal = (FINE | {"credit/advantage_std": std} for std in (0.3, 0.0))
+    found = watched([fine] * PATIENCE + [fine, equal] * (2 * PATIENCE))
+    assert [i for i, warnings in enumerate(found) if warnings] == [2 * PATIENCE - 1]
+    [warning] = found[2 * PATIENCE - 1]
+    assert f"In {PATIENCE // 2} of {PATIENCE} iterations" in warning
+    assert "--entropy-coef" in warning
+
+
+@pytest.mark.parametrize("success", [0.0, 1.0])
+def test_equal_outcomes_are_no_fault_where_all_succeed_or_the_return_is_constant(success: float):
+    rows = [FINE | {"credit/advantage_std": 0.0, "rollout/success": success}] * 2
+    assert all("compared" not in text for found in watched(rows * PATIENCE) for text in found)
+
+
 @pytest.mark.parametrize("name", ["rollout/context_overflows", "rollout/observations_cut"])
 def test_a_context_that_overflows_is_reported_once(name: str):
     found = watched([FINE, FINE | {name: 3.0}, FINE | {name: 5.0}, FINE])
