@@ -71,10 +71,11 @@ def measured(
     found = kept(path, about.get("settings", about.get("config")), rows)
     if old := [name for name in measures if name in found]:
         print(f"Kept from {path}: {', '.join(old)}. To measure again, set --out to a new name.")
+    content = {**read(path), **about, rows: found}
     for name, measure in measures.items():
         if name not in found:
             found[name] = measure()
-            write(path, {**read(path), **about, rows: found})
+            write(path, content)
         yield name, found[name]
 
 

@@ -98,9 +98,9 @@ class Watch:
         if sum(self._equal) < PATIENCE / 2 or not 0 < metrics.get("rollout/success", 0.0) < 1:
             return None
         return (
-            f"In {sum(self._equal)} of {PATIENCE} iterations, no action did better or worse than "
-            "those that it was compared with, so nothing was learned. If the entropy is almost 0, "
-            "the policy repeats one action per state: train again with a smaller --lr, or keep it "
-            "exploring (--entropy-coef 0.01, --temperature 1.2). Otherwise compare more episodes "
-            "(--group-size 16)."
+            f"In {sum(self._equal)} of {len(self._equal)} iterations, no action did better or "
+            "worse than those that it was compared with, so nothing was learned. If the entropy is "
+            "almost 0, the policy repeats one action per state: train again with a smaller --lr, "
+            "or keep it exploring (--entropy-coef 0.01, --temperature 1.2). Otherwise compare more "
+            "episodes (--group-size 16)."
         )
