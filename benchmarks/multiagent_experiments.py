@@ -8,11 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import multiagent_measures as measures
+from multiagent_demonstrations import MATCHES, matches_of_tit_for_tat
 from multiagent_measures import Measures, Points
-
-from agentgym.agents import View
-from agentgym.evaluation import cross_play
-from agentgym.multiagent.seats import GameSeat
 
 
 @dataclass(frozen=True)
@@ -91,29 +88,15 @@ CENTRAL: dict[str, Any] = {
 }
 """Settings of self-play with a critic that sees all cards, close to a moving reference."""
 
-MATCHES = ("rounds/4", "rounds/6", "rounds/8")
-"""The matches that the dilemma is trained with."""
-SLIP = 0.2
-"""Share of random choices in the demonstrations of tit for tat, which the policy explores with."""
-
-
-def noisy_tit_for_tat(view: View) -> str:
-    """Returns the choice of tit for tat, or a random one with probability `SLIP`."""
-    assert isinstance(view.env, GameSeat)
-    slips = view.rng.random() < SLIP
-    return view.env.script("random" if slips else "tit_for_tat", view.rng)
-
-
-def matches_of_tit_for_tat(file: Path) -> None:
-    """Writes matches of tit for tat against itself, with random choices in between."""
-    cross_play(
-        "PrisonersDilemma-v0",
-        [noisy_tit_for_tat],
-        episodes=MATCHES * 24,
-        split="train",
-        save=file,
-    )
-
+LEWIS = {
+    "rounds": 1,
+    "objects": 4,
+    "attributes": 1,
+    "values": 4,
+    "max_words": 1,
+    "pick_by": "words",
+}
+"""A signalling game with four states: any code of four words is optimal."""
 
 EXPERIMENTS: dict[str, Experiment] = {
     "kuhn": Experiment(
@@ -379,6 +362,36 @@ EXPERIMENTS: dict[str, Experiment] = {
                 "entropy_coef": 0.01,
                 "iterations": 200,
             },
+        },
+        measure=measures.referential,
+        across=measures.cross_play_of_seeds,
+    ),
+    "signalling": Experiment(
+        goal="a shared reward completes a half-cloned code: success above that of the clone",
+        recipe="rae",
+        settings=NANO
+        | CLONED
+        | {
+            "env_id": "ReferentialGame-Menu-v0",
+            "env_kwargs": LEWIS,
+            "opponents": "mirror",
+            "eval_temperature": 1.0,
+            "bc_demonstrations": 500,
+            "bc_epochs": 10,
+            "episodes_per_iteration": 256,
+            "num_envs": 256,
+            "iterations": 80,
+            "epochs": 2,
+            "entropy_coef": 0.01,
+            "lr": 5e-4,
+            "lr_schedule": "linear",
+            "target_kl": 0.1,
+        },
+        variants={
+            "nothing cloned": {"bc_demonstrations": 0},
+            "cloned": {"iterations": 0},
+            "both learn": {},
+            "both learn, a policy each": {"roles": "separate"},
         },
         measure=measures.referential,
         across=measures.cross_play_of_seeds,

@@ -25,6 +25,7 @@ NAMES = (
     "scales",
     "codenames",
     "referential",
+    "signalling",
 )
 """The experiments with a table in the documentation."""
 

@@ -34,6 +34,7 @@ SMALL = {
         "group_size": 2,
         "episodes_per_iteration": 4,
     },
+    "signalling": {"bc_demonstrations": 4, "episodes_per_iteration": 4},
 }
 """Settings of the quickest run of an experiment."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from itertools import combinations
 
-ATTRIBUTES = (
-    ("small", "medium", "large"),
-    ("striped", "dotted", "plain"),
-    ("red", "green", "blue", "yellow"),
-    ("circle", "square", "star", "heart"),
-)
-"""Values of size, pattern, colour and shape. An object has one of each, in this order."""
-WORDS = tuple(word for values in ATTRIBUTES for word in values)
+ATTRIBUTES = {
+    "size": ("small", "medium", "large"),
+    "pattern": ("striped", "dotted", "plain"),
+    "colour": ("red", "green", "blue", "yellow"),
+    "shape": ("circle", "square", "star", "heart"),
+}
+"""Values of the attributes. An object has one of each, in this order."""
+WORDS = tuple(word for values in ATTRIBUTES.values() for word in values)
 
 Thing = tuple[str, ...]
 Scene = tuple[Thing, ...]

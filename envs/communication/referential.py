@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import combinations, product
+from itertools import chain, combinations, product
+from math import prod
 
 import numpy as np
 
 from agentgym.envs.communication.pragmatics import (
     ATTRIBUTES,
-    WORDS,
     Thing,
     best_choice,
     convention,
@@ -47,16 +47,21 @@ class State:
     picked: list[int] = field(default_factory=list)
 
 
-def make_state(task: str, rounds: int, objects: int, values: int) -> State:
+def make_state(task: str, rounds: int, objects: int, values: int, attributes: int = 4) -> State:
     """Returns the scenes of a task: distinct objects from a few values per attribute."""
     rng, state = task_rng(task), State([], [], [])
     for _ in range(rounds):
-        choices = [[v[i] for i in _draw(rng, len(v), values)] for v in ATTRIBUTES]
+        choices = [[v[i] for i in _draw(rng, len(v), values)] for v in last(attributes).values()]
         things = list(product(*choices))
         state.scenes.append([things[i] for i in _draw(rng, len(things), objects)])
         state.targets.append(int(rng.integers(objects)))
         state.orders.append(_draw(rng, objects, objects))
     return state
+
+
+def last(attributes: int) -> dict[str, tuple[str, ...]]:
+    """Returns the words of the last `attributes` attributes, by name."""
+    return dict(list(ATTRIBUTES.items())[-attributes:])
 
 
 def _draw(rng: np.random.Generator, size: int, count: int) -> list[int]:
@@ -72,18 +77,22 @@ class ReferentialGame(TextGame):
     pattern, a colour and a shape. player_0, the speaker, knows the target and describes it.
     player_1, the listener, picks an object. Both gain if it is the target. Words have a cost.
 
+    `attributes=1, objects=4, values=4, max_words=1, rounds=1, speech="menu", pick_by="words"` is
+    Lewis's signalling game with four states: any code of four words is optimal.
+
     ## Action Space
     Text:
 
     - Speaker: a description of at most `max_words` words, such as `red circle`. With
       `speech="menu"`: values of different attributes, from a list.
-    - Listener: the number of an object, such as `3`, or all its words.
+    - Listener: the number of an object, such as `3`, or all its words. With `pick_by="words"`, only
+      its words.
 
     With `action_mode="discrete"` (menu only): the index of the action.
 
     ## Observation Space
     Text: the round, the objects and the results of earlier rounds. The target is marked for the
-    speaker. The listener sees numbered objects and the description.
+    speaker. The listener sees the description, and numbered objects if it picks by number.
 
     ## Rewards
     Both players get these terms after each round, divided by the number of rounds:
@@ -109,11 +118,14 @@ class ReferentialGame(TextGame):
     ## Arguments
     - `rounds` (int, default 5): number of rounds.
     - `objects` (int, default 8): objects per round, from 2 to 16.
-    - `values` (int, default 2): values per attribute in a round, from 2 to 4. With fewer values,
-      the objects share more attributes.
+    - `attributes` (int, default 4): attributes of an object, from 1 to 4: the last ones of size,
+      pattern, colour and shape.
+    - `values` (int, default 2): values per attribute in a round, from 2 to 4 (size and pattern have
+      3). With fewer values, the objects share more attributes.
     - `max_words` (int, default 2): longest description, from 1 to 8.
     - `word_cost` (float, default 0.1): cost per word.
     - `speech` ("free" or "menu", default "free"): any words, or descriptions from a list.
+    - `pick_by` ("number" or "words", default "number"): how the listener names an object.
     - `max_turns` (int or None, default None): turns before truncation.
     - `seat` (single seat only): player_0 (speaker) or player_1 (listener).
     - `opponents` (single seat only, default "pragmatic"): the player of the other seat.
@@ -149,15 +161,18 @@ class ReferentialGame(TextGame):
         *,
         rounds: int = 5,
         objects: int = 8,
+        attributes: int = 4,
         values: int = 2,
         max_words: int = 2,
         word_cost: float = 0.1,
         speech: str = "free",
+        pick_by: str = "number",
         **kwargs,
     ):
         for name, number, low, high in (
             ("rounds", rounds, 1, 1000),
             ("objects", objects, 2, 16),
+            ("attributes", attributes, 1, 4),
             ("values", values, 2, 4),
             ("max_words", max_words, 1, 8),
         ):
@@ -167,27 +182,45 @@ class ReferentialGame(TextGame):
             raise ConfigError(f"word_cost must be from 0 to 1, got {word_cost}.")
         if speech not in ("free", "menu"):
             raise ConfigError(f"speech must be 'free' or 'menu', got {speech!r}.")
+        if pick_by not in ("number", "words"):
+            raise ConfigError(f"pick_by must be 'number' or 'words', got {pick_by!r}.")
+        self.attributes = last(attributes)
+        used = self.attributes.values()
+        if objects > (most := prod(min(values, len(words)) for words in used)):
+            raise ConfigError(
+                f"objects must be at most {most} with {attributes} attributes of {values} values, "
+                f"got {objects}: objects of a scene differ."
+            )
         super().__init__(**kwargs)
         self.rounds, self.objects, self.values = rounds, objects, values
         self.max_words, self.word_cost = max_words, float(word_cost)
-        self.numbers = tuple(str(i + 1) for i in range(objects))
+        self.numbers: tuple[str, ...] = ()
+        if pick_by == "number":
+            self.numbers = tuple(str(i + 1) for i in range(objects))
         self.menu: tuple[str, ...] = ()
         if speech == "menu":
             self.menu = tuple(
                 " ".join(words)
-                for count in range(1, min(max_words, len(ATTRIBUTES)) + 1)
-                for parts in combinations(ATTRIBUTES, count)
+                for count in range(1, min(max_words, attributes) + 1)
+                for parts in combinations(used, count)
                 for words in product(*parts)
             )
-            self.actions = (*self.numbers, *self.menu)
+            picks = self.numbers or map(" ".join, product(*used))
+            self.actions = tuple(dict.fromkeys((*picks, *self.menu)))
         self.instructions = self._rules()
 
     def _rules(self) -> str:
-        most = self.max_words
+        most, thing = self.max_words, [words[0] for words in self.attributes.values()]
         form = (
-            "at most one value per attribute, in the order size, pattern, colour, shape"
+            f"at most one value per attribute, in the order {', '.join(self.attributes)}"
             if self.menu
             else f"each of at most {LONGEST_WORD} letters"
+        )
+        *kinds, kind = [f"a {name} ({', '.join(x)})" for name, x in self.attributes.items()]
+        pick = (
+            "number of an object, for example 3"
+            if self.numbers
+            else (f"words of an object, for example {' '.join(thing)}")
         )
         return (
             "Two players cooperate. player_0, the speaker, describes an object. player_1, the "
@@ -196,22 +229,21 @@ class ReferentialGame(TextGame):
             "Rules:\n"
             f"- There are {self.rounds} rounds. In each round, both players see the same "
             f"{self.objects} objects, in different orders.\n"
-            "- Each object has a size (small, medium, large), a pattern (striped, dotted, plain), "
-            "a colour (red, green, blue, yellow) and a shape (circle, square, star, heart).\n"
+            f"- Each object has {', '.join(kinds)}{' and ' * bool(kinds)}{kind}.\n"
             "- The speaker sees which object is the target and describes it. Then the listener "
             "picks an object.\n"
             "\n"
             "Actions:\n"
             f"- Speaker: only the description, at most {most} word{'s' * (most > 1)} "
-            f"({form}), for example {'red circle' if most > 1 else 'red'}.\n"
-            "- Listener: only the number of an object, for example 3.\n"
+            f"({form}), for example {' '.join(thing[-2:][:most])}.\n"
+            f"- Listener: only the {pick}.\n"
             "\n"
             f"Score: each round counts 1 for the right object, minus {self.word_cost:g} for each "
             "word of the description. Both players get the mean over all rounds."
         )
 
     def _start(self, task: str) -> None:
-        self.state = make_state(task, self.rounds, self.objects, self.values)
+        self.state = make_state(task, self.rounds, self.objects, self.values, len(self.attributes))
 
     def _round(self) -> int:
         return len(self.state.picked)
@@ -227,10 +259,10 @@ class ReferentialGame(TextGame):
         listens = agent == "player_1"
         lines = [f"You are the {'listener' if listens else 'speaker'}. {self._asks(agent)}"]
         if now < self.rounds:
-            scene = state.scenes[now]
-            shown = [" ".join(scene[i]) for i in state.orders[now]]
+            scene, shown = state.scenes[now], self._shown()
             if listens:
-                lines += [f"{i}. {thing}" for i, thing in enumerate(shown, 1)]
+                numbers = [f"{number}." for number in self.numbers] or ["-"] * len(shown)
+                lines += map(" ".join, zip(numbers, shown, strict=True))
             else:
                 lines += [
                     f"{'*' if i == state.targets[now] else '-'} {' '.join(thing)}"
@@ -245,8 +277,17 @@ class ReferentialGame(TextGame):
             text="\n".join(lines),
             success=now == self.rounds and all(right),
             progress=sum(right) / self.rounds,
-            admissible=self.numbers if listens else self.menu,
+            admissible=self._picks() if listens else self.menu,
         )
+
+    def _shown(self) -> tuple[str, ...]:
+        """Returns the words of each object of this round, in the order of the listener."""
+        now = self._round()
+        return tuple([" ".join(self.state.scenes[now][i]) for i in self.state.orders[now]])
+
+    def _picks(self) -> tuple[str, ...]:
+        """Returns the action that picks each object, in the order of the listener."""
+        return self.numbers or (self._shown() if self._round() < self.rounds else ())
 
     def privileged_text(self, agent: str) -> str:
         """Returns the target, its number for the listener, the description and the objects."""
@@ -276,11 +317,9 @@ class ReferentialGame(TextGame):
 
     def _read(self, agent: str, said: str) -> str:
         if agent == "player_1":
-            now = self._round()
-            scene = self.state.scenes[now]
-            named = [" ".join(scene[i]) for i in self.state.orders[now]]
+            named = self._shown()
             picked = match_action(said, named)
-            return str(named.index(picked) + 1) if picked else super()._read(agent, said)
+            return self._picks()[named.index(picked)] if picked else super()._read(agent, said)
         if self.menu:
             return super()._read(agent, said)
         words = said.replace(",", " ").split(maxsplit=self.max_words)
@@ -297,7 +336,7 @@ class ReferentialGame(TextGame):
         if "player_0" in moves:
             state.said.append(moves["player_0"])
             return {}
-        state.picked.append(state.orders[now][int(moves["player_1"]) - 1])
+        state.picked.append(state.orders[now][self._picks().index(moves["player_1"])])
         terms = {
             "task": (state.picked[now] == state.targets[now]) / self.rounds,
             "words": -self.word_cost * len(state.said[now].split()) / self.rounds,
@@ -306,7 +345,8 @@ class ReferentialGame(TextGame):
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
         if agent == "player_0" and not self.menu:
-            return WORDS[int(rng.integers(len(WORDS)))]
+            words = list(chain(*self.attributes.values()))
+            return words[int(rng.integers(len(words)))]
         return super()._random(agent, rng)
 
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
@@ -326,7 +366,7 @@ class ReferentialGame(TextGame):
             fits = literal(scene, said)
         else:
             fits = understood(scene, said, most, cost)
-        return str(state.orders[now].index(fits[int(rng.integers(len(fits)))]) + 1)
+        return self._picks()[state.orders[now].index(fits[int(rng.integers(len(fits)))])]
 
 
 env, raw_env, parallel_env = make_pettingzoo(ReferentialGame)

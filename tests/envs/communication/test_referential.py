@@ -191,6 +191,41 @@ def test_a_menu_of_all_short_descriptions():
     assert not game.steps["player_0"].valid
 
 
+LEWIS = {"rounds": 1, "objects": 4, "attributes": 1, "values": 4, "max_words": 1}
+
+
+def test_a_listener_that_picks_by_words():
+    game = ReferentialGame(**LEWIS, speech="menu", pick_by="words")
+    game.begin("train/0")
+    shapes = {"circle", "square", "star", "heart"}
+    assert set(game.actions) == set(game.steps["player_0"].admissible) == shapes
+    game.play({"player_0": "star"})
+    picks = game.steps["player_1"].admissible
+    (scene,), (order,), target = game.state.scenes, game.state.orders, game.state.targets[0]
+    assert list(picks) == [" ".join(scene[i]) for i in order] and set(picks) == shapes
+    assert game.steps["player_1"].text.splitlines()[1:] == [f"- {pick}" for pick in picks]
+    game.play({"player_1": "1"})
+    assert not game.steps["player_1"].valid and "circle" in game.steps["player_1"].observation
+    game.play({"player_1": scene[target][0].upper()})
+    assert game.steps["player_1"].success and not game.acting
+    assert not game.steps["player_1"].admissible
+
+
+@pytest.mark.parametrize("pick_by", ["number", "words"])
+@pytest.mark.parametrize("attributes", [1, 2, 3])
+def test_fewer_attributes(attributes, pick_by):
+    rules = {**LEWIS, "attributes": attributes, "pick_by": pick_by}
+    game = ReferentialGame(**rules)
+    names = ["size", "pattern", "colour", "shape"]
+    for i, name in enumerate(names):
+        assert (f"a {name} (" in game.instructions) == (i >= 4 - attributes)
+    game.begin("train/0")
+    assert all(len(thing) == attributes for thing in game.state.scenes[0])
+    assert play("pragmatic", "pragmatic", **rules) >= play("literal", "literal", **rules) > 0
+    if attributes == 1:
+        assert play("literal", "literal", **rules) == pytest.approx(0.9)  # one word says all
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -201,6 +236,11 @@ def test_a_menu_of_all_short_descriptions():
         {"max_words": 9},
         {"word_cost": -1},
         {"speech": "sung"},
+        {"attributes": 0},
+        {"attributes": 5},
+        {"attributes": 1, "objects": 5, "values": 4},
+        {"attributes": 2, "objects": 5},
+        {"pick_by": "pointing"},
     ],
 )
 def test_bad_arguments(wrong):
