@@ -162,15 +162,12 @@ def world_model() -> str:
     rows = [
         (
             env,
-            *(
-                f"{100 * content[env]['errors'][name]:.0f}"
-                for name in ("world_exact", "world_over")
-            ),
-            *(_success(row) for row in content[env]["agents"].values()),
+            *(f"{100 * found['errors'][name]:.0f}" for name in ("world_exact", "world_over")),
+            *(_success(row) for row in found["agents"].values()),
         )
-        for env in content["config"]["envs"]
+        for env, found in content["environments"].items()
     ]
-    agents = next(iter(content[env]["agents"] for env in content["config"]["envs"]))
+    agents = next(found["agents"] for found in content["environments"].values())
     return table(("Environment", "Exact pages", "Right ends", *agents), rows)
 
 

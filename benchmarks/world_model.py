@@ -7,8 +7,8 @@ held-out tasks in the model and on snapshots. Random actions are the lower bound
 A share of predictions at `exact` close to `copied` is no better than the current observation.
 Plans in the model cannot be better than its predictions of the end of an episode (`over`).
 
-Prints tables and writes JSON. Trained models are kept. It takes 10 minutes on one core, most of it
-for plans.
+Prints tables and writes JSON. Finished results and trained models are kept. It takes 10 minutes on
+one core, most of it for plans.
 
     python benchmarks/world_model.py [--envs NumberLine-v0]
 """
@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tyro
 from planning import numbers
-from result_files import settings_of, versions, whole, write
+from result_files import measured, settings_of, versions, whole
 from rich.console import Console
 from rich.table import Table
 
@@ -84,17 +85,19 @@ def measure(env: str, settings: Settings) -> dict[str, Any]:
 
 
 def main(settings: Settings) -> None:
-    """Measures all environments, prints tables and writes the results."""
-    console, results = Console(width=100), {}
-    for env in settings.envs:
-        results[env] = found = measure(env, settings)
+    """Measures the missing environments, writes the results and prints the tables."""
+    console = Console(width=100)
+    about = {
+        "config": settings_of(settings, "envs", "runs"),
+        "versions": versions("agentgym"),
+    }
+    missing = {env: partial(measure, env, settings) for env in settings.envs}
+    for env, found in measured(settings.out, about, "environments", missing):
         console.print(env, found["errors"])
         shown = Table("agent", "success", title=env)
         for name, row in found["agents"].items():
             shown.add_row(name, "{:.2f} [{:.2f}, {:.2f}]".format(*row["success"]))
         console.print(shown)
-        config = settings_of(settings) | {"runs": settings.runs.name}
-        write(settings.out, {"config": config, "versions": versions("agentgym"), **results})
 
 
 if __name__ == "__main__":

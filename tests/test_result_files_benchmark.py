@@ -159,6 +159,19 @@ def test_a_world_model_that_has_been_trained_is_kept(tmp_path):
         assert script.fit("NumberLine-v0", settings) == script.fit("NumberLine-v0", settings)
 
 
+def test_another_world_model_joins_the_earlier_ones(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="needs the extra `train`")
+    with benchmark_script("world_model") as script:
+        found = {"errors": {}, "agents": {}}
+        monkeypatch.setattr(script, "measure", lambda env, settings: {**found, "of": env})
+        for env in ("A-v0", "B-v0"):
+            script.main(script.Settings(envs=(env,), out=tmp_path / "out.json"))
+        written = json.loads((tmp_path / "out.json").read_text())["environments"]
+        assert written == {env: {**found, "of": env} for env in ("A-v0", "B-v0")}
+        with pytest.raises(SystemExit, match="budget = 8 -> 9"):
+            script.main(script.Settings(budget=9, out=tmp_path / "out.json"))
+
+
 def test_an_interrupted_evaluation_is_no_result(monkeypatch):
     act, calls = RandomAgent.act, []
 
