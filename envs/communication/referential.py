@@ -188,8 +188,8 @@ class ReferentialGame(TextGame):
         used = self.attributes.values()
         if objects > (most := prod(min(values, len(words)) for words in used)):
             raise ConfigError(
-                f"objects must be at most {most} with {attributes} attributes of {values} values, "
-                f"got {objects}: objects of a scene differ."
+                f"objects must be at most {most} with attributes={attributes} and values={values}, "
+                f"got {objects}: the objects of a scene differ."
             )
         super().__init__(**kwargs)
         self.rounds, self.objects, self.values = rounds, objects, values
