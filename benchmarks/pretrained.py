@@ -60,6 +60,8 @@ class Budget:
     """Episodes of an iteration of RL."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of `agentgym train` beyond the files."""
+    rl: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of RL alone."""
 
 
 BUDGETS = {
@@ -68,6 +70,8 @@ BUDGETS = {
     "KG-QA-v0": Budget(
         episodes=32,
         settings={"context": "current", "bc_batch_tokens": 512},
+        # A clone repeats misspelt names until the turn limit.
+        rl={"env_kwargs": "invalid_penalty=0.1"},
     ),
 }
 """The environments: one with a single turn, and one with several turns."""
@@ -138,6 +142,7 @@ def train(settings: Settings, name: str, seed: int, model: str) -> dict[str, Pat
         "iterations": budget.iterations,
         "episodes_per_iteration": budget.episodes,
         "group_size": 4,
+        **budget.rl,
     }
     launch("gigpo", config, rl, as_flags(common | learning))
     return {"cloned": clone, "trained": rl}
