@@ -10,6 +10,7 @@ from typing import Any
 import multiagent_measures as measures
 from multiagent_demonstrations import MATCHES, matches_of_tit_for_tat
 from multiagent_measures import Measures, Points
+from multiagent_settings import CENTRAL, CLONED, COOKS, HURRY, LEWIS, NANO, POKER
 
 
 @dataclass(frozen=True)
@@ -44,59 +45,6 @@ class Experiment:
             return measures.metric_curve(folder, self.curve)
         return self.curve(folder)
 
-
-NANO: dict[str, Any] = {
-    "model": "nano",
-    "context": "current",
-    "instructions": False,
-    "constrain": True,
-    "eval_episodes": 0,
-    "eval_every": 0,
-    "transcripts": 0,
-    "log_with": [],
-    "save_every": 20,
-    "device": "cpu",
-    "threads": 1,
-}
-"""Settings of small decoders that play a game from nothing, on one core."""
-CLONED: dict[str, Any] = {"bc_lr": 3e-3, "bc_batch_tokens": 4096}
-"""Settings of behaviour cloning of small decoders."""
-
-POKER: dict[str, Any] = NANO | {
-    "env_kwargs": {"hands": 1},
-    "eval_temperature": 1.0,
-    "episodes_per_iteration": 256,
-    "num_envs": 256,
-    "iterations": 150,
-    "snapshot_every": 5,
-    "epochs": 2,
-    "lr": 3e-4,
-    "lr_schedule": "linear",
-    "entropy_coef": 0.05,
-}
-"""Settings of self-play in one hand of poker."""
-CENTRAL: dict[str, Any] = {
-    "opponents": ["mirror=1", "past:20=0"],
-    "gamma": 1.0,
-    "critic_sees": "all",
-    "critic_trunk": "own",
-    "critic_rounds": 1,
-    "normalize_advantages": "none",
-    "kl_coef": 0.5,
-    "kl_reference": "moving:10",
-    "entropy_coef": 0.01,
-}
-"""Settings of self-play with a critic that sees all cards, close to a moving reference."""
-
-LEWIS = {
-    "rounds": 1,
-    "objects": 4,
-    "attributes": 1,
-    "values": 4,
-    "max_words": 1,
-    "pick_by": "words",
-}
-"""A signalling game with four states: any code of four words is optimal."""
 
 EXPERIMENTS: dict[str, Experiment] = {
     "kuhn": Experiment(
@@ -191,29 +139,24 @@ EXPERIMENTS: dict[str, Experiment] = {
     "cooks": Experiment(
         goal="two cooks who both learn serve more per step than one beside a scripted cook",
         recipe="turn",
-        settings=NANO
-        | CLONED
-        | {
-            "env_id": "Overcooked-Cooks-v0",
-            "env_kwargs": {"kitchen": "A", "recipe": "tomato salad", "talk": False, "horizon": 60},
-            "eval_temperature": 1.0,
-            "bc_demonstrations": 40,
-            "bc_epochs": 10,
-            "episodes_per_iteration": 24,
-            "num_envs": 24,
-            "iterations": 100,
-            "epochs": 2,
-            "critic_detach": True,
-            "critic_warmup": 3,
-            "lr": 1e-3,
-            "lr_schedule": "linear",
-            "target_kl": 0.05,
-        },
+        settings=COOKS,
         variants={
             "cloned": {"opponents": "mirror", "iterations": 0},
             "both learn": {"opponents": "mirror"},
             "one learns, beside planner": {"opponents": "scripted:planner"},
             "one learns, beside clumsy": {"opponents": "scripted:clumsy"},
+            "one cook alone": {"opponents": "scripted:lazy"},
+        },
+        measure=measures.cooks,
+    ),
+    "cooks_in_a_hurry": Experiment(
+        goal="with half of the time, the pair serves more per step than one beside a planner",
+        recipe="turn",
+        settings=COOKS | HURRY,
+        variants={
+            "cloned": {"opponents": "mirror", "iterations": 0},
+            "both learn": {"opponents": "mirror"},
+            "one learns, beside planner": {"opponents": "scripted:planner"},
             "one cook alone": {"opponents": "scripted:lazy"},
         },
         measure=measures.cooks,

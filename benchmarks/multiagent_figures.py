@@ -20,6 +20,7 @@ NAMES = (
     "leduc",
     "tictactoe",
     "cooks",
+    "cooks_in_a_hurry",
     "dilemma",
     "branches",
     "scales",

@@ -24,6 +24,7 @@ from .helpers.benchmarks import benchmark_script
 
 SMALL = {
     "cooks": {"bc_demonstrations": 1, "episodes_per_iteration": 2},
+    "cooks_in_a_hurry": {"bc_demonstrations": 1, "episodes_per_iteration": 2},
     "dilemma": {"train_tasks": 1, "group_size": 2, "episodes_per_iteration": 4},
     "branches": {"group_size": 2, "episodes_per_iteration": 2},
     "scales": {"group_size": 2, "episodes_per_iteration": 4},

@@ -1,0 +1,89 @@
+"""Settings of runs that several experiments or variants of the multi-agent benchmark share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+NANO: dict[str, Any] = {
+    "model": "nano",
+    "context": "current",
+    "instructions": False,
+    "constrain": True,
+    "eval_episodes": 0,
+    "eval_every": 0,
+    "transcripts": 0,
+    "log_with": [],
+    "save_every": 20,
+    "device": "cpu",
+    "threads": 1,
+}
+"""Settings of small decoders that play a game from nothing, on one core."""
+CLONED: dict[str, Any] = {"bc_lr": 3e-3, "bc_batch_tokens": 4096}
+"""Settings of behaviour cloning of small decoders."""
+
+POKER: dict[str, Any] = NANO | {
+    "env_kwargs": {"hands": 1},
+    "eval_temperature": 1.0,
+    "episodes_per_iteration": 256,
+    "num_envs": 256,
+    "iterations": 150,
+    "snapshot_every": 5,
+    "epochs": 2,
+    "lr": 3e-4,
+    "lr_schedule": "linear",
+    "entropy_coef": 0.05,
+}
+"""Settings of self-play in one hand of poker."""
+CENTRAL: dict[str, Any] = {
+    "opponents": ["mirror=1", "past:20=0"],
+    "gamma": 1.0,
+    "critic_sees": "all",
+    "critic_trunk": "own",
+    "critic_rounds": 1,
+    "normalize_advantages": "none",
+    "kl_coef": 0.5,
+    "kl_reference": "moving:10",
+    "entropy_coef": 0.01,
+}
+"""Settings of self-play with a critic that sees all cards, close to a moving reference."""
+
+LEWIS = {
+    "rounds": 1,
+    "objects": 4,
+    "attributes": 1,
+    "values": 4,
+    "max_words": 1,
+    "pick_by": "words",
+}
+"""A signalling game with four states: any code of four words is optimal."""
+
+COOKS: dict[str, Any] = (
+    NANO
+    | CLONED
+    | {
+        "env_id": "Overcooked-Cooks-v0",
+        "env_kwargs": {"kitchen": "A", "recipe": "tomato salad", "talk": False, "horizon": 60},
+        "eval_temperature": 1.0,
+        "bc_demonstrations": 40,
+        "bc_epochs": 10,
+        "episodes_per_iteration": 24,
+        "num_envs": 24,
+        "iterations": 100,
+        "epochs": 2,
+        "critic_detach": True,
+        "critic_warmup": 3,
+        "lr": 1e-3,
+        "lr_schedule": "linear",
+        "target_kl": 0.05,
+    }
+)
+"""Settings of two cooks."""
+HURRY: dict[str, Any] = {
+    "env_kwargs": COOKS["env_kwargs"] | {"horizon": 28},
+    "bc_demonstrations": 300,
+    "bc_epochs": 5,
+    "episodes_per_iteration": 48,
+    "num_envs": 48,
+    "entropy_coef": 0.01,
+}
+"""Half of the time, more demonstrations and more episodes."""
