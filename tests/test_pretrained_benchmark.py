@@ -16,13 +16,18 @@ MEANS = {key: [0.5, 0.4, 0.6] for key in ("reward", "success", "valid", "turns")
 
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch):
-    """The benchmark, which trains and measures nothing, and lists what it should measure."""
+def asked() -> list[Any]:
+    """What the benchmark was asked to measure: environment, seed and model."""
+    return []
+
+
+@pytest.fixture
+def benchmark(asked: list[Any], monkeypatch: pytest.MonkeyPatch):
+    """The benchmark, which trains and measures nothing."""
     with benchmark_script("pretrained") as script:
-        script.asked = []
 
         def measure(settings: Any, *job: Any) -> dict[str, Any]:
-            script.asked.append(job)
+            asked.append(job)
             if job[0] == "Broken-v0":
                 raise ValueError("broken")
             return {"agents": {"cloned": MEANS, "trained": MEANS}, "gain": [0, 0, 0]}
@@ -33,13 +38,13 @@ def benchmark(monkeypatch: pytest.MonkeyPatch):
         yield script
 
 
-def test_other_environments_and_seeds_are_kept(benchmark: Any, tmp_path: Path):
+def test_other_environments_and_seeds_are_kept(benchmark: Any, asked: list[Any], tmp_path: Path):
     file = tmp_path / "out.json"
 
     def run(**settings: Any) -> list[Any]:
-        benchmark.asked.clear()
+        asked.clear()
         benchmark.main(benchmark.Settings(out=file, runs=tmp_path, **settings))
-        return benchmark.asked
+        return asked
 
     first, second = benchmark.BUDGETS
     assert len(run(ids=(second,), seeds=(1,))) == len(benchmark.NAMES)
