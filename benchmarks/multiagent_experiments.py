@@ -10,7 +10,7 @@ from typing import Any
 import multiagent_measures as measures
 from multiagent_demonstrations import MATCHES, matches_of_tit_for_tat
 from multiagent_measures import Measures, Points
-from multiagent_settings import CENTRAL, CLONED, COOKS, HURRY, LEWIS, NANO, POKER
+from multiagent_settings import CENTRAL, CLONED, COOK_VARIANTS, COOKS, NANO, POKER
 
 
 @dataclass(frozen=True)
@@ -140,25 +140,22 @@ EXPERIMENTS: dict[str, Experiment] = {
         goal="two cooks who both learn serve more per step than one beside a scripted cook",
         recipe="turn",
         settings=COOKS,
-        variants={
-            "cloned": {"opponents": "mirror", "iterations": 0},
-            "both learn": {"opponents": "mirror"},
-            "one learns, beside planner": {"opponents": "scripted:planner"},
-            "one learns, beside clumsy": {"opponents": "scripted:clumsy"},
-            "one cook alone": {"opponents": "scripted:lazy"},
-        },
+        variants=COOK_VARIANTS,
         measure=measures.cooks,
     ),
     "cooks_in_a_hurry": Experiment(
         goal="with half of the time, the pair serves more per step than one beside a planner",
         recipe="turn",
-        settings=COOKS | HURRY,
-        variants={
-            "cloned": {"opponents": "mirror", "iterations": 0},
-            "both learn": {"opponents": "mirror"},
-            "one learns, beside planner": {"opponents": "scripted:planner"},
-            "one cook alone": {"opponents": "scripted:lazy"},
+        settings=COOKS
+        | {
+            "env_kwargs": COOKS["env_kwargs"] | {"horizon": 28},
+            "bc_demonstrations": 300,
+            "bc_epochs": 5,
+            "episodes_per_iteration": 48,
+            "num_envs": 48,
+            "entropy_coef": 0.01,
         },
+        variants=COOK_VARIANTS,
         measure=measures.cooks,
     ),
     "dilemma": Experiment(
@@ -316,7 +313,14 @@ EXPERIMENTS: dict[str, Experiment] = {
         | CLONED
         | {
             "env_id": "ReferentialGame-Menu-v0",
-            "env_kwargs": LEWIS,
+            "env_kwargs": {
+                "rounds": 1,
+                "objects": 4,
+                "attributes": 1,
+                "values": 4,
+                "max_words": 1,
+                "pick_by": "words",
+            },
             "opponents": "mirror",
             "eval_temperature": 1.0,
             "bc_demonstrations": 500,

@@ -47,16 +47,6 @@ CENTRAL: dict[str, Any] = {
 }
 """Settings of self-play with a critic that sees all cards, close to a moving reference."""
 
-LEWIS = {
-    "rounds": 1,
-    "objects": 4,
-    "attributes": 1,
-    "values": 4,
-    "max_words": 1,
-    "pick_by": "words",
-}
-"""A signalling game with four states: any code of four words is optimal."""
-
 COOKS: dict[str, Any] = (
     NANO
     | CLONED
@@ -78,12 +68,11 @@ COOKS: dict[str, Any] = (
     }
 )
 """Settings of two cooks."""
-HURRY: dict[str, Any] = {
-    "env_kwargs": COOKS["env_kwargs"] | {"horizon": 28},
-    "bc_demonstrations": 300,
-    "bc_epochs": 5,
-    "episodes_per_iteration": 48,
-    "num_envs": 48,
-    "entropy_coef": 0.01,
+COOK_VARIANTS: dict[str, dict[str, Any]] = {
+    "cloned": {"opponents": "mirror", "iterations": 0},
+    "both learn": {"opponents": "mirror"},
+    "one learns, beside planner": {"opponents": "scripted:planner"},
+    "one learns, beside clumsy": {"opponents": "scripted:clumsy"},
+    "one cook alone": {"opponents": "scripted:lazy"},
 }
-"""Half of the time, more demonstrations and more episodes."""
+"""Who learns, and beside whom."""

