@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from agentgym.core import TextEnv
 from agentgym.errors import DataError, MissingExtraError
 from agentgym.tasks import NumberedTasks, Tasks, task_rng
@@ -70,10 +72,13 @@ class TextWorldGame(TextEnv):
         max_turns: int | None,
         **kwargs,
     ):
+        state = np.random.get_state()  # `textworld` draws from the global generator when imported
         try:
             import textworld as textworld
         except ImportError as error:
             raise MissingExtraError(type(self).__name__, "textworld", "textworld") from error
+        finally:
+            np.random.set_state(state)
         super().__init__(max_turns=max_turns, **kwargs)
         if words not in ("own", "original"):
             raise ValueError(f"words must be 'own' or 'original', got {words!r}.")

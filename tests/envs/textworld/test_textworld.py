@@ -240,3 +240,20 @@ def test_games_do_not_depend_on_the_process(
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == capsys.readouterr().out
+
+
+def test_the_global_generator_is_left_alone_also_by_the_first_game():
+    code = (
+        "import numpy as np, agentgym, gymnasium as gym\n"
+        "np.random.seed(3)\n"
+        "gym.make('AgentGym/TextWorld-Cooking-v0').reset(seed=1)\n"
+        "print(np.random.rand() == np.random.RandomState(3).rand())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+    assert done.stdout.strip() == "True"
