@@ -75,4 +75,4 @@ COOK_VARIANTS: dict[str, dict[str, Any]] = {
     "one learns, beside clumsy": {"opponents": "scripted:clumsy"},
     "one cook alone": {"opponents": "scripted:lazy"},
 }
-"""Who learns, and beside whom."""
+"""The cooks that learn, and their partners."""
