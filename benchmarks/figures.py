@@ -22,6 +22,7 @@ from pathlib import Path
 import curriculum_figures
 import families_figures
 import figure_blocks
+import gpu_figures
 import grid_figures
 import interpreter_figures
 import multiagent_figures
@@ -31,6 +32,7 @@ import study_figures
 
 BLOCKS = (
     figure_blocks.BLOCKS
+    | gpu_figures.BLOCKS
     | grid_figures.BLOCKS
     | multiagent_figures.BLOCKS
     | solve_figures.BLOCKS

@@ -1,19 +1,21 @@
-r"""Generation, training and memory with real architectures on one GPU, in about 20 minutes.
+r"""Generation, training and memory with real architectures on one GPU, in minutes.
 
 Models of the Qwen2.5 configurations with 0.5, 1.5 and 7 billion parameters get random weights, so
 nothing is downloaded. The tokenizer is trained on the text of WebShop, and the vocabulary keeps its
 real size. Measured are:
 
 - generation: tokens/s of this library, of `generate` of transformers and of vLLM, if installed;
-- training: tokens/s of a LoRA update, the share of the GPU's peak arithmetic (MFU), peak memory;
+- training: tokens/s of a LoRA update on rows of one length, the share of the GPU's peak arithmetic
+  that the model needs (MFU), peak memory;
 - runs: seconds per iteration of POAD and GRPO on WebShop and TextCraft.
 
 Each part runs in a process of its own, so a part that runs out of memory is reported and the others
 go on. Prints tables, and writes JSON after each part.
 
     python benchmarks/gpu.py                                     # on a GPU
-    python benchmarks/gpu.py --models test --lengths 64 128 --rows 2 --new-tokens 8 \
-        --environments TextCraft-v0 --episodes 8 --iterations 2 --out gpu.json   # on a CPU
+    python benchmarks/gpu.py --models test --lengths 64 128 --tokens 128 --rows 2 \
+        --new-tokens 8 --environments TextCraft-v0 --episodes 8 --iterations 2 \
+        --out gpu.json                                           # on a CPU
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import tyro
-from result_files import versions, write
+from result_files import settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
 
@@ -48,6 +50,11 @@ MODELS: dict[str, tuple[int, int, int, int, int, int, bool]] = {
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40": 181e12, "4090": 165e12}
 """Dense bfloat16 operations per second of GPUs, from their data sheets."""
 
+SHARE = 0.25
+"""Share of the tokens of a training step that are actions."""
+TURNS = 4
+"""Turns of its episodes."""
+
 
 @dataclass
 class Settings:
@@ -57,6 +64,8 @@ class Settings:
     """Models to measure (test, 0.5B, 1.5B, 7B)."""
     lengths: tuple[int, ...] = (2048, 8192, 32_768)
     """Context lengths of the training steps, in tokens."""
+    tokens: int = 32_768
+    """Tokens of a training step: rows of a length, at least one."""
     rows: int = 64
     """Prompts generated at the same time."""
     prompt: int = 512
@@ -195,7 +204,7 @@ def _vllm(folder: Path, prompts: np.ndarray, settings: Settings) -> Callable[[],
 
 
 def training(folder: Path, length: int, settings: Settings) -> dict[str, Any]:
-    """Returns speed and peak memory of a LoRA update on one row of `length` tokens."""
+    """Returns speed and peak memory of a LoRA update on rows of `length` tokens."""
     from accelerate import Accelerator
 
     from agentgym.trainers.policy.policy import Policy
@@ -213,7 +222,7 @@ def training(folder: Path, length: int, settings: Settings) -> dict[str, Any]:
     )
     policy = Policy.load(folder, lora=config.lora(), dtype=dtype(), device=device())
     updater = build_updater(Accelerator(cpu=device().type == "cpu"), config, policy, None, None)
-    batch = episode(length)
+    batch = episodes(max(1, settings.tokens // length), length)
     credit = Credit(np.ones(batch.num_tokens, np.float32), None)
 
     def work() -> None:
@@ -223,30 +232,52 @@ def training(folder: Path, length: int, settings: Settings) -> dict[str, Any]:
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     took, _ = seconds(work)
-    weights = sum(p.numel() for p in policy.parameters() if not p.requires_grad)
-    rate = length / took
+    rows = len(batch.trajectories)
+    rate = rows * length / took
     peak = next((v for k, v in PEAK.items() if k in gpu_name()), None)
     most = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
     return {
         "length": length,
+        "rows": rows,
         "tokens_per_second": rate,
-        # Forward pass and gradients of the activations: 2 operations each per frozen weight.
-        "mfu": None if peak is None else 4 * weights * rate / peak,
+        "mfu": None if peak is None else operations(policy.model, length) * rate / peak,
         "peak_gib": most,
     }
 
 
-def episode(length: int) -> Any:
-    """Returns a batch of one trajectory of `length` tokens. A quarter of them are actions."""
+def operations(model: Any, length: int) -> float:
+    """Returns the operations per token that a LoRA update needs, without recomputation.
+
+    The forward pass and the gradients of the activations need two each per frozen weight. The
+    output head is computed at the action tokens only, and embeddings are looked up. Causal
+    attention reads half of the row on average, with two products, and two for the gradient of each.
+
+    Args:
+        model: the model with its adapter.
+        length: tokens per row.
+    """
+    config = model.config
+    embeddings, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    frozen = {p.data_ptr(): p.numel() for p in model.parameters() if not p.requires_grad}
+    for outside in (embeddings, head):
+        frozen.pop(outside.data_ptr(), None)
+    attention = 6 * config.num_hidden_layers * config.hidden_size * length
+    return 4 * (sum(frozen.values()) + SHARE * head.numel()) + attention
+
+
+def episodes(count: int, length: int) -> Any:
+    """Returns a batch of trajectories of `length` tokens, of which `SHARE` are actions."""
     from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 
     rng = np.random.default_rng(0)
+    size = int(length * SHARE) // TURNS
+    stops = [length * (turn + 1) // TURNS for turn in range(TURNS)]
     turns = [
         Turn(
             segment=0,
-            start=stop - length // 16,
+            start=stop - size,
             stop=stop,
-            logprobs=np.full(length // 16, -11.0, np.float32),
+            logprobs=np.full(size, -11.0, np.float32),
             support=None,
             observation="",
             action="",
@@ -256,11 +287,15 @@ def episode(length: int) -> Any:
             progress=0.0,
             state_key="",
         )
-        for stop in (length // 4, length // 2, 3 * length // 4, length)
+        for stop in stops
     ]
-    tokens = rng.integers(10, 500, length).astype(np.int32)
-    whole = Trajectory("benchmark", "0", 0, [Segment(tokens)], turns, True, False, False)
-    return Batch.of([whole])
+    rows = [rng.integers(10, 500, length).astype(np.int32) for _ in range(count)]
+    return Batch.of(
+        [
+            Trajectory("benchmark", "0", number, [Segment(row)], turns, True, False, False)
+            for number, row in enumerate(rows)
+        ]
+    )
 
 
 def gpu_name() -> str:
@@ -302,7 +337,7 @@ def run(folder: Path, recipe: str, env_id: str, settings: Settings) -> dict[str,
 
 TITLES = {
     "generation": "Generation",
-    "training": "Training: a LoRA update on one context",
+    "training": "Training: a LoRA update",
     "runs": "Runs: seconds to collect and to update, per iteration",
 }
 
@@ -330,11 +365,16 @@ def measure(settings: Settings) -> dict[str, Any]:
     """Measures every part with every model, and writes the results so far after each."""
     engines = ["own", "generate"] + ["vllm"] * (importlib.util.find_spec("vllm") is not None)
     found: dict[str, Any] = {"generation": [], "training": [], "runs": []}
+    about = {
+        "device": gpu_name(),
+        "versions": versions("torch", "transformers", "peft"),
+        "settings": settings_of(settings),
+    }
 
     def note(part: str, model: str, labels: dict[str, Any], result: dict[str, Any]) -> None:
         found[part].append({"model": model, **labels, **result})
         print(part, json.dumps(found[part][-1]), flush=True)
-        write(settings.out, {"device": gpu_name(), "versions": versions("torch"), **found})
+        write(settings.out, {**about, **found})
 
     for model in settings.models:
         with tempfile.TemporaryDirectory() as name:

@@ -30,7 +30,14 @@ def folder(gpu: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def settings(gpu: Any, tmp_path: Path) -> Any:
     return gpu.Settings(
-        models=("test",), rows=2, prompt=8, new_tokens=3, lora_rank=4, iterations=2, episodes=8
+        models=("test",),
+        tokens=128,
+        rows=2,
+        prompt=8,
+        new_tokens=3,
+        lora_rank=4,
+        iterations=2,
+        episodes=8,
     )
 
 
@@ -46,8 +53,25 @@ def test_generation(gpu: Any, folder: Path, settings: Any, engine: str):
 
 def test_training(gpu: Any, folder: Path, settings: Any):
     found = gpu.training(folder, 64, settings)
-    assert found["length"] == 64
+    assert (found["length"], found["rows"]) == (64, 2)
     assert found["tokens_per_second"] > 0
+
+
+def test_operations_of_an_update(gpu: Any, folder: Path):
+    from agentgym.trainers.policy.policy import Policy
+    from agentgym.trainers.recipes import load
+
+    config = load("grpo").Config.of(model=str(folder), lora_rank=4)
+    model = Policy.load(folder, lora=config.lora()).model
+    short, long = (gpu.operations(model, length) for length in (64, 128))
+    layers, hidden, width, heads, shared, _, _ = gpu.MODELS["test"]
+    vocabulary = model.get_output_embeddings().weight.shape[0]
+    keys = hidden * shared // heads
+    weights = 2 * hidden * hidden + 2 * hidden * keys + 3 * hidden * width
+    biases_and_norms = hidden + 2 * keys + 2 * hidden
+    inside = layers * (weights + biases_and_norms) + hidden
+    assert long - short == 6 * layers * hidden * 64
+    assert short == 4 * (inside + 0.25 * vocabulary * hidden) + 6 * layers * hidden * 64
 
 
 @pytest.mark.slow
