@@ -3,7 +3,8 @@
 All seats of a game are played and trained (`opponents mirror`). Then a single agent plays each
 seat's episode: a recorded environment shows the same observations and admissible actions. Both play
 as many environments in parallel and generate actions for the same prompts, so the difference is the
-cost of the game. The update is the same for both. Times are CPU seconds, the least of repetitions.
+cost of the game. Both begin without encoded texts. The update is the same for both. Times are CPU
+seconds, the least of repetitions.
 
     python benchmarks/game_cost.py
 """
@@ -93,11 +94,13 @@ class Clock(Callback):
 
     def on_iteration_start(self, trainer: Trainer) -> None:
         """Starts the clock of the game."""
+        forget_texts(trainer)
         self._begun = time.process_time()
 
     def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
         """Plays the episodes of the seats again, with a single agent."""
         game = self._per_token(trajectories)
+        forget_texts(trainer)  # or the single agent would not encode what the game has encoded
         again = play_alone(trainer, trajectories)
         self.seconds.append({"game": game, "single": self._per_token(again)})
 
@@ -111,6 +114,12 @@ class Clock(Callback):
         tokens = sum(turn.stop for each in trajectories for turn in each.turns)
         seconds, self._begun, self._last = now - self._begun, now, trajectories
         return 1000 * seconds / tokens
+
+
+def forget_texts(trainer: Trainer) -> None:
+    """Empties the policy's memory of encoded texts."""
+    for texts in (trainer.policy._encoded, trainer.policy._tries):
+        texts.clear()
 
 
 def play_alone(trainer: Trainer, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
