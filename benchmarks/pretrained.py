@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 from learning import as_flags, launch
@@ -91,6 +91,8 @@ class Settings:
     """Held-out tasks."""
     jobs: int = 1
     """Models trained in parallel."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Device of the models."""
     runs: Path = Path("runs/pretrained")
     """Folder of the model and the runs."""
     out: Path = HERE / "results" / "pretrained.json"
@@ -128,7 +130,7 @@ def train(settings: Settings, name: str, seed: int, model: str) -> dict[str, Pat
     loaded, budget = model == "smollm2", BUDGETS[name]
     config = CONFIG if loaded else NEW_MODELS
     clone, rl = (settings.runs / f"{stage}-{model}-{name}-{seed}" for stage in ("clone", "rl"))
-    common = {"env_id": name, "seed": seed, **budget.settings}
+    common = {"env_id": name, "seed": seed, "device": settings.device, **budget.settings}
     cloning = {
         "model": settings.runs / model if loaded else model,
         "bc_demonstrations": budget.demonstrations,
@@ -166,10 +168,13 @@ def summary(report: Report) -> dict[str, list[float]]:
 def measure(settings: Settings, name: str, seed: int, model: str) -> dict[str, Any]:
     """Returns the results of a model: of each policy, the gain of RL, and the curves."""
     folders = train(settings, name, seed, model)
-    agents: dict[str, Any] = {who: load_agent(str(folder)) for who, folder in folders.items()}
+    device = settings.device
+    agents: dict[str, Any] = {
+        who: load_agent(str(folder), device=device) for who, folder in folders.items()
+    }
     if model == "smollm2":
         length = agents["cloned"].sampling.max_new_tokens
-        base = load_pretrained(str(settings.runs / model), max_new_tokens=length)
+        base = load_pretrained(str(settings.runs / model), max_new_tokens=length, device=device)
         agents = {"before": base} | agents
     reports = {
         who: whole(evaluate(name, agent, tasks=settings.episodes, num_envs=64))
@@ -180,6 +185,7 @@ def measure(settings: Settings, name: str, seed: int, model: str) -> dict[str, A
     return {
         "agents": {who: summary(report) for who, report in reports.items()},
         "gain": rounded(gain),
+        "device": device,
         "env_steps": read_metrics(folders["trained"])[-1]["env_steps"],
         "curves": curves(folders["trained"]),
     }
@@ -204,7 +210,7 @@ def main(settings: Settings) -> None:
     """Trains what is missing, then writes and prints the results."""
     if unknown := ", ".join(sorted(set(settings.ids) - BUDGETS.keys())):
         raise SystemExit(f"No budget for {unknown}. Known: {', '.join(BUDGETS)}.")
-    about = settings_of(settings, "ids", "seeds", "jobs", "runs")
+    about = settings_of(settings, "ids", "seeds", "jobs", "device", "runs")
     known = kept(settings.out, about)
     for name in settings.ids:
         before = known.get(name, {}).get("budget", {})
