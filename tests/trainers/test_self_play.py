@@ -283,6 +283,24 @@ def test_groups_of_a_single_trained_seat_are_allowed(tmp_path: Path):
     run("grpo", tmp_path, group_size=4, learners=("player_0",), iterations=1)
 
 
+def test_a_mirror_that_is_never_played_is_no_zero_sum_game_against_itself(tmp_path: Path):
+    run("grpo", tmp_path, group_size=4, opponents=("mirror=0", "past:2=1"), iterations=1)
+
+
+@pytest.mark.parametrize(("recipe", "changes"), [("grpo", {"group_size": 4}), ("marft", {})])
+def test_a_team_in_a_zero_sum_game_is_trained(recipe: str, changes: dict[str, Any], tmp_path: Path):
+    """The spymaster and the guesser of a team have the same return, which is not 0."""
+    team = ("player_0", "player_1")
+    game = {"env_id": "Codenames-Menu-v0", "env_kwargs": {}, "learners": team, "iterations": 1}
+    played = Played()
+    run(recipe, tmp_path, callbacks=[played], **game, **changes)
+    [trajectories] = played.trajectories
+    assert {t.agent for t in trajectories} == set(team)
+    for one, other in zip(trajectories[::2], trajectories[1::2], strict=True):
+        assert one.episode == other.episode and one.episode_return == other.episode_return
+    assert np.mean([t.episode_return for t in trajectories]) != 0
+
+
 # Snapshots.
 
 PAST = {"opponents": "past:2", "snapshot_every": 2, "iterations": 4, "episodes_per_iteration": 12}

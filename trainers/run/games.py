@@ -217,19 +217,19 @@ def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[s
             hint = did_you_mean(agent, agents)
             raise ConfigError(f"learners must be agents of {name}, {agents}, got {agent!r}.{hint}")
     grouped = isinstance(config.rollout, GroupRolloutConfig) and not config.grouped_by_agent
-    mirror = any(each.kind == "mirror" for each in config.game.mixture)
-    several = mirror and len(set(chosen)) > 1
-    if (grouped or config.team_credit) and several and single.game.zero_sum:
+    mirror = any(each.kind == "mirror" and each.weight > 0 for each in config.game.mixture)
+    against_itself = mirror and set(chosen) == set(agents) and single.game.zero_sum
+    if (grouped or config.team_credit) and against_itself:
         raise ConfigError(
-            f"{name} is a zero-sum game, and the policy plays several of its seats: their mean "
-            "return is 0 whatever it learns, and no baseline for a group. Use the recipe rae, with "
-            "a baseline per role, or train one seat (learners)."
+            f"{name} is a zero-sum game, and the policy plays all of its seats: their mean return "
+            "is 0 whatever it learns, and no baseline for a group. Use the recipe rae, with a "
+            "baseline per role, or train one seat or one team (learners)."
         )
-    if config.reward.splits_rewards and several and single.game.zero_sum:
+    if config.reward.splits_rewards and against_itself:
         raise ConfigError(
             f"{name} is a zero-sum game, and process_combine {config.reward.process_combine!r} "
             "would give an agent's gain to its opponent: set it to 'mean' or 'outcome', or train "
-            "one seat (learners)."
+            "one seat or one team (learners)."
         )
     return agents, tuple(agent for agent in agents if agent in chosen)
 
