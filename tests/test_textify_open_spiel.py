@@ -85,6 +85,7 @@ class Game:
         return SimpleNamespace(
             short_name="bids", long_name="Bids", dynamics=self.dynamics,
             provides_observation_string=self.shown, provides_information_state_string=False,
+            utility="Utility.ZERO_SUM",
         )  # fmt: skip
 
 
