@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 from collections.abc import Callable, Mapping
@@ -143,7 +144,8 @@ class TextifiedSeats(TextGame):
             super().restore(snapshot)
         except SnapshotError:
             if self.episode is not None:
-                self._replay(self._episode.task)
+                with contextlib.suppress(Exception):
+                    self._replay(self._episode.task)
             raise
 
     def _check_episode(self, episode: GameEpisode) -> None:

@@ -63,10 +63,20 @@ class TextifiedSpiel(Textified):
 
     def _begin(self, level: int) -> None:
         self._chance = np.random.default_rng(level)
-        self._position = self.env.new_initial_state()
+        self._position = self._seeded(level).new_initial_state()
         self._moves: dict[int, int] = {}
         self._paid = 0.0
         self._deal()
+
+    def _seeded(self, seed: int) -> Any:
+        """Returns the game. If OpenSpiel samples its chance events itself, they get the seed."""
+        parameters = self.env.get_parameters()
+        if "rng_seed" not in parameters:
+            return self.env
+        import pyspiel  # type: ignore[import-not-found]  # the game is one of it
+
+        name = self.env.get_type().short_name
+        return pyspiel.load_game(name, {**parameters, "rng_seed": seed})
 
     def _deal(self) -> None:
         """Samples chance events up to the next action of a player."""
