@@ -81,10 +81,14 @@ class Game:
     def num_players(self) -> int:
         return 2
 
+    def get_parameters(self) -> dict[str, Any]:
+        return {}
+
     def get_type(self) -> Any:
         return SimpleNamespace(
             short_name="bids", long_name="Bids", dynamics=self.dynamics,
             provides_observation_string=self.shown, provides_information_state_string=False,
+            utility="Utility.ZERO_SUM",
         )  # fmt: skip
 
 
@@ -151,3 +155,13 @@ def test_games_of_open_spiel(name: str):
             total += abs(reward)
             assert not truncated
     assert total > 0
+
+
+def test_chance_that_open_spiel_samples_follows_from_the_seed():
+    pyspiel = pytest.importorskip("pyspiel", reason="needs open_spiel")
+    env, other = (agentgym.textify(pyspiel.load_game("negotiation")) for _ in range(2))
+    starts = [env.reset(seed=seed)[0] for seed in range(10)]
+    assert len(set(starts)) > 1
+    assert [other.reset(seed=seed)[0] for seed in range(10)] == starts
+    other.reset(seed=1)
+    assert other.restore(env.snapshot())[0] == starts[-1]

@@ -136,8 +136,8 @@ class _AECSnapshot:
                 raise ValueError(f"rewards must be finite, got {rewards}")
         if agents and self.selection not in agents:
             raise ValueError(f"{self.selection!r} is selected, but is none of {self.agents}")
-        if self.next is not None and self.next not in agents:
-            raise ValueError(f"{self.next!r} is next, but is none of {self.agents}")
+        if self.next is not None and self.next not in possible:  # it may be out by now
+            raise ValueError(f"{self.next!r} is next, but is none of {possible}")
         if not self.said.keys() <= agents:
             raise ValueError("it holds actions of agents that are out")
         if not all(len(packed) in (1, 2) for packed in self.said.values()):

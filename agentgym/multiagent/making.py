@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -12,6 +13,7 @@ from agentgym.errors import ConfigError
 from agentgym.registration import REGISTRY, find
 
 if TYPE_CHECKING:
+    from agentgym.core import TextEnv
     from agentgym.multiagent.game import TextGame
     from agentgym.multiagent.pettingzoo import Maker
 
@@ -40,8 +42,8 @@ def make_parallel(id: str, **kwargs: Any) -> Any:
     return parallel_env(**_arguments(id, kwargs))
 
 
-def register_game(id: str, game: type[TextGame], **kwargs: Any) -> None:
-    """Registers a game of your own.
+def register_game(id: str, game: type[TextGame] | Callable[[], TextEnv], **kwargs: Any) -> None:
+    """Registers a game of your own, or one of PettingZoo or OpenSpiel.
 
     `gymnasium.make(id)` then makes one seat of it (`SingleSeat`), and `make_aec` and
     `make_parallel` make its PettingZoo environments. All commands and functions that take the id of
@@ -49,8 +51,10 @@ def register_game(id: str, game: type[TextGame], **kwargs: Any) -> None:
 
     Args:
         id: the id, such as "Mine/Nim-v0".
-        game: the class of the game.
-        **kwargs: arguments of the game that differ from its defaults, as JSON.
+        game: the class of the game, or a function that returns `agentgym.textify(game)`, a new one
+            at each call, for all seats of a PettingZoo AEC game or a game of OpenSpiel.
+        **kwargs: arguments of the game that differ from its defaults, as JSON. Those of a function
+            are `zero_sum` (whether rewards sum to 0) and the arguments of `TextGame`.
 
     Raises:
         ConfigError: for an invalid id, class or argument.
@@ -69,8 +73,15 @@ def register_game(id: str, game: type[TextGame], **kwargs: Any) -> None:
             f"Expected an id such as Mine/Nim-v0, with a version and outside of {NAMESPACE}/, got "
             f"{id!r}."
         )
+    if callable(game) and not isinstance(game, type):
+        from agentgym.textify.all_seats import all_seats
+
+        game = all_seats(game, id.rpartition("/")[2].rpartition("-v")[0], game.__doc__)
     if not (isinstance(game, type) and issubclass(game, TextGame)):
-        raise ConfigError(f"game must be a subclass of TextGame, got {game!r:.80}.")
+        raise ConfigError(
+            f"game must be a subclass of TextGame, got {game!r:.80}. For a game of PettingZoo or "
+            "OpenSpiel, give a function that returns agentgym.textify(game)."
+        )
     check_arguments(id, optional(keyword_parameters(game)), kwargs)
     make_pettingzoo(game)  # checks its levels
     REGISTRY[id] = Entry(

@@ -118,7 +118,11 @@ class Textified(TextEnv):
         self._move(action)
 
     def _look(self) -> TimeStep:
-        now = self._now = self._seen()
+        self._now = self._seen()
+        return self._time_step(self._now)
+
+    def _time_step(self, now: Look) -> TimeStep:
+        """Returns the agent's observation of a state."""
         won = now.reward > 0 if self._success is None else self._success(now.reward)
         success = now.terminated and bool(won)
         progress = float(success)

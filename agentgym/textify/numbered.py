@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Discrete
 
+from agentgym.errors import ConfigError
 from agentgym.textify.base import Describe, Look, Opponent, Textified
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
@@ -89,6 +90,9 @@ class TextifiedEnv(_Numbered):
 class TextifiedGame(_Numbered):
     """One seat of a PettingZoo AEC game as text, made by `textify`."""
 
+    zero_sum = False
+    idle_action = None
+
     def __init__(self, env: Any, space: Any, *, seat: str, opponent: Opponent, **kwargs: Any):
         super().__init__(env, space, **kwargs)
         self.seat = seat
@@ -105,6 +109,12 @@ class TextifiedGame(_Numbered):
         mask, _ = _mask(observation, info)
         return Look(observation, mask, True, float(reward), bool(terminated), bool(truncated))
 
+    def _seen_by(self, agent: str, reward: float, terminated: bool) -> Look:
+        """Returns the state as any agent sees it."""
+        observation = self.env.observe(agent)
+        mask, _ = _mask(observation, self.env.infos.get(agent, {}))
+        return Look(observation, mask, True, reward, terminated)
+
     def _others(self) -> None:
         while self.env.agent_selection != self.seat:
             observation, _, terminated, truncated, info = self.env.last()
@@ -116,6 +126,65 @@ class TextifiedGame(_Numbered):
             legal = np.arange(space.n) if mask is None else np.flatnonzero(mask)
             chosen = self._opponent(observation, legal, self.np_random)
             self._play(int(space.start) + int(chosen))
+
+    # All seats: see `agentgym.textify.all_seats`.
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """All agents of the game.
+
+        Raises:
+            ConfigError: if they have different actions.
+        """
+        agents = tuple(self.env.possible_agents)
+        spaces = [self.env.action_space(agent) for agent in agents]
+        if any(space != spaces[0] for space in spaces):
+            raise ConfigError(
+                f"Agents of {self.env} have different actions, {spaces}, and `actions` names one "
+                "set for all of them: textify each seat alone (`seat`)."
+            )
+        return agents
+
+    @property
+    def _live(self) -> list[str]:
+        ended, cut = self.env.terminations, self.env.truncations
+        return [agent for agent in self.env.agents if not (ended[agent] or cut[agent])]
+
+    @property
+    def mover(self) -> str:
+        """The agent that moves next."""
+        return self.env.agent_selection
+
+    @property
+    def idle(self) -> bool:
+        """Whether `mover` is out while others play on. It then moves with `idle_action`."""
+        return bool(self._live) and self.mover not in self._live
+
+    @property
+    def acting(self) -> tuple[str, ...]:
+        """The agents that act now, none after the end."""
+        return (self.mover,) if self._live else ()
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The agents for which the game has not terminated."""
+        return tuple(agent for agent in self.env.agents if not self.env.terminations[agent])
+
+    @property
+    def cut(self) -> bool:
+        """Whether the game was truncated."""
+        return not self._live and bool(self.present)
+
+    def number(self, agent: str, name: str) -> int:
+        """Returns the number of an agent's action."""
+        return self._first + self._number[plain(name)]
+
+    def gains(self, action: int | None) -> dict[str, float]:
+        """Plays an action of `mover` and returns the reward of each agent."""
+        before = {**self.env._cumulative_rewards, self.mover: 0.0}
+        self._move(action)
+        after = self.env._cumulative_rewards
+        return {agent: float(after[agent] - before[agent]) for agent in after}
 
 
 def _mask(observation: Any, info: dict[str, Any]) -> tuple[np.ndarray | None, bool]:

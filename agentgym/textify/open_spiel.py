@@ -30,6 +30,10 @@ class TextifiedSpiel(Textified):
         ValueError: if there is no such seat.
     """
 
+    actions = ()
+    cut = False
+    idle_action = 0
+
     def __init__(
         self,
         game: Any,
@@ -40,8 +44,9 @@ class TextifiedSpiel(Textified):
         instructions: str = "",
         **kwargs: Any,
     ):
-        super().__init__(game, describe=describe or (lambda shown, _: shown), **kwargs)
+        super().__init__(game, describe=describe or _as_shown, **kwargs)
         kind, players = game.get_type(), [f"player_{i}" for i in range(game.num_players())]
+        self.agents = tuple(players)
         if not (kind.provides_observation_string or kind.provides_information_state_string):
             raise TypeError(f"{kind.short_name} gives no text of what a player sees.")
         if "MEAN_FIELD" in str(kind.dynamics):
@@ -58,10 +63,20 @@ class TextifiedSpiel(Textified):
 
     def _begin(self, level: int) -> None:
         self._chance = np.random.default_rng(level)
-        self._position = self.env.new_initial_state()
+        self._position = self._seeded(level).new_initial_state()
         self._moves: dict[int, int] = {}
         self._paid = 0.0
         self._deal()
+
+    def _seeded(self, seed: int) -> Any:
+        """Returns the game. If OpenSpiel samples its chance events itself, they get the seed."""
+        parameters = self.env.get_parameters()
+        if "rng_seed" not in parameters:
+            return self.env
+        import pyspiel  # type: ignore[import-not-found]  # the game is one of it
+
+        name = self.env.get_type().short_name
+        return pyspiel.load_game(name, {**parameters, "rng_seed": seed})
 
     def _deal(self) -> None:
         """Samples chance events up to the next action of a player."""
@@ -100,25 +115,32 @@ class TextifiedSpiel(Textified):
         return str(position.information_state_string(player))
 
     def _seen(self) -> Look:
-        position, names = self._position, ", ".join(self._choices())
-        text = self._text(self._me) + (f"\nActions: {names}" if names else "")
-        gained = float(position.returns()[self._me]) - self._paid
-        return Look(text, reward=gained, terminated=position.is_terminal())
+        gained = float(self._position.returns()[self._me]) - self._paid
+        return self._seen_by(self.seat, gained, self._position.is_terminal())
 
-    def _choices(self) -> dict[str, int]:
-        """Returns the number of each legal action of the seat, by its text."""
-        if self._position.is_terminal():
+    def _seen_by(self, agent: str, reward: float, terminated: bool) -> Look:
+        """Returns the state as any agent sees it, with its actions if it acts now."""
+        names = tuple(self._choices(agent))
+        text = self._text(self.agents.index(agent))
+        text += f"\nActions: {', '.join(names)}" if names else ""
+        return Look(text, reward=reward, terminated=terminated, info={"admissible": names})
+
+    def _choices(self, agent: str) -> dict[str, int]:
+        """Returns the number of each legal action of an agent that acts now, by its text."""
+        if agent not in self.acting:
             return {}
-        legal = self._position.legal_actions(self._me)
-        return {self._position.action_to_string(self._me, action): action for action in legal}
+        player, position = self.agents.index(agent), self._position
+        legal = position.legal_actions(player)
+        return {position.action_to_string(player, action): action for action in legal}
 
     def _admissible(self, now: Look) -> tuple[str, ...]:
-        return tuple(self._choices())
+        return now.info["admissible"]
 
     def _advance(self, action: str) -> TimeStep:
-        choices = {plain(name): number for name, number in self._choices().items()}
+        names = self._choices(self.seat)
+        choices = {plain(name): number for name, number in names.items()}
         if plain(action) not in choices:
-            return self._invalid(f"Choose one of: {', '.join(self._choices())}.")
+            return self._invalid(f"Choose one of: {', '.join(names)}.")
         self._paid = float(self._position.returns()[self._me])
         self._play(choices[plain(action)])
         self._others()
@@ -126,3 +148,51 @@ class TextifiedSpiel(Textified):
 
     def close(self) -> None:
         """Does nothing: a game has no resources."""
+
+    # All seats: see `agentgym.textify.all_seats`.
+
+    @property
+    def zero_sum(self) -> bool:
+        """Whether OpenSpiel declares the game as zero-sum."""
+        return "ZERO_SUM" in str(self.env.get_type().utility)
+
+    @property
+    def mover(self) -> str:
+        """The agent that moves next. Moves of agents that act at once come one after another."""
+        return self.agents[self._player]
+
+    @property
+    def idle(self) -> bool:
+        """Whether others have moved and `mover` has no action. It then moves with `idle_action`."""
+        return bool(self._moves)
+
+    @property
+    def acting(self) -> tuple[str, ...]:
+        """The agents that act now, none after the end."""
+        position = self._position
+        if position.is_terminal():
+            return ()
+        if not position.is_simultaneous_node():
+            return (self.mover,)
+        return tuple(name for i, name in enumerate(self.agents) if position.legal_actions(i))
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The agents that are in the game."""
+        return () if self._position.is_terminal() else self.agents
+
+    def number(self, agent: str, name: str) -> int:
+        """Returns the number of an agent's action."""
+        return self._choices(agent)[name]
+
+    def gains(self, action: int) -> dict[str, float]:
+        """Plays an action of `mover` and returns the reward of each agent."""
+        before = self._position.returns()
+        self._move(action)
+        after = self._position.returns()
+        pairs = zip(before, after, strict=True)
+        return {name: float(new - old) for name, (old, new) in zip(self.agents, pairs, strict=True)}
+
+
+def _as_shown(observation: str, game: Any) -> str:
+    return observation

@@ -187,7 +187,8 @@ def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[s
     if not isinstance(single, SingleSeat):
         raise ConfigError(
             f"opponents {config.game.opponents!r} are players of a game, and {name} has one "
-            "agent: leave opponents at 'scripted'."
+            "agent: leave opponents at 'scripted', or give all seats of a game an id with "
+            "agentgym.register_game."
         )
     wrappers = [type(wrapper) for wrapper in _wrappers(env)]
     for kind in wrappers:
