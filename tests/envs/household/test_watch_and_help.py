@@ -10,14 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.household.rules import HAND, State, apply, commands, refusal
-from agentgym.envs.household.shared_home import (
-    OTHER,
-    alone,
-    follow,
-    make_chores,
-    missing,
-    plan,
-)
+from agentgym.envs.household.shared_home import OTHER, act, alone, make_chores, missing, plan
 from agentgym.envs.household.things import kind_of
 from agentgym.envs.household.watch_and_help import WatchAndHelp
 
@@ -79,8 +72,7 @@ def test_two_people_never_hold_the_same_thing(number: int, choices: list[int]):
         ):
             command = command or plan(chores.level, partner, chores.goals)
             assert not refusal(chores.level, mover, command)
-            apply(mover, command)
-            follow(chores.level, mover, other)
+            act(mover, other, command)
         assert me.opened == partner.opened
         swap = {HAND: OTHER, OTHER: HAND}
         assert {t: swap.get(p, p) for t, p in me.places.items()} == partner.places
