@@ -347,6 +347,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("Retail-TwoPlayer-v0", "agentgym.envs.service.two_player"),
     Entry("Airline-TwoPlayer-v0", "agentgym.envs.service.two_player", {"env": "Airline-v0"}),
     Entry("Telecom-TwoPlayer-v0", "agentgym.envs.service.two_player", {"env": "Telecom-v0"}),
+    Entry("WatchAndHelp-TwoPlayer-v0", "agentgym.envs.household.two_player"),
     Entry("EinsteinPuzzle-v0", "agentgym.envs.communication.einstein"),
     Entry("EinsteinPuzzle-Menu-v0", "agentgym.envs.communication.einstein", {"speech": "menu"}),
     Entry(

@@ -275,7 +275,7 @@ Environments below 5,000 steps/s spend most of their time on one of these:
 - **Search and planning**: WebShop-Large searches 100,000 products, and in Overcooked-Cooks-Three
   two co-players plan several errands per step of the agent.
 - **A scripted partner**: in Retail-TwoPlayer, Airline-TwoPlayer and Telecom-TwoPlayer, the user or
-  the service agent answers in every step.
+  the service agent answers in every step, and in WatchAndHelp-TwoPlayer the partner or the helper.
 """
 
 

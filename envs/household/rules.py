@@ -74,6 +74,12 @@ class State:
         """The things that are visible to the agent."""
         return [] if not self.at or self.closed(self.at) else self.inside(self.at)
 
+    def copy(self) -> State:
+        """Returns a copy that shares nothing that changes."""
+        treated = {name: set(things) for name, things in self.treated.items()}
+        places, opened, lit = dict(self.places), set(self.opened), set(self.lit)
+        return State(self.at, places, opened, treated, lit, set(self.checked))
+
 
 def parse(action: str) -> Command | None:
     """Parses an action into a command, possible or not. Returns None if it is no command."""

@@ -1,4 +1,4 @@
-"""Two people with a common goal in a home: goals, their hands and eyes, and a plan for each."""
+"""Two people with a common goal in a home: goals, views, commands, and a plan for each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from agentgym.envs.household.expert import at_place, put_away, search
+from agentgym.envs.household.household import a, listed, plural
 from agentgym.envs.household.levels import (
     HOMES,
     Home,
@@ -19,8 +20,17 @@ from agentgym.envs.household.levels import (
     make_home,
     spots,
 )
-from agentgym.envs.household.rules import HAND, Command, State, apply
-from agentgym.envs.household.things import kind_of
+from agentgym.envs.household.rules import (
+    HAND,
+    Command,
+    State,
+    apply,
+    commands,
+    parse,
+    preposition,
+    refusal,
+)
+from agentgym.envs.household.things import OPENABLE, kind_of
 from agentgym.tasks import task_rng
 
 OTHER = "other hand"
@@ -136,10 +146,66 @@ def plan(level: Level, state: State, goals: tuple[Goal, ...]) -> Command:
     return search(level, state, left[0][0])
 
 
-def follow(level: Level, mover: State, other: State) -> None:
-    """Shows the other person the effect of a command on the home."""
+def understood(level: Level, state: State, action: str) -> Command:
+    """Returns the command of a person's action.
+
+    Raises:
+        ValueError: if it is unknown, impossible or without effect. The message is for the person.
+    """
+    command = parse(action)
+    if command is None:
+        raise ValueError("Unknown command. The instructions list the commands.")
+    if command not in commands(level, state):
+        raise ValueError(refusal(level, state, command) or "That changes nothing.")
+    return command
+
+
+def act(mover: State, other: State, command: Command) -> str:
+    """Applies a possible command, shows its effect to the other, and returns the feedback."""
+    feedback = apply(mover, command)
     exchange = {HAND: OTHER, OTHER: HAND}
     other.places = {thing: exchange.get(place, place) for thing, place in mover.places.items()}
     other.opened = mover.opened
     if other.at and not other.closed(other.at):
         other.checked.add(other.at)
+    return feedback
+
+
+def goal_text(goals: tuple[Goal, ...], state: State) -> str:
+    """Returns the goals, and the things that are not yet where they belong."""
+    wanted = [f"{counted(k, n)} {preposition(target)} {a(target)}" for k, target, n in goals]
+    left = [counted(kind, count) for kind, _, count in missing(goals, state)]
+    return f"Your goal: {listed(wanted)}. Still missing: {listed(left)}."
+
+
+def counted(kind: str, count: int) -> str:
+    """Returns a number of things."""
+    return f"{count} {plural(kind) if count > 1 else kind}"
+
+
+def company_text(name: str, other: State, last: str) -> str:
+    """Returns the place and the last command of the other person."""
+    where = f"at {other.at}" if other.at else "in the middle of the room"
+    did = f" and did this: {last}" if last else ""
+    return f"Your {name} is {where}{did}."
+
+
+def place_text(level: Level, me: State) -> str:
+    """Returns the place of a person, the visible things and the thing in hand."""
+    hand = f"You are holding {me.held or 'nothing'}."
+    around = f"Around you: {listed(level.home.receptacles)}."
+    if not me.at:
+        return f"You are in the middle of {a(level.home.room)}. {around} {hand}"
+    if me.closed(me.at):
+        return f"You are at {me.at}. It is closed. {around} {hand}"
+    is_open = " It is open." * (kind_of(me.at) in OPENABLE)
+    where = preposition(me.at).capitalize()
+    inside = listed(me.inside(me.at))
+    return f"You are at {me.at}.{is_open} {where} it: {inside}. {around} {hand}"
+
+
+def home_key(task: str, me: State, other: State, last: str) -> str:
+    """Returns the complete state except the memory of `me`, with the other's last command."""
+    places = [f"{thing}:{place}" for thing, place in me.places.items()]
+    known = [*sorted(me.opened), "", *sorted(other.checked)]
+    return "|".join([task, me.at, other.at, *places, *known, last])

@@ -6,11 +6,42 @@ from dataclasses import dataclass, replace
 
 from agentgym.core import TextEnv
 from agentgym.envs.household import rules
-from agentgym.envs.household.household import a, listed, plural
-from agentgym.envs.household.shared_home import Chores, follow, make_chores, missing, plan
-from agentgym.envs.household.things import OPENABLE, kind_of
+from agentgym.envs.household.household import listed, plural
+from agentgym.envs.household.shared_home import (
+    Chores,
+    act,
+    company_text,
+    home_key,
+    make_chores,
+    missing,
+    place_text,
+    plan,
+    understood,
+)
+from agentgym.envs.household.things import kind_of
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
+
+SIGHT = (
+    "- You see only the things in or on the receptacle where you are. Go to other receptacles to "
+    "search them, and open the closed ones.\n"
+)
+"""The rule about visible things, for both persons."""
+COMMANDS = (
+    "\n"
+    "Commands, with the numbers of things and receptacles:\n"
+    "- go to desk 1\n"
+    "- open drawer 2\n"
+    "- close drawer 2\n"
+    "- take mug 1 from desk 1\n"
+    "- put mug 1 in/on shelf 2\n"
+    "- examine mug 1\n"
+    "- inventory (shows the thing you hold)\n"
+    "- look (shows the receptacles of the room)\n"
+    "\n"
+    "Reply with exactly one command per turn."
+)
+"""The commands, for both persons."""
 
 
 @dataclass
@@ -99,28 +130,18 @@ class WatchAndHelp(TextEnv):
         "- Infer the goal from the things that your partner moved. The same number of things of "
         "each kind must be put here.\n"
         "- You and your partner act in every turn, you first.\n"
-        "- You see only the things in or on the receptacle where you are. Go to other receptacles "
-        "to search them, and open the closed ones.\n"
+        f"{SIGHT}"
         "- You can hold one thing at a time. Your partner counts on you to put it where it "
         "belongs.\n"
         "- When the goal is reached, your reward is the speed-up: the number of turns that your "
         "partner would need alone, divided by the turns played, minus 1.\n"
-        "\n"
-        "Commands, with the numbers of things and receptacles:\n"
-        "- go to desk 1\n"
-        "- open drawer 2\n"
-        "- close drawer 2\n"
-        "- take mug 1 from desk 1\n"
-        "- put mug 1 in/on shelf 2\n"
-        "- examine mug 1\n"
-        "- inventory (shows the thing you hold)\n"
-        "- look (shows the receptacles of the room)\n"
-        "\n"
-        "Reply with exactly one command per turn."
+        f"{COMMANDS}"
     )
     State = State
     state: State
     tasks = Tasks.generated()
+    answer: rules.Command | None = None
+    """The partner's command of the turn, from a second agent. None: the scripted partner's."""
 
     def __init__(self, *, max_turns: int | None = 100, **kwargs):
         super().__init__(max_turns=max_turns, **kwargs)
@@ -137,19 +158,15 @@ class WatchAndHelp(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         level, state = self.chores.level, self.state
-        command = rules.parse(action)
-        if command is not None and command not in rules.commands(level, state.me):
-            why = rules.refusal(level, state.me, command) or "That changes nothing."
-            return self._invalid(why)
-        if command is None:
-            return self._invalid("Unknown command. The instructions list the commands.")
-        feedback = rules.apply(state.me, command)
-        follow(level, state.me, state.partner)
+        try:
+            command = understood(level, state.me, action)
+        except ValueError as error:
+            return self._invalid(str(error))
+        feedback = act(state.me, state.partner, command)
         if self._missing():
-            answer = plan(level, state.partner, self.chores.goals)
+            answer = self.answer or plan(level, state.partner, self.chores.goals)
             state.last = rules.say(answer)
-            rules.apply(state.partner, answer)
-            follow(level, state.partner, state.me)
+            act(state.partner, state.me, answer)
         return self._look(feedback)
 
     def _missing(self) -> int:
@@ -161,46 +178,21 @@ class WatchAndHelp(TextEnv):
         left, total = self._missing(), sum(count for _, _, count in chores.goals)
         turns = self._turn + 1  # with the one in progress
         gain = 0.0 if left else max(0.0, chores.alone / turns - 1)
+        partner = company_text("partner", self.state.partner, self.state.last)
         return TimeStep(
-            text=f"{self._watched()}\n{self._partner()}\n{self._place()}",
+            text=f"{self._watched()}\n{partner}\n{place_text(chores.level, me)}",
             rewards={"task": gain},
             terminated=not left,
             success=not left and turns < chores.alone,
             progress=1 - left / total,
             admissible=tuple(map(rules.say, rules.commands(chores.level, me))) if left else (),
-            state_key=self._key(),
+            state_key=home_key(self.task, me, self.state.partner, self.state.last),
             feedback=feedback,
         )
 
     def _watched(self) -> str:
         commands = ", ".join(map(rules.say, self.chores.watched))
         return f"In another home, your partner did this: {commands}."
-
-    def _partner(self) -> str:
-        state = self.state
-        where = f"at {state.partner.at}" if state.partner.at else "in the middle of the room"
-        last = f" and did this: {state.last}" if state.last else ""
-        return f"Your partner is {where}{last}."
-
-    def _place(self) -> str:
-        level, me = self.chores.level, self.state.me
-        hand = f"You are holding {me.held or 'nothing'}."
-        around = f"Around you: {listed(level.home.receptacles)}."
-        if not me.at:
-            return f"You are in the middle of {a(level.home.room)}. {around} {hand}"
-        if me.closed(me.at):
-            return f"You are at {me.at}. It is closed. {around} {hand}"
-        is_open = " It is open." * (kind_of(me.at) in OPENABLE)
-        where = rules.preposition(me.at).capitalize()
-        inside = listed(me.inside(me.at))
-        return f"You are at {me.at}.{is_open} {where} it: {inside}. {around} {hand}"
-
-    def _key(self) -> str:
-        """Returns the complete state except the agent's memory."""
-        me, partner = self.state.me, self.state.partner
-        places = [f"{thing}:{place}" for thing, place in me.places.items()]
-        known = [*sorted(me.opened), "", *sorted(partner.checked)]
-        return "|".join([self.task, me.at, partner.at, *places, *known, self.state.last])
 
     def privileged_text(self) -> str:
         """Returns the goal, and the places of the things that it needs."""

@@ -21,6 +21,8 @@ from agentgym.envs.communication.einstein import make_puzzle
 from agentgym.envs.communication.referential import make_state
 from agentgym.envs.communication.twenty_questions import things
 from agentgym.envs.economics.auction import Auction
+from agentgym.envs.household.things import LAMP, kind_of
+from agentgym.envs.household.two_player import WatchAndHelpTwoPlayer
 from agentgym.envs.negotiation.deal_or_no_deal import TOTAL
 from agentgym.envs.negotiation.trading import draw_values
 from agentgym.envs.overcooked.brigade import in_view
@@ -204,6 +206,31 @@ def cooks(game: Any, me: int, rng: np.random.Generator) -> bool:
     return True
 
 
+def household(game: Any, me: int, rng: np.random.Generator) -> bool:
+    """Moves the things in receptacles that the agent has not seen, none to where it belongs."""
+    inner, home = game.inner, game.home()
+    person = (home.me, home.partner)[me]
+    wanted = {kind: target for kind, target, _ in inner.chores.goals}
+    spots = [
+        place
+        for place in inner.chores.level.home.receptacles
+        if place not in person.checked and kind_of(place) not in wanted.values()
+    ]
+    places = inner.state.me.places
+    things = [
+        thing
+        for thing, place in places.items()
+        if place in spots and place == home.me.places[thing] and kind_of(thing) != LAMP
+    ]
+    if not game._acting() or not any(kind_of(thing) in wanted for thing in things):
+        return False
+    for thing in things:
+        place = spots[rng.integers(len(spots))]
+        places[thing] = inner.state.partner.places[thing] = place
+    inner._last = inner._look(inner._last.feedback)
+    return True
+
+
 HIDDEN: dict[str, tuple[Hide, dict[str, Any]]] = {
     "KuhnPoker-v0": (poker, {}),
     "LeducPoker-v0": (poker, {}),
@@ -226,6 +253,7 @@ HIDDEN: dict[str, tuple[Hide, dict[str, Any]]] = {
     "Avalon-v0": (avalon, {}),
     "Avalon-Menu-v0": (avalon, {"num_players": 7}),
     "Overcooked-Cooks-v0": (cooks, {"radius": 1, "talk": True}),
+    "WatchAndHelp-TwoPlayer-v0": (household, {}),
 }
 
 
@@ -240,7 +268,9 @@ def known(game: Any, agent: str) -> tuple[Any, ...]:
     # The progress of cooks includes steps of the order out of their sight. That of bidders is a
     # share of the gain that the values of all rounds allow.
     progress = 0 if isinstance(game, Cooks | Auction) else step.progress
-    seen = step.text, step.feedback, step.admissible, step.state_key, step.success, progress
+    # The key of a home is one of the complete state, as in WatchAndHelp-v0.
+    key = "" if isinstance(game, WatchAndHelpTwoPlayer) else step.state_key
+    seen = step.text, step.feedback, step.admissible, key, step.success, progress
     return (*seen, advice, game.expert(agent))
 
 

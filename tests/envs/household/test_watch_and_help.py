@@ -6,18 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.household.rules import HAND, State, apply, commands, refusal
-from agentgym.envs.household.shared_home import (
-    OTHER,
-    alone,
-    follow,
-    make_chores,
-    missing,
-    plan,
-)
+from agentgym.envs.household.shared_home import OTHER, act, alone, make_chores, missing, plan
 from agentgym.envs.household.things import kind_of
 from agentgym.envs.household.watch_and_help import WatchAndHelp
 
@@ -52,6 +45,7 @@ def test_the_goal_can_be_read_from_the_watched_commands_and_reached_alone(number
 
 
 @given(NUMBERS)
+@example(1019)
 @settings(deadline=None, max_examples=20)
 def test_looking_is_no_help_and_the_expert_is(number: int):
     env = WatchAndHelp()
@@ -62,8 +56,9 @@ def test_looking_is_no_help_and_the_expert_is(number: int):
     assert info["progress"] == 1
     env.reset(seed=0, options={"task": f"test/{number}"})
     gain, turns, info = play(env, lambda: env.expert())
-    assert gain == pytest.approx(chores.alone / turns - 1) and info["progress"] == 1
-    assert gain >= 0 and info["success"] == (gain > 0)
+    # It rarely gets in the way of the partner, as in test/1019.
+    assert gain == pytest.approx(max(0, chores.alone / turns - 1)) and info["progress"] == 1
+    assert info["success"] == (gain > 0)
 
 
 @given(NUMBERS, st.lists(st.integers(0, 99), max_size=40))
@@ -79,8 +74,7 @@ def test_two_people_never_hold_the_same_thing(number: int, choices: list[int]):
         ):
             command = command or plan(chores.level, partner, chores.goals)
             assert not refusal(chores.level, mover, command)
-            apply(mover, command)
-            follow(chores.level, mover, other)
+            act(mover, other, command)
         assert me.opened == partner.opened
         swap = {HAND: OTHER, OTHER: HAND}
         assert {t: swap.get(p, p) for t, p in me.places.items()} == partner.places
