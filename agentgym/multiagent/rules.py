@@ -162,6 +162,10 @@ class GameRules:
             raise ValueError(f"{type(self).__name__} lists no admissible actions for {agent}.")
         if level == "random":
             return np.full(len(admissible), 1 / len(admissible))
+        rng = np.random.default_rng(0)
+        before, choice = rng.bit_generator.state, self.script(level, agent, rng)
+        if rng.bit_generator.state == before:  # no random choice
+            return np.array([float(action == choice) for action in admissible])
         # A scripted player makes few different choices. Their shares are estimated by sampling.
         drawn = [self.script(level, agent, np.random.default_rng(i)) for i in range(COUNTED)]
         return np.array([drawn.count(action) for action in admissible]) / COUNTED

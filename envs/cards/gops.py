@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
 
-from agentgym.envs.cards.gops_solver import Cards, Gains, GopsSolver
+from agentgym.envs.cards.gops_form import GopsForm
+from agentgym.envs.cards.gops_rules import State, after, hand_of, infosets, position, scripted
+from agentgym.envs.cards.gops_solver import Cards, Gains, GopsSolver, Position
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
@@ -16,6 +19,8 @@ from agentgym.tasks import Tasks, draw_level, task_rng
 from agentgym.time_step import TimeStep
 
 CARDS = range(2, 7)
+MOST_INFOSETS = 100_000
+"""Largest number of information sets that `starts` allows."""
 ORDERS = {
     "random": "The prizes are revealed in random order.",
     "ascending": "The prizes are revealed in ascending order.",
@@ -29,41 +34,6 @@ TIES = {
 
 solver = cache(GopsSolver)
 """The solution by number of cards, order of the prizes, and whether tied prizes are carried."""
-
-
-@dataclass
-class State:
-    """The deck and the bids.
-
-    Attributes:
-        prizes: all prizes in the order of the deck.
-        bids: the bids of both players in the rounds played.
-        points: the points of both players.
-        pot: sum of the carried prizes.
-    """
-
-    prizes: list[int]
-    bids: list[tuple[int, int]] = field(default_factory=list)
-    points: tuple[int, int] = (0, 0)
-    pot: int = 0
-
-
-def scripted(level: str, hand: Cards, prize: int) -> np.ndarray:
-    """Returns the bid probabilities of a scripted player for each card of its hand.
-
-    Args:
-        level: "random", "highest", "match" or "raise".
-        hand: the player's cards, ascending.
-        prize: the current prize.
-    """
-    if level == "random":
-        return np.full(len(hand), 1 / len(hand))
-    bid = hand[-1]
-    if level == "match":
-        bid = min(hand, key=lambda card: (abs(card - prize), card))
-    elif level == "raise":
-        bid = next((card for card in hand if card > prize), hand[0])
-    return np.array([float(card == bid) for card in hand])
 
 
 class Gops(TextGame):
@@ -176,17 +146,43 @@ class Gops(TextGame):
             prizes = draw_level(task, lambda: rng.permutation(prizes).tolist())
         self.state = State(prizes[::-1] if self.order == "descending" else prizes)
 
+    def starts(self) -> Iterator[tuple[float, State]]:
+        """Yields all orders of the prizes, equally likely.
+
+        Raises:
+            ConfigError: if the game has too many information sets.
+        """
+        count = infosets(self.cards, self.order)
+        if count > MOST_INFOSETS:
+            fixed = ' or order="ascending"' * (self.order == "random" and self.cards < 6)
+            raise ConfigError(
+                f"Exact evaluation of Gops with {self.cards} cards and order={self.order!r} needs "
+                f"{count:,} information sets, more than {MOST_INFOSETS:,}: choose fewer cards, for "
+                f"example cards=4{fixed}. Scripted players alone are evaluated with more cards."
+            )
+        prizes = range(1, self.cards + 1)
+        orders = [prizes] if self.order == "ascending" else [prizes[::-1]]
+        if self.order == "random":
+            orders = list(itertools.permutations(prizes))
+        for deck in orders:
+            yield 1 / len(orders), State(list(deck))
+
+    def scripted_form(self, limit: int) -> GopsForm:
+        """Returns the positions as information sets, for exact evaluation of scripted players.
+
+        Raises:
+            ConfigError: if there are more than `limit`.
+        """
+        return GopsForm(self, self.cards, self.order, self.carry, limit)
+
     def _acting(self) -> tuple[str, ...]:
         return self.possible_agents if len(self.state.bids) < self.cards else ()
 
     def _hand(self, player: int) -> Cards:
-        """Returns the cards of a player, ascending."""
-        gone = {pair[player] for pair in self.state.bids}
-        return tuple(card for card in range(1, self.cards + 1) if card not in gone)
+        return hand_of(self.state, self.cards, player)
 
-    def _left(self) -> Cards:
-        """Returns the prizes left with the current one, ascending."""
-        return tuple(sorted(self.state.prizes[len(self.state.bids) :]))
+    def _position(self, agent: str) -> Position:
+        return position(self.state, self.cards, self.possible_agents.index(agent))
 
     def _look(self, agent: str) -> TimeStep:
         state, me = self.state, self.possible_agents.index(agent)
@@ -196,7 +192,7 @@ class Gops(TextGame):
         if played < self.cards:
             prize = state.prizes[played]
             carried = f" (with {state.pot} carried over: {prize + state.pot})" if state.pot else ""
-            to_come = ", ".join(str(p) for p in self._left() if p != prize) or "none"
+            to_come = ", ".join(str(p) for p in sorted(state.prizes[played + 1 :])) or "none"
             lines = [
                 f"Round {played + 1} of {self.cards}. The prize is {prize}{carried}. "
                 f"Prizes to come: {to_come}.",
@@ -229,30 +225,26 @@ class Gops(TextGame):
         )
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
-        state = self.state
+        before = self.state.points
         first, second = (int(moves[agent]) for agent in self.possible_agents)
-        stake = state.pot + state.prizes[len(state.bids)]
-        state.bids.append((first, second))
-        state.pot = stake if first == second and self.carry else 0
-        gains = stake * (first > second), stake * (second > first)
-        state.points = (state.points[0] + gains[0], state.points[1] + gains[1])
+        self.state = after(self.state, first, second, self.carry)
+        gains = [now - past for now, past in zip(self.state.points, before, strict=True)]
         difference = (gains[0] - gains[1]) / self.total
         return self._pay((difference, -difference))
 
-    def _position(self, me: int) -> tuple[Cards, Cards, Cards, int, int]:
-        """Returns the position of a player: the arguments of `GopsSolver.game`."""
-        state = self.state
-        prize = state.prizes[len(state.bids)]
-        return self._hand(me), self._hand(1 - me), self._left(), prize, state.pot
-
-    def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
-        position = self._position(self.possible_agents.index(agent))
-        hand, _, _, prize, _ = position
+    def script_probabilities(self, level: str, agent: str) -> np.ndarray:
+        """Returns the probabilities of a scripted player's bids, which depend on its position."""
+        here = self._position(agent)
+        hand, _, _, prize, _ = here
         if level == "equilibrium":
-            chances = solver(self.cards, self.order, self.carry).equilibrium(*position)
+            chances = solver(self.cards, self.order, self.carry).equilibrium(*here)
         else:
             chances = scripted(level, hand, prize)
-        return str(hand[int(rng.choice(len(hand), p=chances / chances.sum()))])
+        return chances / chances.sum()
+
+    def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
+        hand = self._hand(self.possible_agents.index(agent))
+        return str(hand[int(rng.choice(len(hand), p=self.script_probabilities(level, agent)))])
 
     def expert(self, agent: str) -> str | None:
         """Returns a best response to the opponent's policy if known, otherwise equilibrium play."""
@@ -260,9 +252,9 @@ class Gops(TextGame):
         level = self.opponents.get(other, "equilibrium")
         if agent not in self.acting or level == "equilibrium":
             return super().expert(agent)
-        position = self._position(self.possible_agents.index(agent))
-        gains = responses(self.cards, self.order, self.carry, level)(*position)
-        return str(position[0][int(np.argmax(gains))])
+        here = self._position(agent)
+        gains = responses(self.cards, self.order, self.carry, level)(*here)
+        return str(here[0][int(np.argmax(gains))])
 
 
 @cache

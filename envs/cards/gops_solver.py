@@ -14,6 +14,9 @@ from itertools import combinations
 import numpy as np
 
 Cards = tuple[int, ...]
+Position = tuple[Cards, Cards, Cards, int, int]
+"""My hand, the opponent's, the prizes left, the current and the carried prize: see
+`GopsSolver.game`."""
 Bidder = Callable[[Cards, int], np.ndarray]
 """Maps a player's hand (ascending) and the current prize to bid probabilities."""
 Gains = Callable[[Cards, Cards, Cards, int, int], tuple[float, ...]]
@@ -78,6 +81,18 @@ def _mask(cards: Cards) -> int:
     return sum(1 << (card - 1) for card in cards)
 
 
+def next_prizes(left: Cards, order: str) -> Cards:
+    """Returns the prizes that may be revealed next, all equally likely.
+
+    Args:
+        left: the prizes left, ascending.
+        order: "random", "ascending" or "descending".
+    """
+    if order == "random":
+        return left
+    return left[-1:] if order == "descending" else left[:1]
+
+
 class GopsSolver:
     """The solution of GOPS with cards and prizes 1 to n, for the difference of points.
 
@@ -91,6 +106,7 @@ class GopsSolver:
 
     def __init__(self, cards: int, order: str = "random", carry: bool = False):
         self.cards, self.order, self.carry = cards, order, carry
+        self._bids: dict[Position, np.ndarray] = {}
         everything = tuple(range(1, cards + 1))
         stakes = sum(everything) + 1 if carry else 1
         self._values = np.zeros((1 << cards, 1 << cards, 1 << cards, stakes))
@@ -116,9 +132,7 @@ class GopsSolver:
 
     def _next(self, left: Cards) -> Cards:
         """Returns the prizes that may be revealed next."""
-        if self.order == "random":
-            return left
-        return (max(left) if self.order == "descending" else min(left),)
+        return next_prizes(left, self.order)
 
     def _fill(self, left: Cards, pot: int) -> None:
         """Sets the values of all hands with the given prizes left."""
@@ -171,8 +185,17 @@ class GopsSolver:
     def equilibrium(
         self, mine: Cards, theirs: Cards, left: Cards, prize: int, pot: int = 0
     ) -> np.ndarray:
-        """Returns equilibrium bid probabilities for each card of my hand (see `game`)."""
-        return solve_games(self.game(mine, theirs, left, prize, pot)[None])[1][0]
+        """Returns equilibrium bid probabilities for each card of my hand (see `game`).
+
+        They are kept, so that a position is solved once.
+        """
+        position = mine, theirs, left, prize, pot
+        if position not in self._bids:
+            payoffs = self.game(*position)[None]
+            bids = _secure(payoffs - payoffs.min() + 1.0)[1][0]  # as in `solve_games`
+            bids.flags.writeable = False
+            self._bids[position] = bids
+        return self._bids[position]
 
     def responses(self, bidder: Bidder) -> Gains:
         """Returns my expected gains against a known policy if my later bids are best responses.

@@ -245,7 +245,16 @@ class IteratedGame(TextGame):
         self.state = State(task_number(task))
 
     def starts(self) -> Iterator[tuple[float, State]]:
-        """Yields the start of the shortest training task."""
+        """Yields the start of the shortest training task.
+
+        Raises:
+            ConfigError: if there are messages.
+        """
+        if self.messages:
+            raise ConfigError(
+                f"Exact evaluation of {type(self).__name__} enumerates all actions, which is "
+                f"impossible for messages: set messages=0, got {self.messages}."
+            )
         yield 1.0, State(task_number(self.tasks.train[0]))
 
     def cooperation(self, agent: str, action: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +17,8 @@ from agentgym.time_step import TimeStep
 
 MODELS = ("persuadable", "conditional", "altruist", "free_rider")
 """Levels that the expert considers for co-players. The first wins ties."""
+MOST_PLAYS = 100_000
+"""Largest number of sequences of contributions that exact evaluation enumerates."""
 STEPS = 5
 """The expert considers contributions of 0, 1, ... fifths of the endowment."""
 
@@ -115,6 +118,12 @@ def _asked(state: State) -> int:
     return -1 if number is None else number
 
 
+def rounds_from(least: int) -> Tasks:
+    """Returns the tasks with at least some number of rounds: even to train, odd to test."""
+    even, odd = range(least + least % 2, 21, 2), range(least + 1 - least % 2, 20, 2)
+    return Tasks(NumberedTasks("rounds/", even), NumberedTasks("rounds/", odd))
+
+
 class PublicGoods(TextGame):
     """Public goods game: players contribute to a common pot that is multiplied and shared equally.
 
@@ -140,7 +149,7 @@ class PublicGoods(TextGame):
     ## Starting State
     No rounds have been played. The task is the number of rounds, which is known to all:
     `rounds/10`, the value of the reference, and even numbers up to 20 are training tasks, odd
-    numbers from 9 to 19 are test tasks.
+    numbers from 9 to 19 are test tasks (see `min_rounds`).
 
     ## Episode End
     - Termination: all rounds are played.
@@ -159,6 +168,7 @@ class PublicGoods(TextGame):
     - `factor` (float, default 1.6): multiplier of the pot, more than 1 and less than the number of
       players.
     - `messages` (int, default 1): number of messages each player sends before a round.
+    - `min_rounds` (int, default 9): smallest number of rounds of a task, from 1 to 19.
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
     - `max_invalid` (int, default 3): number of invalid amounts in a row that lead to contributing
       nothing.
@@ -193,9 +203,7 @@ class PublicGoods(TextGame):
     v0: first version.
     """
 
-    tasks = Tasks(
-        NumberedTasks("rounds/", range(10, 21, 2)), NumberedTasks("rounds/", range(9, 20, 2))
-    )
+    tasks = rounds_from(9)
     players = range(2, 11)
     State = State
     state: State
@@ -210,18 +218,22 @@ class PublicGoods(TextGame):
         endowment: int = 20,
         factor: float = 1.6,
         messages: int = 1,
+        min_rounds: int = 9,
         **kwargs,
     ):
         if not 1 <= endowment <= 1000:
             raise ConfigError(f"endowment must be from 1 to 1,000, got {endowment}.")
         if messages < 0:
             raise ConfigError(f"messages must be at least 0, got {messages}.")
+        if not 1 <= min_rounds <= 19:
+            raise ConfigError(f"min_rounds must be from 1 to 19, got {min_rounds}.")
         super().__init__(num_players=num_players, **kwargs)
         if not 1 < factor < num_players:
             raise ConfigError(
                 f"factor must be more than 1 and less than the {num_players} players, got "
                 f"{factor}: otherwise there is no dilemma."
             )
+        self.tasks = rounds_from(min_rounds)
         self.endowment, self.factor, self.messages = endowment, float(factor), messages
         self.amounts = tuple(str(number) for number in range(endowment + 1))
         self.actions = () if messages else self.amounts
@@ -243,6 +255,27 @@ class PublicGoods(TextGame):
 
     def _start(self, task: str) -> None:
         self.state = State(task_number(task), payoffs=[0.0] * len(self.possible_agents))
+
+    def starts(self) -> Iterator[tuple[float, State]]:
+        """Yields the start of the shortest training task.
+
+        Raises:
+            ConfigError: if there are messages or too many sequences of contributions.
+        """
+        if self.messages:
+            raise ConfigError(
+                "Exact evaluation of PublicGoods enumerates all actions, which is impossible for "
+                f"messages: set messages=0, got {self.messages}."
+            )
+        rounds, players = task_number(self.tasks.train[0]), len(self.possible_agents)
+        if len(self.amounts) ** (players * rounds) > MOST_PLAYS:
+            raise ConfigError(
+                "Exact evaluation of PublicGoods enumerates at most "
+                f"{MOST_PLAYS:,} sequences of contributions, got {len(self.amounts)} to the power "
+                f"of {players * rounds} (endowment {self.endowment}, {players} players, {rounds} "
+                "rounds): choose fewer, for example endowment=5, num_players=2 and min_rounds=2."
+            )
+        yield 1.0, State(rounds, payoffs=[0.0] * players)
 
     def _talking(self) -> bool:
         return len(self.state.talk) < self.messages

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from agentgym.envs.social.trust import (
@@ -154,6 +156,20 @@ class TrustAndSplit(TextGame):
         game, rounds = task.split("/")
         self.state = State(game, int(rounds))
         self._begin_round()
+
+    def starts(self) -> Iterator[tuple[float, State]]:
+        """Yields the start of the shortest training task: of "trust" if the variant is "mixed".
+
+        Raises:
+            ConfigError: if there are messages.
+        """
+        if self.messages:
+            raise ConfigError(
+                "Exact evaluation of TrustAndSplit enumerates all actions, which is impossible for "
+                f"messages: set messages=0, got {self.messages}."
+            )
+        game, rounds = self.tasks.train[0].split("/")
+        yield 1.0, State(game, int(rounds), [Round(0, [-1, -1])])
 
     def _talking(self) -> bool:
         return len(self.state.talk) < self.messages
