@@ -628,6 +628,26 @@ def test_marshal_is_whitened_after_the_means_of_roles_are_subtracted():
     assert credit.advantages[::2] == pytest.approx([1, -1, 1, -1], abs=1e-5)
 
 
+@settings(deadline=None, max_examples=30)
+@given(rng=generators)
+def test_the_credit_of_marshal_does_not_depend_on_the_tokens_of_turns(rng: np.random.Generator):
+    """Rewards are those of turns. The authors whiten them, so that each token has one."""
+    played = random_batch(rng, min_tokens=1).trajectories
+    batch = Batch.of([replace(each, role="ab"[i % 2]) for i, each in enumerate(played)])
+    rewards = [[turn.reward for turn in each.turns] for each in batch.trajectories]
+    single = [
+        replace(trajectory([1] * len(some), some), role=each.role)
+        for some, each in zip(rewards, batch.trajectories, strict=True)
+    ]
+    found, expected = RoleReturns()(batch), RoleReturns()(Batch.of(single)).advantages
+    np.testing.assert_allclose(found.advantages, expected[batch.token_turn], atol=1e-6)
+    whitened = normalize_advantages(found, batch, "batch").advantages
+    first = whitened[batch.token_offsets[:-1]]
+    assert np.array_equal(whitened, first[batch.token_turn])
+    nothing = RoleReturns()(batch.with_rewards(np.zeros_like(batch.rewards)))
+    assert not nothing.advantages.any()
+
+
 # Dr. MAS.
 
 

@@ -349,6 +349,32 @@ def test_rema_compares_each_role_with_itself_and_clips_turns(tmp_path: Path):
     assert learned == [{"thinker"}, {"reasoner"}]
 
 
+@settings(deadline=None, max_examples=20)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 3), st.floats(-1, 1), st.integers(1, 3), st.floats(8, 9)),
+        min_size=2, max_size=6,
+    )
+)  # fmt: skip
+def test_rema_credits_a_role_relative_to_the_same_role_in_its_group(games: Any):
+    """Its credit is the same whatever the other role gets and how often it acts."""
+    episodes, roles = [], ("thinker", "reasoner")
+    for number, game in enumerate(games):
+        for role, turns, gain in zip(roles, game[::2], game[1::2], strict=True):
+            episodes.append(trajectory([2] * turns, [0.0] * (turns - 1) + [gain], agent=role))
+            episodes[-1].role, episodes[-1].episode = role, (number,)
+    module = recipes.load("rema")
+    batch = Batch.of(episodes)
+    found = module.build(module.Config()).credit(batch, None).advantages
+    for place, role in enumerate(roles):
+        gains = np.array([game[2 * place + 1] for game in games])
+        expected = (gains - gains.mean()) / (gains.std(ddof=1) + 1e-6)
+        counts = [2 * game[2 * place] for game in games]
+        mine = np.array([each.role == role for each in episodes])
+        tokens = mine[batch.turn_trajectory[batch.token_turn]]
+        np.testing.assert_allclose(found[tokens], np.repeat(expected, counts), atol=1e-3)
+
+
 # A judge.
 
 
