@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from agentgym.agents import View
 from agentgym.agents.chat import ChatAgent
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
-from agentgym.trainers import recipes
+from agentgym.trainers import Callback, recipes
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.hooks.preferences import preference_weights
@@ -31,7 +31,7 @@ from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.run.evaluation import policy_agent
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.trajectory import Batch, Trajectory, Turn
 from agentgym.trainers.update.learner import ForwardPass
 
 from ...helpers.worlds import trajectory
@@ -339,6 +339,29 @@ def test_an_exchange_is_repeated_exactly_when_a_run_resumes(tmp_path: Path):
 def test_an_exchange_needs_policies_of_roles(tmp_path: Path):
     with pytest.raises(ConfigError, match="exchange is for roles with policies of their own"):
         run("cory", tmp_path, exchange=5)
+
+
+@pytest.mark.parametrize("roles", ["shared", "separate"])
+@pytest.mark.parametrize("recipe", ["marft", "cory"])
+def test_a_central_critic_values_the_turns_of_a_team(recipe: str, roles: str, tmp_path: Path):
+    """It reads the prompts of both seats, and is one critic for all roles."""
+    few = {**PIONEER, "iterations": 1, "roles": roles, "critic_trunk": "own"}
+    few |= {"exchange": 1} if roles == "separate" else {}
+    turns: list[Turn] = []
+
+    class Played(Callback):
+        def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
+            turns.extend(turn for each in trajectories for turn in each.turns)
+
+    sees = {"critic_sees": "all", "callbacks": [Played()]}
+    trainer, [row] = run(recipe, tmp_path / "all", **few, **sees)
+    assert trainer.own_critic is not None
+    assert all(part.module.critic is None for part in trainer.updaters.parts.values())
+    assert {turn.privileged[:13] for turn in turns} == {"player_0 sees", "player_1 sees"}
+    assert row["losses/value_loss"] < row["losses/value_loss_first"]
+    assert row["losses/policy_grad_norm"] > 0
+    _, [own] = run(recipe, tmp_path / "own", **few)
+    assert own["losses/value_loss"] != row["losses/value_loss"]
 
 
 def test_rema_compares_each_role_with_itself_and_clips_turns(tmp_path: Path):
