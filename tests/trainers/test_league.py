@@ -129,10 +129,10 @@ def test_a_policy_of_another_run_plays_the_other_seats(tmp_path: Path):
 def test_a_served_model_plays_the_other_seat_and_is_not_trained(
     tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
 ):
-    asked: list[View] = []
+    asked: list[Any] = []  # seats of games
 
     def bold(self: ChatAgent, views: list[View]) -> list[str]:
-        asked.extend(views)
+        asked.extend(view.env for view in views)
         return [view.info["admissible"][-1] for view in views]  # bets and folds
 
     monkeypatch.setattr(ChatAgent, "act", bold)
@@ -142,7 +142,7 @@ def test_a_served_model_plays_the_other_seat_and_is_not_trained(
     [trajectories] = played.trajectories
     assert [t.opponent for t in trajectories] == ["chat:llama"] * 8
     assert [t.agent for t in trajectories] == ["player_0", "player_1"] * 4
-    assert {view.env.agent for view in asked} == {"player_0", "player_1"}
+    assert {seat.agent for seat in asked} == {"player_0", "player_1"}
     observations = [turn.observation for t in trajectories for turn in t.turns]
     assert any("your opponent bets" in text for text in observations)
     assert not any(f"your opponent {act}" in o for o in observations for act in ("checks", "calls"))
