@@ -4,7 +4,10 @@ All seats of a game are played and trained (`opponents mirror`). Then a single a
 seat's episode: a recorded environment shows the same observations and admissible actions. Both play
 as many environments in parallel and generate actions for the same prompts, so the difference is the
 cost of the game. Both begin without encoded texts. The update is the same for both. Times are CPU
-seconds, the least of repetitions.
+seconds, the least of repetitions. Games in the file of the results are not measured again.
+
+The memory of roles with adapters on one base (`roles adapters`) is counted on tensors without data:
+bytes of weights, gradients and optimiser states of one policy and of several.
 
     python benchmarks/game_cost.py
 """
@@ -12,28 +15,44 @@ seconds, the least of repetitions.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 import tyro
-from result_files import settings_of, versions, write
+from memory import SIZES, Bare, allocate, make_model
+from result_files import measured, read, settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.trainers import Callback, train
+from agentgym.trainers.policy.loading import LoraSettings, add_adapter
+from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
 from agentgym.trainers.rollout.recorded import RecordedEnv
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.update.optimizer import AdamW
 
 HERE = Path(__file__).parent
+TARGETS = {
+    "queries and values": None,
+    "all linear layers": (
+        *("q_proj", "k_proj", "v_proj", "o_proj"),
+        *("gate_proj", "up_proj", "down_proj"),
+    ),
+}
+"""Layers that have adapters. None: the default (`lora_targets`)."""
 
 
 @dataclass
@@ -48,6 +67,12 @@ class Settings:
     """Environments that are stepped in parallel."""
     repetitions: int = 3
     """Iterations, each with both measurements."""
+    model: str = "0.5B"
+    """Size of the Qwen2.5 model below the adapters."""
+    rank: int = 16
+    """Rank of the adapters."""
+    roles: int = 4
+    """Number of roles with adapters on one base."""
     out: Path = HERE / "results" / "game_cost.json"
     """File of the results."""
 
@@ -163,18 +188,64 @@ def measure(game: str, settings: Settings) -> dict[str, float]:
     return best | ratios
 
 
+def memory_of(policies: Sequence[Policy]) -> dict[str, int]:
+    """Returns the bytes of weights, gradients and optimiser states, each storage once."""
+    weights = [t for policy in policies for t in (*policy.parameters(), *policy.buffers())]
+    trained = [[p for p in policy.parameters() if p.requires_grad] for policy in policies]
+    for own in trained:
+        torch.stack([p.float().sum() for p in own]).sum().backward()
+    gradients = [p.grad for own in trained for p in own if p.grad is not None]
+    states: list[Tensor] = []
+    for own in trained:
+        optimizer = AdamW(own)
+        optimizer.step()
+        states += [x for values in optimizer.state.values() for x in values.values()]
+    parts = {"weights": weights, "gradients": gradients, "optimizer": states}
+    return {name: storages(tensors) for name, tensors in parts.items()}
+
+
+def storages(tensors: Iterable[Tensor]) -> int:
+    """Returns the bytes of the storages of tensors, each once."""
+    found = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors}
+    return sum(found.values())
+
+
+def measure_memory(settings: Settings, targets: tuple[str, ...] | None) -> dict[str, Any]:
+    """Returns the bytes of one policy and of all roles, and the ratio of the totals.
+
+    Args:
+        settings: the settings.
+        targets: the layers that have adapters. None: the default ones.
+    """
+    found = []
+    for count in (1, settings.roles):
+        base = make_model(SIZES[settings.model], rank=0)
+        first = Bare(add_adapter(base, LoraSettings(settings.rank, targets=targets)))
+        policies = [first, *(first.clone() for _ in range(count - 1))]
+        with FakeTensorMode():
+            allocate(torch.nn.ModuleList(policies))  # shared weights stay shared
+            found.append(memory_of(policies))
+    one, several = (sum(parts.values()) for parts in found)
+    return {"one": found[0], "roles": found[1], "ratio": several / one}
+
+
 def main(settings: Settings) -> None:
-    """Measures the games, and writes and prints the results."""
-    results = {game: measure(game, settings) for game in settings.games}
-    found = {"settings": settings_of(settings), "versions": versions("torch"), "games": results}
-    write(settings.out, found)
+    """Measures the games and the memory, and writes and prints the results."""
+    about = {"settings": settings_of(settings), "versions": versions("torch")}
+    measures = {game: functools.partial(measure, game, settings) for game in settings.games}
+    results = dict(measured(settings.out, about, "games", measures))
+    memory = {name: measure_memory(settings, targets) for name, targets in TARGETS.items()}
+    write(settings.out, {**read(settings.out), **about, "games": results, "memory": memory})
     table = Table(title="CPU seconds per 1,000 tokens")
     titles = ("game", "game", "single", "update", "collection", "iteration")
     for title in titles:
         table.add_column(title)
     for game, row in results.items():
         table.add_row(game, *(f"{row[key]:.3f}" for key in titles[1:]))
-    Console(width=120).print(table)
+    console = Console(width=120)
+    console.print(table)
+    for name, row in memory.items():
+        console.print(f"Memory of {settings.roles} roles / one, {name}: {row['ratio']:.3f}")
 
 
 if __name__ == "__main__":

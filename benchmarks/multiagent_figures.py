@@ -88,6 +88,21 @@ def cost_table() -> str:
     return table(header, [(name, *(f"{row[key]:.3f}" for key in keys)) for name, row in rows])
 
 
+def roles_table() -> str:
+    """Returns the memory of roles with adapters on one base, or a note without results."""
+    content = results_if_any("game_cost") or {}
+    if "memory" not in content:
+        return NOTHING
+    rows = []
+    for layers, row in content["memory"].items():
+        one, roles = row["one"], row["roles"]
+        held = (one["weights"], sum(one.values()), roles["weights"], sum(roles.values()))
+        rows.append((layers, *(f"{x / 2**20:,.0f}" for x in held), f"{row['ratio']:.3f}"))
+    count = content["settings"]["roles"]
+    header = ("Adapters of", "One: weights", "total", f"{count} roles: weights", "total", "Ratio")
+    return table(header, rows)
+
+
 def reading_table() -> str:
     """Returns the losses of decoders that clone moves in tic-tac-toe, or a note without results."""
     content = results_if_any("board_reading")
@@ -181,6 +196,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "multiagent_picture": picture_link,
     "multiagent_hops": hops_table,
     "multiagent_cost": cost_table,
+    "multiagent_roles": roles_table,
     "multiagent_reading": reading_table,
     "multiagent_search": search_table,
     **{f"multiagent_{name}": functools.partial(experiment_table, name) for name in NAMES},

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError, UnknownTaskError
-from agentgym.making import make_env, tasks_of
-from agentgym.mixture import MixedTasks, Mixture
+from agentgym.making import make_env, split_id, tasks_of
+from agentgym.mixture import MixedTasks, Mixture, id_in_play
 
 IDS = ("NumberLine-v0", "Bandit-v0", "FrozenLake-v0")
 
@@ -79,3 +79,18 @@ def test_a_mixture_that_cannot_be_is_refused():
         Mixture({})
     with pytest.raises(UnknownTaskError):
         mixture().reset(options={"task": "train/0"})
+
+
+def test_the_id_in_play_has_the_arguments_of_its_name():
+    """Two games that differ in their arguments are two games: see `RoleBaselines`."""
+    names = "KuhnPoker-v0:hands=1", "KuhnPoker-v0:hands=2", "LeducPoker-v0"
+    parts = {name: split_id(name) for name in names}
+    mixed = Mixture({name: make_env(id, **kwargs) for name, (id, kwargs) in parts.items()})
+    found = {}
+    for name in names:
+        mixed.reset(seed=0, options={"task": f"{name} {tasks_of(mixed.envs[name]).train[0]}"})
+        found[name] = id_in_play(mixed)
+    assert found == {name: f"AgentGym/{name}" for name in names}
+    alone = make_env("KuhnPoker-v0", hands=2)
+    assert id_in_play(alone) == "AgentGym/KuhnPoker-v0"
+    assert id_in_play(mixed.envs[names[0]]) == "AgentGym/KuhnPoker-v0"

@@ -242,6 +242,33 @@ def test_single_agents_read_the_prompts_of_the_seats(
     assert found["collection"] == found["game"] / found["single"]
 
 
+def test_the_memory_of_roles_counts_their_base_once(
+    benchmark: Any, monkeypatch: pytest.MonkeyPatch
+):
+    import game_cost
+    import memory
+
+    small = {
+        **{"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 128},
+        **{"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True},
+    }
+    monkeypatch.setitem(memory.SIZES, "tiny", small)
+    settings = game_cost.Settings(model="tiny", rank=2, roles=3)
+    found = game_cost.measure_memory(settings, ("q_proj", "v_proj"))
+    one, roles = found["one"], found["roles"]
+    adapter = 4 * 2 * 2 * ((32 + 32) + (32 + 16))  # float32, rank, layers, projections
+    assert one["gradients"] == adapter and one["optimizer"] == pytest.approx(2 * adapter, rel=0.1)
+    assert roles["gradients"] == 3 * adapter and roles["optimizer"] == 3 * one["optimizer"]
+    buffers = 100  # of rotary embeddings, which are not shared
+    assert 0 <= roles["weights"] - one["weights"] - 2 * adapter < buffers
+    layer = 2 * (32 * 32) + 32 + 2 * (32 * 16 + 16) + 3 * 32 * 64 + 2 * 32
+    base = 2 * (128 * 32 + 2 * layer + 32)  # bfloat16, the head is tied to the embeddings
+    assert 0 <= one["weights"] - base - adapter < buffers
+    assert found["ratio"] == sum(roles.values()) / sum(one.values())
+    measured = json.loads(game_cost.Settings().out.read_text())["memory"]
+    assert measured["queries and values"]["ratio"] <= 1.15  # the demand of multi-agent training
+
+
 def test_a_decoder_clones_a_teacher_who_never_loses(benchmark: Any, tmp_path: Path):
     import board_reading
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -235,26 +236,76 @@ HIDDEN: dict[str, tuple[Hide, dict[str, Any]]] = {
     "KuhnPoker-v0": (poker, {}),
     "LeducPoker-v0": (poker, {}),
     "LiarsDice-v0": (dice, {}),
+    "LiarsDice-Duel-v0": (dice, {}),
     "LiarsDice-Four-v0": (dice, {}),
     "Gops-v0": (gops, {}),
     "Gops-Carry-v0": (gops, {}),
     "Hanabi-v0": (hanabi, {"num_players": 3}),
     "Hanabi-Small-v0": (hanabi, {}),
     "Codenames-v0": (codenames, {}),
+    "Codenames-Menu-v0": (codenames, {}),
     "ReferentialGame-v0": (referential, {}),
+    "ReferentialGame-Menu-v0": (referential, {}),
     "EinsteinPuzzle-v0": (einstein, {}),
+    "EinsteinPuzzle-Menu-v0": (einstein, {}),
     "EinsteinPuzzle-Three-v0": (einstein, {}),
     "TwentyQuestions-TwoPlayer-v0": (questions, {}),
+    "TwentyQuestions-TwoPlayer-Menu-v0": (questions, {}),
     "DealOrNoDeal-v0": (deal, {}),
     "ResourceTrading-v0": (trading, {}),
+    "ResourceTrading-Gain-v0": (trading, {}),
     "Auction-v0": (auction, {"rounds": 4}),
+    "Auction-SecondPrice-v0": (auction, {"rounds": 4}),
     "Werewolf-v0": (werewolf, {}),
     "Werewolf-Menu-v0": (werewolf, {}),
     "Avalon-v0": (avalon, {}),
     "Avalon-Menu-v0": (avalon, {"num_players": 7}),
     "Overcooked-Cooks-v0": (cooks, {"radius": 1, "talk": True}),
     "WatchAndHelp-TwoPlayer-v0": (household, {}),
+    "Overcooked-Cooks-Three-v0": (cooks, {"radius": 1, "talk": True}),
 }
+TESTED_APART = {
+    "communication/test_debate.py": (
+        "test_the_judge_as_an_agent_sees_the_table_only_and_should_be_right",
+        ["Debate-Judge-v0"],
+    ),
+    "service/test_two_player.py": (
+        "test_the_agent_does_not_see_the_situation_and_the_user_no_calls",
+        ["Retail-TwoPlayer-v0", "Airline-TwoPlayer-v0", "Telecom-TwoPlayer-v0"],
+    ),
+    "propose_solve/test_propose_solve.py": (
+        "test_solvers_see_the_task_and_no_other_answer_before_the_end",
+        ["ProposeSolve-v0", "ProposeSolve-Programs-v0"],
+    ),
+}
+"""Games with secrets that have no text for critics: the file in `tests/envs`, the test, the ids."""
+OPEN = {
+    # All agents see the board.
+    "TicTacToe-v0", "ConnectFour-v0", "CommonsHarvest-v0",
+    # Agents act at once. Before that there is nothing to see, and after it everybody sees all.
+    "PrisonersDilemma-v0", "PrisonersDilemma-Talk-v0", "PrisonersDilemma-Unknown-v0",
+    "StagHunt-v0", "StagHunt-Talk-v0", "StagHunt-Unknown-v0",
+    "Chicken-v0", "Chicken-Talk-v0", "Chicken-Unknown-v0",
+    "RockPaperScissors-v0", "RockPaperScissors-Talk-v0", "RockPaperScissors-Unknown-v0",
+    "PublicGoods-v0", "GuessTwoThirds-v0", "GuessTwoThirds-Unknown-v0", "CoWriting-v0",
+    # Offers, replies and messages are shown to both.
+    "TrustAndSplit-v0", "TrustAndSplit-Unknown-v0",
+    # Both debaters see all cards. The judge, who does not, is a rule.
+    "Debate-v0",
+    # The members of a team see the same task and all messages.
+    "Team-Countdown-v0", "Team-Countdown-Checker-v0", "Team-Arithmetic-v0",
+    "Team-Arithmetic-Checker-v0", "Team-NumberLine-v0",
+}  # fmt: skip
+"""Games in which no agent has information that another one lacks."""
+
+
+def test_each_game_has_a_place_in_these_tables():
+    apart = [name for _, names in TESTED_APART.values() for name in names]
+    games = [e.id.removeprefix("AgentGym/") for e in agentgym.REGISTRY.values() if e.multi_agent]
+    assert sorted([*HIDDEN, *apart, *OPEN]) == sorted(games)
+    folder = Path(__file__).parent.parent / "envs"
+    for file, (test, _) in TESTED_APART.items():
+        assert f"def {test}():" in (folder / file).read_text(), f"{file} has no {test}"
 
 
 def known(game: Any, agent: str) -> tuple[Any, ...]:

@@ -17,21 +17,23 @@ import numpy as np
 import pytest
 import torch
 
-from agentgym.agents import MixedAgent, make_agent
+from agentgym.agents import MixedAgent, View, make_agent
+from agentgym.agents.chat import ChatAgent
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.evaluation import nashconv
+from agentgym.evaluation.meta_games import META_STRATEGIES
 from agentgym.trainers import train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.opponents import Opponent
 from agentgym.trainers.policy.loading import LoraSettings
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.rollout.seats import OUTCOME, GamePlay
+from agentgym.trainers.rollout.seats import OUTCOME, SELF, GamePlay
 from agentgym.trainers.run.league import GAMES, League, Results, member_name, pfsp
 from agentgym.trainers.run.payoffs import Payoffs
 from agentgym.trainers.run.pool import Pool
 from agentgym.trainers.trajectory import Trajectory
 
-from .test_self_play import SMALL, Played, equal, model, quick, run
+from .test_self_play import SMALL, Played, equal, model, quick, run, weights
 
 __all__ = ["model", "quick"]  # fixtures
 PSRO: dict[str, Any] = {
@@ -122,6 +124,30 @@ def test_a_policy_of_another_run_plays_the_other_seats(tmp_path: Path):
     [frozen] = trainer.rollouts.players._given.values()
     kept = frozen.state_dict()
     assert all(torch.equal(kept[name], value) for name, value in other.policy.state_dict().items())
+
+
+def test_a_served_model_plays_the_other_seat_and_is_not_trained(
+    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[Any] = []  # seats of games
+
+    def bold(self: ChatAgent, views: list[View]) -> list[str]:
+        asked.extend(view.env for view in views)
+        return [view.info["admissible"][-1] for view in views]  # bets and folds
+
+    monkeypatch.setattr(ChatAgent, "act", bold)
+    opponents = "chat:llama@http://127.0.0.1:9/v1"
+    played = Played()
+    trainer, _ = run("rae", tmp_path, callbacks=[played], opponents=opponents, iterations=1)
+    [trajectories] = played.trajectories
+    assert [t.opponent for t in trajectories] == ["chat:llama"] * 8
+    assert [t.agent for t in trajectories] == ["player_0", "player_1"] * 4
+    assert {seat.agent for seat in asked} == {"player_0", "player_1"}
+    observations = [turn.observation for t in trajectories for turn in t.turns]
+    assert any("your opponent bets" in text for text in observations)
+    assert not any(f"your opponent {act}" in o for o in observations for act in ("checks", "calls"))
+    start = Policy.load(model).state_dict()
+    assert any(not torch.equal(start[name], value) for name, value in weights(trainer).items())
 
 
 def test_a_policy_that_does_not_fit_is_explained(tmp_path: Path, model: str):
@@ -254,6 +280,24 @@ def test_a_damaged_member_is_named(fault: str, tmp_path: Path, model: str):
         Pool(tmp_path, policy).load([10])
 
 
+@pytest.mark.parametrize(("rate", "members"), [("0.01", [0, 2]), ("0.99", [0])])
+def test_a_run_adds_a_member_when_it_wins_at_the_rate(
+    rate: str, members: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The rate counts after 32 games, which are two iterations."""
+    monkeypatch.setattr("agentgym.trainers.run.league.GAMES", 32)
+    few = {"env_kwargs": {"hands": 1}, "episodes_per_iteration": 16, "num_envs": 16}
+    few |= {"iterations": 3, "snapshot_every": 1, "opponents": f"winrate:{rate}"}
+    played = Played()
+    trainer, rows = run("rae", tmp_path, callbacks=[played], **few)
+    league = trainer.rollouts.players.league
+    assert league is not None and league.members == members
+    met = [{t.opponent for t in trajectories} for trajectories in played.trajectories]
+    assert met[:2] == [{"iteration 0"}] * 2 and met[2] == {member_name(n) for n in members}
+    assert rows[-1]["pool/members"] == len(members)
+    assert league.probabilities == dict.fromkeys(members, 1 / len(members))
+
+
 # PSRO.
 
 
@@ -285,20 +329,29 @@ def test_the_payoff_matrix_is_completed_once(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_psro_meets_the_nash_mixture_and_its_average_policy_is_evaluated(tmp_path: Path):
-    trainer, _ = run("rae", tmp_path, **PSRO)
+@pytest.mark.parametrize("kind", ["psro:nash", "psro:uniform", "psro:alpharank", "psro"])
+def test_psro_meets_its_mixture_and_its_average_policy_is_evaluated(kind: str, tmp_path: Path):
+    played = Played()
+    opponents = (f"{kind}=0.75", "mirror=0.25")
+    trainer, _ = run("rae", tmp_path, **PSRO | {"opponents": opponents}, callbacks=[played])
     league = trainer.rollouts.players.league
     assert league is not None and league.members == [0, 1, 2, 3]
-    weights = Pool(tmp_path, trainer.policy).read_mixture()
-    assert weights == league.average() and sum(weights.values()) == pytest.approx(1)
-    lines = (tmp_path / "pool" / "payoffs.jsonl").read_text().splitlines()[1:]
-    pairs = [tuple(json.loads(line)[:2]) for line in lines]
-    assert len({*pairs}) == len(pairs) == 10  # of four members, with themselves
+    pool = Pool(tmp_path, trainer.policy)
+    mixture = pool.read_mixture()
+    assert mixture == league.average() and sum(mixture.values()) == pytest.approx(1)
+    digests = {number: pool.digest(number) for number in league.members}
+    matrix = payoffs(tmp_path / "pool", digests, calls := []).matrix(league.members)
+    expected = META_STRATEGIES[kind.partition(":")[2] or "nash"](matrix)
+    assert [*mixture.values()] == pytest.approx(expected.tolist()) and not calls
+    before = META_STRATEGIES[kind.partition(":")[2] or "nash"](matrix[:3, :3])
+    possible = {member_name(n) for n, share in enumerate(before) if share > 0}
+    assert {t.opponent for t in played.trajectories[-1]} - {SELF} <= possible
+    assert SELF in {t.opponent for trajectories in played.trajectories for t in trajectories}
     shutil.copytree(trainer.folder.latest() / "policy", tmp_path / "policy")  # type: ignore[operator]
     agent = make_agent(f"league:{tmp_path}", temperature=1.0)
     assert isinstance(agent, MixedAgent)
     shares = dict(zip((member.name for member in agent.members), agent.weights, strict=True))
-    assert shares == pytest.approx({member_name(n): w for n, w in weights.items() if w > 0})
+    assert shares == pytest.approx({member_name(n): w for n, w in mixture.items() if w > 0})
     found = nashconv("KuhnPoker-v0", agent, env_kwargs={"hands": 1})
     assert 0 < found.nashconv < 2 and found.agents[0] == "league of rae"
 

@@ -11,8 +11,11 @@ import gymnasium
 import numpy as np
 import pytest
 
+import agentgym
+from agentgym.cli.main import main
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.evaluation import nashconv
+from agentgym.multiagent.seats import seat_view
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.policy.policy import Policy
@@ -143,3 +146,22 @@ def test_a_policy_plays_the_other_seat(folder, tmp_path):
 def test_a_policy_agent_is_not_sent_to_other_processes(folder):
     with pytest.raises(ConfigError, match="name it as 'policy:FOLDER'"):
         pickle.dumps(agent_of(folder))
+
+
+@pytest.mark.parametrize("typed", ["bet", "check"])
+def test_a_human_plays_against_a_policy(
+    typed: str, folder: Path, tmp_path: Path, capsys, monkeypatch
+):
+    agent = agent_of(folder, temperature=0.0)
+    agent.constrain = True
+    agent.save(tmp_path / "policy")
+    game = agentgym.make_parallel("KuhnPoker-v0", hands=1).game
+    game.reset(task="test/3", seed=3)
+    game.play({"player_0": typed})
+    [answer] = agent.act([seat_view(game, "player_1", np.random.default_rng(0))])
+    replies = iter([typed, "fold"])
+    monkeypatch.setattr("builtins.input", lambda prompt="": next(replies))
+    words = ("--opponents", f"policy:{tmp_path / 'policy'}", "--task", "test/3", "--seed", "3")
+    words += ("--env-kwargs", "hands=1", "seat=player_0")
+    assert main(["play", "KuhnPoker-v0", *words]) == 0
+    assert f"you {typed}, your opponent {answer}s" in capsys.readouterr().out

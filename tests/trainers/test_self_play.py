@@ -459,11 +459,12 @@ def test_vine_values_the_states_of_each_seat_by_its_own_returns(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("next_state", ["best", "first", "sampled"])
 def test_at_grpo_compares_actions_of_one_agent_from_one_state(next_state: str, tmp_path: Path):
-    settings = {"episodes_per_iteration": 8, "group_size": 4, "next_state": next_state}
+    settings = {"episodes_per_iteration": 24, "group_size": 4, "next_state": next_state}
     trainer = make_trainer("at_grpo", run_dir=str(tmp_path), **SMALL | settings)
     trainer.make_hooks()
     hooks = trainer.hooks
-    played = hooks.on_rollout_end(trainer.rollouts.collect(0), 0, np.random.default_rng(0))
+    last: Any = SimpleNamespace(integers=lambda count: count - 1)  # samples the last branch
+    played = hooks.on_rollout_end(trainer.rollouts.collect(0), 0, last)
     groups: dict[Any, list[Trajectory]] = {}
     for each in played:
         assert len(each.turns) == 1 and len(each.segments[0].tokens) == each.turns[0].stop
@@ -479,12 +480,21 @@ def test_at_grpo_compares_actions_of_one_agent_from_one_state(next_state: str, t
         outcomes = np.array([played[i].extras["branch_outcome"] for i in mine])
         expected = (outcomes - outcomes.mean()) / (outcomes.std(ddof=1) + 1e-6)
         assert advantages[batch.token_offsets[:-1]][mine] == pytest.approx(expected, abs=1e-5)
-    if next_state == "best":  # leads to the second state, in which the other player acts
-        first = groups[0, "player_0"]
-        best = max(first, key=lambda each: each.extras["branch_outcome"]).turns[0].action
-        later = [members[0] for (state, _), members in sorted(groups.items()) if state > 0]
-        second = next(each for each in later if each.seed == first[0].seed)
-        assert f"your opponent {best}s" in second.turns[0].observation
+    # The second state, in which the other player acts, follows one of the branches of the first.
+    rules = {
+        "best": lambda branches: max(branches, key=lambda each: each.extras["branch_outcome"]),
+        "first": lambda branches: branches[0],
+        "sampled": lambda branches: branches[-1],
+    }
+    followed: dict[str, list[str]] = {name: [] for name in rules}
+    for start in range(6):
+        first, second = groups[start, "player_0"], groups[6 + start, "player_1"]
+        assert first[0].seed == second[0].seed
+        for name, choose in rules.items():
+            followed[name].append(choose(first).turns[0].action)
+        action = followed[next_state][-1]
+        assert f"your opponent {action}s" in second[0].turns[0].observation
+    assert len({tuple(actions) for actions in followed.values()}) == 3  # the rules differ
     trainer.folder.close()
 
 
@@ -634,6 +644,26 @@ def test_marshal_is_whitened_after_the_means_of_roles_are_subtracted():
     batch = Batch.of([seat("a", 1.0), seat("a", 0.0), seat("b", 11.0), seat("b", 10.0)])
     credit = normalize_advantages(RoleReturns()(batch), batch, "batch")
     assert credit.advantages[::2] == pytest.approx([1, -1, 1, -1], abs=1e-5)
+
+
+@settings(deadline=None, max_examples=30)
+@given(rng=generators)
+def test_the_credit_of_marshal_does_not_depend_on_the_tokens_of_turns(rng: np.random.Generator):
+    """Rewards are those of turns. The authors whiten them, so that each token has one."""
+    played = random_batch(rng, min_tokens=1).trajectories
+    batch = Batch.of([replace(each, role="ab"[i % 2]) for i, each in enumerate(played)])
+    rewards = [[turn.reward for turn in each.turns] for each in batch.trajectories]
+    single = [
+        replace(trajectory([1] * len(some), some), role=each.role)
+        for some, each in zip(rewards, batch.trajectories, strict=True)
+    ]
+    found, expected = RoleReturns()(batch), RoleReturns()(Batch.of(single)).advantages
+    np.testing.assert_allclose(found.advantages, expected[batch.token_turn], atol=1e-6)
+    whitened = normalize_advantages(found, batch, "batch").advantages
+    first = whitened[batch.token_offsets[:-1]]
+    assert np.array_equal(whitened, first[batch.token_turn])
+    nothing = RoleReturns()(batch.with_rewards(np.zeros_like(batch.rewards)))
+    assert not nothing.advantages.any()
 
 
 # Dr. MAS.

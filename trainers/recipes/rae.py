@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agentgym.making import short_id
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import trajectory_outcomes
@@ -57,12 +58,16 @@ class RoleBaselines(RecipeHooks):
         decay: decay of the averages, per episode.
         gamma: discount of the advantage per turn that is left.
         arguments: the arguments of the games.
+        several: whether there are several games, so that metrics are named after them, too.
     """
 
-    def __init__(self, decay: float, gamma: float, arguments: Mapping[str, Any]):
+    def __init__(
+        self, decay: float, gamma: float, arguments: Mapping[str, Any], *, several: bool = False
+    ):
         super().__init__()
         self.decay, self.gamma = decay, gamma
         self.baselines: dict[str, float] = {}
+        self._several = several
         self._arguments = json.dumps(arguments, sort_keys=True, default=repr)
 
     def credit(
@@ -70,20 +75,25 @@ class RoleBaselines(RecipeHooks):
     ) -> Credit:
         """Returns the advantages, and counts the episodes in the baselines one after another."""
         advantages = np.zeros(len(batch.trajectories))
-        roles: dict[str, str] = {}
+        names: dict[str, str] = {}
         for i, outcome in enumerate(trajectory_outcomes(batch, "return")):
             key = self._key(batch.trajectories[i])
-            roles[key] = batch.trajectories[i].role or "agent"
+            names[key] = self._name(batch.trajectories[i])
             before = self.baselines.get(key, 0.0)
             advantages[i] = outcome - before
             self.baselines[key] = self.decay * before + (1 - self.decay) * float(outcome)
-        self.metrics = {f"baseline/{role}": self.baselines[key] for key, role in roles.items()}
+        self.metrics = {f"baseline/{name}": self.baselines[key] for key, name in names.items()}
         last = batch.turn_offsets[1:][batch.turn_trajectory] - 1
         left = last - np.arange(batch.num_turns)
         return Credit(broadcast(self.gamma**left * advantages[batch.turn_trajectory], batch))
 
     def _key(self, trajectory: Trajectory) -> str:
         return f"{trajectory.env_id} {self._arguments} {trajectory.role}"
+
+    def _name(self, trajectory: Trajectory) -> str:
+        """Returns the role, after the game if there are several."""
+        role = trajectory.role or "agent"
+        return f"{short_id(trajectory.env_id)}/{role}" if self._several else role
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the baselines."""
@@ -96,5 +106,8 @@ class RoleBaselines(RecipeHooks):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of RAE."""
-    arguments = config.environment.env_kwargs
-    return Algorithm(hooks=lambda _: RoleBaselines(config.decay, config.gamma, arguments))
+    played = config.environment
+    arguments, several = played.env_kwargs, len(played.ids) > 1
+    return Algorithm(
+        hooks=lambda _: RoleBaselines(config.decay, config.gamma, arguments, several=several)
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import Tensor
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.api import make_trainer
@@ -19,6 +20,7 @@ from agentgym.trainers.recipes.magrpo import ADVANTAGE, JointTrees
 from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.update import losses
 
 from ...helpers.worlds import trajectory
 
@@ -127,6 +129,31 @@ def test_trees_train_and_resume(tmp_path: Path, joint: str):
     assert (
         whole[-1]["credit/joint_actions"] == {"aligned": 2 * (2 + 4), "cross": 2 * (4 + 16)}[joint]
     )
+
+
+def test_a_second_epoch_has_ratios_to_the_policy_that_sampled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Without them, a second step over the same samples would be off-policy."""
+    furthest: list[float] = []
+    original = losses.clipped_surrogate
+
+    def spy(logprobs: Tensor, old_logprobs: Tensor, *args: Any, **kwargs: Any) -> Any:
+        assert kwargs["weighted"]
+        furthest.append((logprobs.detach() - old_logprobs).abs().max().item())
+        return original(logprobs, old_logprobs, *args, **kwargs)
+
+    monkeypatch.setattr(losses, "clipped_surrogate", spy)
+    assert magrpo.Config().loss.ratio == "token"
+    kl = []
+    for epochs in (1, 2):
+        few = {"iterations": 1, "epochs": epochs, "lr": 1e-3}
+        make_trainer("magrpo", run_dir=str(tmp_path / f"{epochs}"), **HUNT | few).run()
+        [row] = read_metrics(tmp_path / f"{epochs}")
+        kl.append(row["losses/kl"])
+    first, again, second = furthest
+    assert first < 1e-5 and again < 1e-5 and second > 1e-2
+    assert kl[0] < 1e-6 and kl[1] > 1e-4
 
 
 def test_cross_needs_a_tree():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from agentgym.agents import View
 from agentgym.agents.chat import ChatAgent
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
-from agentgym.trainers import recipes
+from agentgym.trainers import Callback, recipes
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.hooks.preferences import preference_weights
@@ -31,7 +31,7 @@ from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.run.evaluation import policy_agent
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.trajectory import Batch, Trajectory, Turn
 from agentgym.trainers.update.learner import ForwardPass
 
 from ...helpers.worlds import trajectory
@@ -341,12 +341,61 @@ def test_an_exchange_needs_policies_of_roles(tmp_path: Path):
         run("cory", tmp_path, exchange=5)
 
 
+@pytest.mark.parametrize("roles", ["shared", "separate"])
+@pytest.mark.parametrize("recipe", ["marft", "cory"])
+def test_a_central_critic_values_the_turns_of_a_team(recipe: str, roles: str, tmp_path: Path):
+    """It reads the prompts of both seats, and is one critic for all roles."""
+    few = {**PIONEER, "iterations": 1, "roles": roles, "critic_trunk": "own"}
+    few |= {"exchange": 1} if roles == "separate" else {}
+    turns: list[Turn] = []
+
+    class Played(Callback):
+        def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
+            turns.extend(turn for each in trajectories for turn in each.turns)
+
+    sees = {"critic_sees": "all", "callbacks": [Played()]}
+    trainer, [row] = run(recipe, tmp_path / "all", **few, **sees)
+    assert trainer.own_critic is not None
+    assert all(part.module.critic is None for part in trainer.updaters.parts.values())
+    assert {turn.privileged[:13] for turn in turns} == {"player_0 sees", "player_1 sees"}
+    assert row["losses/value_loss"] < row["losses/value_loss_first"]
+    assert row["losses/policy_grad_norm"] > 0
+    _, [own] = run(recipe, tmp_path / "own", **few)
+    assert own["losses/value_loss"] != row["losses/value_loss"]
+
+
 def test_rema_compares_each_role_with_itself_and_clips_turns(tmp_path: Path):
     loss = recipes.load("rema").Config().loss
     assert (loss.ratio, loss.aggregation, loss.dual_clip, loss.clip) == ("turn", "turn", 3.0, 0.2)
     _, rows = run("rema", tmp_path, group_size=3, roles="separate", alternate=1)
     learned = [{r for r in ("thinker", "reasoner") if f"losses/{r}/kl" in row} for row in rows]
     assert learned == [{"thinker"}, {"reasoner"}]
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 3), st.floats(-1, 1), st.integers(1, 3), st.floats(8, 9)),
+        min_size=2, max_size=6,
+    )
+)  # fmt: skip
+def test_rema_credits_a_role_relative_to_the_same_role_in_its_group(games: Any):
+    """Its credit is the same whatever the other role gets and how often it acts."""
+    episodes, roles = [], ("thinker", "reasoner")
+    for number, game in enumerate(games):
+        for role, turns, gain in zip(roles, game[::2], game[1::2], strict=True):
+            episodes.append(trajectory([2] * turns, [0.0] * (turns - 1) + [gain], agent=role))
+            episodes[-1].role, episodes[-1].episode = role, (number,)
+    module = recipes.load("rema")
+    batch = Batch.of(episodes)
+    found = module.build(module.Config()).credit(batch, None).advantages
+    for place, role in enumerate(roles):
+        gains = np.array([game[2 * place + 1] for game in games])
+        expected = (gains - gains.mean()) / (gains.std(ddof=1) + 1e-6)
+        counts = [2 * game[2 * place] for game in games]
+        mine = np.array([each.role == role for each in episodes])
+        tokens = mine[batch.turn_trajectory[batch.token_turn]]
+        np.testing.assert_allclose(found[tokens], np.repeat(expected, counts), atol=1e-3)
 
 
 # A judge.

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from agentgym.cli.main import main
 from agentgym.envs.numbers.number_line import NumberLine
@@ -137,6 +138,27 @@ def test_levels_of_one_environment_have_arguments_of_their_own(tmp_path: Path):
     assert names == {name.removeprefix("AgentGym/") for name in (easy, hard)}
     saved = tmp_path / "run" / "trajectories.jsonl"
     assert main(["export", str(saved), "--out", str(tmp_path / "chat.jsonl")]) == 0
+
+
+def test_a_role_has_a_baseline_for_each_game_of_a_mixture(tmp_path: Path):
+    """Games that differ in their arguments alone are different games, also in the checkpoint."""
+    games = ("KuhnPoker-v0:hands=1", "KuhnPoker-v0:hands=2")
+    settings = SMALL | {"env_id": games, "opponents": "mirror", "eval_episodes": 0}
+    seen = Played()
+    train("rae", **settings, iterations=2, run_dir=str(tmp_path), callbacks=[seen])
+    saved = torch.load(tmp_path / "checkpoints" / "000002" / "experience.pt", weights_only=True)
+    baselines = dict(saved["experience"]["baselines"])
+    rows = read_metrics(tmp_path)
+    for game in games:
+        for role in ("player_0", "player_1"):
+            expected = 0.0
+            for each in seen.episodes:
+                if (each.env_id, each.role) == (f"AgentGym/{game}", role):
+                    expected = 0.95 * expected + 0.05 * each.episode_return
+            [key] = [key for key in baselines if game in key and role in key]
+            assert baselines.pop(key) == pytest.approx(expected) != 0
+            assert rows[-1][f"credit/baseline/{game}/{role}"] == pytest.approx(expected)
+    assert not baselines
 
 
 def test_advantages_are_standardised_in_each_environment():
