@@ -20,7 +20,7 @@ from agentgym.envs.household.shared_home import (
     understood,
 )
 from agentgym.envs.household.watch_and_help import COMMANDS, SIGHT, WatchAndHelp
-from agentgym.envs.household.watch_and_help import State as HomeState
+from agentgym.envs.household.watch_and_help import State as InnerState
 from agentgym.multiagent.env_game import EnvGame, EnvGameState
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.pettingzoo import make_pettingzoo
@@ -162,13 +162,13 @@ class WatchAndHelpTwoPlayer(EnvGame):
         """Returns the agent's role, which is the same in all episodes."""
         return (self.role(agent),)
 
-    def home(self) -> HomeState:
+    def home(self) -> InnerState:
         """Returns the home after the helper's command, also before it is played."""
         state = self.inner.state
         if self.state.asked:
             command = rules.parse(self.state.command)
             assert command is not None
-            state = HomeState(state.me.copy(), state.partner.copy(), state.last)
+            state = InnerState(state.me.copy(), state.partner.copy(), state.last)
             act(state.me, state.partner, command)
         return state
 
@@ -269,7 +269,7 @@ class WatchAndHelpTwoPlayer(EnvGame):
     def _check_episode(self, episode: GameEpisode) -> None:
         super()._check_episode(episode)
         if self.state.asked:
-            home = from_json(HomeState, self.state.env["state"])
+            home = from_json(InnerState, self.state.env["state"])
             understood(make_chores(episode.task).level, home.me, self.state.command)
 
 
