@@ -11,7 +11,8 @@ sums over episodes of one task are trained with the Bradley-Terry loss:
 Kept: the parametrisation, the loss, the asymmetry of critic and policy. Changed: both are trained
 online and by turns. The policy is updated by the clipped surrogate with A, standardised over the
 batch (`normalize_advantages`). The paper: DPO between pairs of the better and worse half of 16
-actions per turn. By default c is the solution of the scripted expert. beta is 0.5 (theirs: 0.1).
+actions per turn, after the critic was fitted to all data. Here it takes `model_epochs` steps per
+iteration. By default c is the solution of the scripted expert. beta is 0.5 (theirs: 0.1).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
     NonNegative,
+    Positive,
     RolloutConfig,
     defaults,
 )
@@ -54,6 +56,9 @@ class Config(TrainConfig):
     """Temperature of the preference loss."""
     model_lr: NonNegative = 6e-4
     """Learning rate of the advantage model."""
+    model_epochs: Positive = 16
+    """Steps of the advantage model per iteration, each on all pairs. With few, its advantages are
+    noise in the first iterations, in which a policy can lose its variety."""
     information: str = "expert"
     """Training-time information: the scripted expert's actions in the task ("expert"), nothing
     ("none"), or module:function, which maps a trajectory to a text."""
@@ -78,6 +83,7 @@ class StepAdvantages(PreferenceModel):
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__(trainer, lr=config.model_lr, beta=config.beta)
         self.trainer, self.information = trainer, config.information
+        self.epochs = config.model_epochs
         self.reference = trainer.policy.frozen_copy()
         self.solutions: dict[tuple[str, int], str] = {}
 
@@ -111,8 +117,12 @@ class StepAdvantages(PreferenceModel):
         reference = self.logprobs(informed, self.reference).astype(np.float64)
         share = 1.0 / np.diff(batch.token_offsets)[batch.token_turn]
         pairs = pairs_of(batch.trajectories)
-        accuracy = self.fit(informed, self.logprobs(informed) - reference, share, pairs)
-        self.metrics = {"pairs": float(len(pairs)), "preference_accuracy": accuracy}
+        accuracies = [
+            self.fit(informed, self.logprobs(informed) - reference, share, pairs)
+            for _ in range(self.epochs if pairs else 1)
+        ]
+        # Of the model that has not yet seen these pairs.
+        self.metrics = {"pairs": float(len(pairs)), "preference_accuracy": accuracies[0]}
         ratios = (self.logprobs(informed) - reference) * share
         advantages = np.bincount(batch.token_turn, ratios, minlength=batch.num_turns)
         return turn_credit(self.beta * advantages, batch)
