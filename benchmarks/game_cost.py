@@ -4,7 +4,7 @@ All seats of a game are played and trained (`opponents mirror`). Then a single a
 seat's episode: a recorded environment shows the same observations and admissible actions. Both play
 as many environments in parallel and generate actions for the same prompts, so the difference is the
 cost of the game. Both begin without encoded texts. The update is the same for both. Times are CPU
-seconds, the least of repetitions. Games in the file of the results are not measured again.
+seconds, the least of repetitions. Results in the file are not measured again.
 
 The memory of roles with adapters on one base (`roles adapters`) is counted on tensors without data:
 bytes of weights, gradients and optimiser states of one policy and of several.
@@ -26,7 +26,7 @@ from typing import Any
 import torch
 import tyro
 from memory import SIZES, Bare, allocate, make_model
-from result_files import measured, read, settings_of, versions, write
+from result_files import measured, settings_of, versions
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
@@ -234,8 +234,11 @@ def main(settings: Settings) -> None:
     about = {"settings": settings_of(settings), "versions": versions("torch")}
     measures = {game: functools.partial(measure, game, settings) for game in settings.games}
     results = dict(measured(settings.out, about, "games", measures))
-    memory = {name: measure_memory(settings, targets) for name, targets in TARGETS.items()}
-    write(settings.out, {**read(settings.out), **about, "games": results, "memory": memory})
+    counts = {
+        name: functools.partial(measure_memory, settings, targets)
+        for name, targets in TARGETS.items()
+    }
+    memory = dict(measured(settings.out, about, "memory", counts))
     table = Table(title="CPU seconds per 1,000 tokens")
     titles = ("game", "game", "single", "update", "collection", "iteration")
     for title in titles:

@@ -29,23 +29,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 import tyro
+from gpu_models import device, dtype, gpu_name, write_model
 from result_files import settings_of, versions, write
 from rich.console import Console
 from rich.table import Table
-
-# layers, hidden size, MLP width, heads, key-value heads, vocabulary, tied embeddings
-MODELS: dict[str, tuple[int, int, int, int, int, int, bool]] = {
-    "test": (2, 64, 128, 2, 1, 4096, True),  # vLLM needs heads of 32 dimensions on a CPU
-    "0.5B": (24, 896, 4864, 14, 2, 151_936, True),
-    "1.5B": (28, 1536, 8960, 12, 2, 151_936, True),
-    "7B": (28, 3584, 18_944, 28, 4, 152_064, False),
-}
-"""Sizes of the published Qwen2.5 configurations, and a small one for tests."""
 
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12, "L40": 181e12, "4090": 165e12}
 """Dense bfloat16 operations per second of GPUs, from their data sheets."""
@@ -84,44 +76,6 @@ class Settings:
     """Episodes per iteration."""
     out: Path = Path(__file__).parent / "results" / "gpu.json"
     """File of the results."""
-
-
-def device() -> torch.device:
-    """Returns the GPU if there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def dtype() -> Literal["float32", "bfloat16"]:
-    """Returns the data type of the weights: bfloat16 on a GPU."""
-    return "bfloat16" if torch.cuda.is_available() else "float32"
-
-
-def write_model(name: str, folder: Path) -> None:
-    """Writes a model with random weights and its tokenizer as a Hugging Face folder."""
-    from transformers import AutoModelForCausalLM, Qwen2Config
-
-    from agentgym.trainers.policy.tiny import played_texts, tiny_tokenizer
-
-    layers, hidden, width, heads, shared, vocabulary, tied = MODELS[name]
-    tokenizer = tiny_tokenizer(played_texts("WebShop-v0", seed=0, episodes=8), 2048)
-    config = Qwen2Config(
-        vocab_size=vocabulary,
-        hidden_size=hidden,
-        intermediate_size=width,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=shared,
-        tie_word_embeddings=tied,
-        max_position_embeddings=32_768 + 1024,
-        eos_token_id=tokenizer.eos_token_id,
-        bos_token_id=tokenizer.bos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    with torch.random.fork_rng(), torch.device(device()):
-        torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype()))
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -258,11 +212,10 @@ def operations(model: Any, length: int) -> float:
     """
     config = model.config
     embeddings, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
-    frozen = {p.data_ptr(): p.numel() for p in model.parameters() if not p.requires_grad}
-    for outside in (embeddings, head):
-        frozen.pop(outside.data_ptr(), None)
+    frozen = [p for p in model.parameters() if not p.requires_grad]
+    inside = sum(p.numel() for p in frozen if p is not embeddings and p is not head)
     attention = 6 * config.num_hidden_layers * config.hidden_size * length
-    return 4 * (sum(frozen.values()) + SHARE * head.numel()) + attention
+    return 4 * (inside + SHARE * head.numel()) + attention
 
 
 def episodes(count: int, length: int) -> Any:
@@ -296,11 +249,6 @@ def episodes(count: int, length: int) -> Any:
             for number, row in enumerate(rows)
         ]
     )
-
-
-def gpu_name() -> str:
-    """Returns the name of the GPU, or "CPU"."""
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
 
 # Runs.

@@ -58,15 +58,20 @@ def test_training(gpu: Any, folder: Path, settings: Any):
 
 
 def test_operations_of_an_update(gpu: Any, folder: Path):
+    from gpu_models import MODELS
+
     from agentgym.trainers.policy.policy import Policy
     from agentgym.trainers.recipes import load
 
     config = load("grpo").Config.of(model=str(folder), lora_rank=4)
     model = Policy.load(folder, lora=config.lora()).model
     short, long = (gpu.operations(model, length) for length in (64, 128))
-    layers, hidden, width, heads, shared, _, _ = gpu.MODELS["test"]
+    shape = MODELS["test"]
+    layers, hidden, width = (
+        shape[name] for name in ("num_hidden_layers", "hidden_size", "intermediate_size")
+    )
     vocabulary = model.get_output_embeddings().weight.shape[0]
-    keys = hidden * shared // heads
+    keys = hidden * shape["num_key_value_heads"] // shape["num_attention_heads"]
     weights = 2 * hidden * hidden + 2 * hidden * keys + 3 * hidden * width
     biases_and_norms = hidden + 2 * keys + 2 * hidden
     inside = layers * (weights + biases_and_norms) + hidden

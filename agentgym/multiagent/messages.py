@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import re
 
+from agentgym.errors import ConfigError
 from agentgym.multiagent.rules import InvalidMove
 from agentgym.utils.action_parsing import plain
 
 MAX_MESSAGE = 280
 NUMBER = re.compile(r"(?<!\w)\d{1,6}(?!\w)")  # excludes digits of player names
+
+
+def refuse_messages(game: str, messages: int) -> None:
+    """Refuses the exact evaluation of a game with messages.
+
+    Args:
+        game: name of the game.
+        messages: number of messages before a turn.
+
+    Raises:
+        ConfigError: if there are any.
+    """
+    if messages:
+        raise ConfigError(
+            f"Exact evaluation of {game} enumerates all actions, which is impossible for messages: "
+            f"set messages=0, got {messages}."
+        )
 
 
 def clip(message: str, limit: int = MAX_MESSAGE) -> str:

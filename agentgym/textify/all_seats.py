@@ -144,7 +144,7 @@ class TextifiedSeats(TextGame):
             super().restore(snapshot)
         except SnapshotError:
             if self.episode is not None:
-                with contextlib.suppress(Exception):
+                with contextlib.suppress(Exception):  # the game may raise anything
                     self._replay(self._episode.task)
             raise
 

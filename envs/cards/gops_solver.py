@@ -39,10 +39,15 @@ def solve_games(payoffs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
         The values (games,), computed from the strategies of the row player, and the optimal
         strategies of rows and columns, both (games, m).
     """
-    positive = payoffs - payoffs.min(axis=(1, 2), keepdims=True) + 1.0  # so that values are not 0
+    positive = _positive(payoffs)
     values, rows = _secure(positive)
     _, columns = _secure(positive.max() + 1.0 - positive.transpose(0, 2, 1))
     return values + payoffs.min(axis=(1, 2)) - 1.0, rows, columns
+
+
+def _positive(payoffs: np.ndarray) -> np.ndarray:
+    """Returns the games with payoffs of at least 1, so that values are not 0."""
+    return payoffs - payoffs.min(axis=(1, 2), keepdims=True) + 1.0
 
 
 def _secure(payoffs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -191,8 +196,7 @@ class GopsSolver:
         """
         position = mine, theirs, left, prize, pot
         if position not in self._bids:
-            payoffs = self.game(*position)[None]
-            bids = _secure(payoffs - payoffs.min() + 1.0)[1][0]  # as in `solve_games`
+            bids = _secure(_positive(self.game(*position)[None]))[1][0]
             bids.flags.writeable = False
             self._bids[position] = bids
         return self._bids[position]

@@ -14,7 +14,7 @@ import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
-from agentgym.multiagent.messages import MAX_MESSAGE, clip
+from agentgym.multiagent.messages import MAX_MESSAGE, clip, refuse_messages
 from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 from agentgym.time_step import TimeStep
@@ -250,11 +250,7 @@ class IteratedGame(TextGame):
         Raises:
             ConfigError: if there are messages.
         """
-        if self.messages:
-            raise ConfigError(
-                f"Exact evaluation of {type(self).__name__} enumerates all actions, which is "
-                f"impossible for messages: set messages=0, got {self.messages}."
-            )
+        refuse_messages(type(self).__name__, self.messages)
         yield 1.0, State(task_number(self.tasks.train[0]))
 
     def cooperation(self, agent: str, action: str) -> float | None:

@@ -9,7 +9,14 @@ import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
-from agentgym.multiagent.messages import MAX_MESSAGE, amount, clip, heard, proposal
+from agentgym.multiagent.messages import (
+    MAX_MESSAGE,
+    amount,
+    clip,
+    heard,
+    proposal,
+    refuse_messages,
+)
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import NumberedTasks, Tasks, task_number
@@ -262,11 +269,7 @@ class PublicGoods(TextGame):
         Raises:
             ConfigError: if there are messages or too many sequences of contributions.
         """
-        if self.messages:
-            raise ConfigError(
-                "Exact evaluation of PublicGoods enumerates all actions, which is impossible for "
-                f"messages: set messages=0, got {self.messages}."
-            )
+        refuse_messages("PublicGoods", self.messages)
         rounds, players = task_number(self.tasks.train[0]), len(self.possible_agents)
         if len(self.amounts) ** (players * rounds) > MOST_PLAYS:
             raise ConfigError(

@@ -23,7 +23,14 @@ from agentgym.envs.social.trust import (
 )
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import TextGame
-from agentgym.multiagent.messages import MAX_MESSAGE, amount, clip, heard, proposal
+from agentgym.multiagent.messages import (
+    MAX_MESSAGE,
+    amount,
+    clip,
+    heard,
+    proposal,
+    refuse_messages,
+)
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import Tasks
@@ -163,11 +170,7 @@ class TrustAndSplit(TextGame):
         Raises:
             ConfigError: if there are messages.
         """
-        if self.messages:
-            raise ConfigError(
-                "Exact evaluation of TrustAndSplit enumerates all actions, which is impossible for "
-                f"messages: set messages=0, got {self.messages}."
-            )
+        refuse_messages("TrustAndSplit", self.messages)
         game, rounds = self.tasks.train[0].split("/")
         yield 1.0, State(game, int(rounds), [Round(0, [-1, -1])])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +41,7 @@ from agentgym.trainers.run.signals import Interrupted
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.trajectory import Batch, Trajectory
 
+from ..helpers.played import Played
 from ..helpers.worlds import generators, random_batch, trajectory
 
 SMALL: dict[str, Any] = {
@@ -63,16 +64,6 @@ def quick(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs start from one model, and draw no curve."""
     monkeypatch.setitem(SMALL, "model", model)
     monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
-
-
-class Played(Callback):
-    """Keeps the trajectories of a run."""
-
-    def __init__(self) -> None:
-        self.trajectories: list[Sequence[Trajectory]] = []
-
-    def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
-        self.trajectories.append(trajectories)
 
 
 def run(recipe: str, folder: Path, **changes: Any) -> tuple[Trainer, list[dict[str, Any]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,11 @@ import pytest
 import torch
 
 from agentgym.errors import ConfigError
-from agentgym.trainers import Callback, make_trainer, recipes, train
+from agentgym.trainers import make_trainer, recipes, train
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Trajectory
 
+from ...helpers.played import Played
 from .test_recipes import STEPS
 
 GAME: dict[str, Any] = {
@@ -43,14 +41,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return folder
 
 
-class Played(Callback):
-    def __init__(self) -> None:
-        self.trajectories: list[Trajectory] = []
-
-    def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
-        self.trajectories += trajectories
-
-
 @pytest.mark.usefixtures("without_files")
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_a_recipe_trains_both_seats_of_a_game(recipe: str, model: str, tmp_path: Path):
@@ -65,7 +55,7 @@ def test_a_recipe_trains_both_seats_of_a_game(recipe: str, model: str, tmp_path:
     trainer = make_trainer(recipe, **settings)
     before = {name: value.clone() for name, value in trainer.policy.state_dict().items()}
     trainer.run()
-    agents = [t.agent for t in played.trajectories]
+    agents = [t.agent for t in played.episodes]
     assert agents.count("player_0") == agents.count("player_1") > 0
     [*_, row] = read_metrics(tmp_path)
     assert all(np.isfinite(value) for value in row.values() if isinstance(value, float))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,13 @@ import torch
 from agentgym.cli.main import main
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
-from agentgym.trainers import Callback, train
+from agentgym.trainers import train
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.trajectory import Batch, Credit
 
+from ...helpers.played import Played
 from ...helpers.worlds import trajectory
 
 SMALL: dict[str, Any] = {
@@ -64,14 +64,6 @@ def test_the_flag_takes_one_id_or_several():
 def test_wrong_combinations_are_explained(settings: Any, message: str, tmp_path: Path):
     with pytest.raises(ConfigError, match=message):
         train("poad", **SMALL | settings, run_dir=str(tmp_path / "run"))
-
-
-class Played(Callback):
-    def __init__(self) -> None:
-        self.episodes: list[Trajectory] = []
-
-    def on_rollout_end(self, trainer: Any, trajectories: Sequence[Trajectory]) -> None:
-        self.episodes += trajectories
 
 
 @pytest.mark.slow

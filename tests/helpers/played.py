@@ -1,0 +1,28 @@
+"""`Played`: a callback that keeps the trajectories of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentgym.trainers import Callback
+from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.trajectory import Trajectory
+
+
+class Played(Callback):
+    """Keeps the trajectories of a run.
+
+    Attributes:
+        trajectories: those of each iteration.
+    """
+
+    def __init__(self) -> None:
+        self.trajectories: list[Sequence[Trajectory]] = []
+
+    def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
+        self.trajectories.append(trajectories)
+
+    @property
+    def episodes(self) -> list[Trajectory]:
+        """All trajectories, in the order of iterations."""
+        return [each for iteration in self.trajectories for each in iteration]
