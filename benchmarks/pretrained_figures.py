@@ -35,4 +35,21 @@ def policies(result: dict[str, Any]) -> Iterator[tuple[str, ...]]:
         yield policy, interval(found["reward"]), gain if policy == "trained" else "", *shares
 
 
-BLOCKS = {"pretrained": pretrained}
+def training() -> str:
+    """Returns the success of SmolLM2 in training, in the first and in the last five iterations."""
+    content = results_if_any("pretrained")
+    if content is None:
+        return NOTHING
+    sentences = []
+    for name, found in content["environments"].items():
+        for seed, row in found["models"].get("smollm2", {}).items():
+            shares = [share for _, share in row["curves"]["success"]]
+            first, last = sum(shares[:5]) / 5, sum(shares[-5:]) / 5
+            sentences.append(
+                f"In `{name}` (seed {seed}), success in training is {100 * first:.0f} % in the "
+                f"first five of {len(shares)} iterations, and {100 * last:.0f} % in the last five."
+            )
+    return " ".join(sentences)
+
+
+BLOCKS = {"pretrained": pretrained, "pretrained_training": training}

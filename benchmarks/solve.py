@@ -238,6 +238,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
         **summary(**reports, kept=kept),
         "commands": [shlex.join(cloned), shlex.join(training[selected])],
         "seconds": round(time.perf_counter() - begun, 1),
+        "versions": versions("torch"),
     }
 
 
@@ -285,8 +286,7 @@ def main(settings: Settings) -> None:
     for name, row in finished(ThreadPoolExecutor(settings.jobs), measure, jobs, failed):
         known[name] = row
         found = {entry.name: known[entry.name] for entry in TABLE if entry.name in known}
-        results = {"versions": versions("torch"), "settings": about, "environments": found}
-        write(settings.out, results)
+        write(settings.out, {"settings": about, "environments": found})
     table = Table(title="Held-out tasks: reward")
     for column in ("environment", "random", "cloned", "trained", "expert", "gain", "selected"):
         table.add_column(column)
