@@ -11,10 +11,11 @@ turns: invalid, cut-off, repetitive or unreadable actions (the paper's "Dr.BoT")
 Kept: buffer size, age limit, P50 baseline, cosines, clip 0.2 / 0.28, masking 2 % by covariance, a
 bonus of 0.1 per tool call up to 1, the filters. Changed: void turns have the advantage 0 instead of
 no weight in the loss. Groups are filtered by `filter_groups` (theirs: the 75 % with the largest
-standard deviation). Advantages of fresh episodes are standardised over these
-(`normalize_advantages none`: not, as theirs), and those of replayed ones are in standard deviations
-of recent returns. As in the paper, replayed episodes are no part of the statistics of fresh ones.
-With `outcome success`, successes take the place of returns.
+standard deviation), and the median is that of returns (their code: of the mean returns of groups).
+Advantages of fresh episodes are standardised over these (`normalize_advantages none`: not, as
+theirs). Those of replayed ones are R - P50 as in the paper, without a standard deviation. As in the
+paper, replayed episodes are no part of the statistics of fresh ones. With `outcome success`,
+successes take the place of returns, and the bonus is added to them.
 """
 
 from __future__ import annotations
@@ -126,19 +127,25 @@ class SelfImitation(RecipeHooks):
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
-        """Adds the bonus for valid actions to the last turn of every episode."""
+        """Adds the bonus for valid actions to the last turn of every episode.
+
+        With `outcome success`, the success of an episode takes the place of its rewards.
+        """
         left = 1 - rising(iteration, self.config.tool_bonus_iterations)
         valid = np.array([turn.valid for turn in batch.turns], np.float64)
         calls = np.add.reduceat(valid, batch.turn_offsets[:-1])
-        rewards = batch.rewards.copy()
-        rewards[batch.turn_offsets[1:] - 1] += left * np.minimum(1, self.config.tool_bonus * calls)
+        rewards, last = batch.rewards.copy(), batch.turn_offsets[1:] - 1
+        if self.config.outcome == "success":
+            rewards[:] = 0.0
+            rewards[last] = group.trajectory_outcomes(batch, "success")
+        rewards[last] += left * np.minimum(1, self.config.tool_bonus * calls)
         self.metrics["bonus_weight"] = left
         return batch.with_rewards(rewards)
 
     def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
         """Sets the advantages of replayed episodes and of void turns.
 
-        Replayed ones have theirs in standard deviations of recent returns, void turns have 0. The
+        Replayed ones have the outcome minus the median of recent outcomes, void turns have 0. The
         others are standardised again, over the fresh episodes alone.
         """
         per, thought = self.config.loss.normalize_advantages, self.config.loss.thought_coef
@@ -146,7 +153,7 @@ class SelfImitation(RecipeHooks):
         if per != "none":
             fresh = normalize_advantages(fresh, fresh_part(batch), per, thought_coef=thought)
         outcomes = np.array([self._outcome(trajectory) for trajectory in batch.trajectories])
-        gain = (outcomes - np.median(self.recent)) / (np.std(self.recent) + 1e-6)
+        gain = outcomes - np.median(self.recent)
         owner = batch.turn_trajectory[batch.token_turn]
         advantages = self._weight(iteration) * np.maximum(gain, 0.0)[owner]
         advantages[batch.fresh] = fresh.advantages
@@ -203,6 +210,6 @@ def is_void(turn: Turn, tokens: list[int], limit: int) -> bool:
 def build(config: Config) -> Algorithm:
     """Returns the parts of SPEAR."""
     return Algorithm(
-        credit=FreshBaseline(scale=config.scale, outcome=config.outcome),
+        credit=FreshBaseline(scale=config.scale),  # rewards hold the outcome: see `on_rewards`
         hooks=lambda _: SelfImitation(config),
     )

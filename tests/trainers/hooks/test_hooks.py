@@ -192,9 +192,18 @@ def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
     assert [t.episode_return for t in mixed] == [0.0, 0.0, 1.0]
     batch = Batch.of(mixed)
     credit = hook.on_advantages(batch, Credit(np.array([0.3, -0.3, 9.0], np.float32)), 1)
-    assert credit.advantages[:2] == pytest.approx([0.3, -0.3])
-    assert 0 < credit.advantages[2] < 2  # half of what it will weigh later
-    assert hook.on_advantages(batch, credit, 2).advantages[2] > 1.5 * credit.advantages[2]
+    assert credit.advantages == pytest.approx([0.3, -0.3, 0.5])  # half of what it will weigh later
+    assert hook.on_advantages(batch, credit, 2).advantages[2] == pytest.approx(1.0)
+
+
+def test_a_replayed_episode_of_spear_has_the_advantage_of_its_return_over_the_median():
+    config = SpearConfig.of(ramp=1, filter_void=False, tool_bonus=0)
+    hook, rng = SelfImitation(config), np.random.default_rng(0)
+    hook.buffer.add([trajectory([1], [0.7], seed=1)], 0)
+    failures = [trajectory([1], [0.0], seed=seed) for seed in range(256)]
+    batch = Batch.of(hook.on_rollout_end(failures, 1, rng))  # recent returns are all 0
+    credit = hook.on_advantages(batch, Credit(np.zeros(257, np.float32)), 1)
+    assert credit.advantages == pytest.approx([0.0] * 256 + [0.7])
 
 
 @pytest.mark.parametrize("per", ["batch", "group", "none"])
@@ -267,6 +276,22 @@ def test_the_bonus_of_spear_for_valid_actions_falls_to_zero():
         np.testing.assert_allclose(given, [0, 0, 0.8 * weight, 0.4 * weight], atol=1e-12)
     many = Batch.of([trajectory([1] * 5, [0] * 5)])
     assert hook.on_rewards(many, None, 0, rng).rewards.tolist() == [0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("bonus", [0.0, 0.25])
+def test_the_bonus_of_spear_is_added_to_success_if_this_is_compared(bonus: float):
+    config = SpearConfig.of(outcome="success", tool_bonus=bonus, scale=False)
+    hook, rng = SelfImitation(config), np.random.default_rng(0)
+    won = trajectory([1, 1], [0.0, 9.0], success=True)
+    lost, void = trajectory([1, 1], [7.0, 0.0]), trajectory([1], [0.0])
+    void.turns[0].valid = False
+    batch = Batch.of([won, lost, void])
+    credit = spear.build(config).credit
+    assert credit is not None
+    found = credit(hook.on_rewards(batch, None, 0, rng), None).advantages
+    outcomes = np.array([1 + 2 * bonus, 2 * bonus, 0.0])
+    expected = outcomes - outcomes.mean()
+    assert np.allclose(found, expected[batch.turn_trajectory])
 
 
 def weights_of(modules: Sequence[Policy]) -> list[dict[str, torch.Tensor]]:
