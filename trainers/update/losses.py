@@ -214,6 +214,8 @@ def clipped_surrogate(
     bounded = -inside * advantages
     losses = torch.maximum(plain, bounded)
     clipped = bounded > plain
+    if clip_gradient:
+        clipped = clipped & (ratio <= 1 + clip_high)  # those above the upper clip keep theirs
     if dual_clip is not None:
         ceiling = -dual_clip * advantages
         dual = (advantages < 0) & (losses > ceiling)

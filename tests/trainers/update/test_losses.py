@@ -55,9 +55,25 @@ def test_a_clip_with_gradient_bounds_the_loss_and_not_the_gradient():
     result = clipped_surrogate(logprobs, torch.zeros(5), advantages, clip_gradient=True)
     plain = clipped_surrogate(logprobs, torch.zeros(5), advantages)
     assert torch.isclose(result.loss.total, plain.loss.total)
-    assert result.clipped.total == plain.clipped.total
     result.loss.total.backward()
     assert torch.allclose(logprobs.grad, tensor(-1.2, -0.5, 1.5, 0, -1.1))
+    assert plain.clipped.total == 2
+    assert result.clipped.total == (logprobs.grad == 0).sum() == 1
+
+
+@pytest.mark.parametrize("clip_gradient", [False, True])
+@pytest.mark.parametrize("dual_clip", [None, 3.0])
+def test_the_clip_counts_the_tokens_whose_gradient_it_removes(
+    clip_gradient: bool, dual_clip: float | None
+):
+    ratios = torch.tensor(np.linspace(0.1, 5.0, 50), dtype=D).repeat(2)
+    advantages = torch.tensor([1.0] * 50 + [-1.0] * 50, dtype=D)
+    logprobs = ratios.log().requires_grad_()
+    zeros, options = torch.zeros(100), {"clip_gradient": clip_gradient, "dual_clip": dual_clip}
+    result = clipped_surrogate(logprobs, zeros, advantages, clip_high=0.28, **options)
+    result.loss.total.backward()
+    assert logprobs.grad is not None
+    assert result.clipped.total == (logprobs.grad == 0).sum() > 0
 
 
 def test_clip_high_and_low_are_separate():
