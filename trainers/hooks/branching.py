@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 BRANCHES = 1 << 20
 """Offset that separates the seeds of branches from those of other episodes."""
+PENALTY = 0.05
+"""Share of a draw that AEPO takes off it for each turn in a row at which the group branched."""
+SENSITIVITY = 0.5
+"""Factor of the entropy rise in AEPO's number of branches."""
 
 
 @dataclass
@@ -49,8 +54,8 @@ class Branching(RecipeHooks):
     Args:
         trainer: the trainer of the policy.
         config: the settings.
-        adaptive: allocate branches by the entropy rise of a group, and halve the probability for
-            every branch of the turns just before (AEPO).
+        adaptive: allocate branches by the entropy rise of a group, and lower their probability
+            after turns at which the group branched (AEPO).
         entropy_weight: increase of the advantage of a token per standard deviation of entropy.
     """
 
@@ -80,14 +85,16 @@ class Branching(RecipeHooks):
         for path in paths:
             groups.setdefault(path.trajectory.group, []).append(path)
         left = {group: self._budget(members) for group, members in groups.items()}
+        streaks = dict.fromkeys(groups, 0)
         openings: list[int] = []
         turn = 1
         while True:
-            points = [
-                (path, turn)
-                for group, members in groups.items()
-                for path in choose(members, turn, left[group], self._chance, rng)
-            ]
+            points: list[tuple[Path, int]] = []
+            for group, members in groups.items():
+                chance = partial(self._chance, streak=streaks[group])
+                chosen = choose(members, turn, left[group], chance, rng)
+                streaks[group] = streaks[group] + 1 if chosen else 0
+                points += [(path, turn) for path in chosen]
             ended = turn >= max(len(path.entropy) for path in paths)
             if ended:  # the rest of the budget begins at the start
                 points = [(groups[g][0], 0) for g, number in left.items() for _ in range(number)]
@@ -121,17 +128,23 @@ class Branching(RecipeHooks):
             return []
         played = self.trainer.play(episodes)
         return [
-            Path(trajectory, entropy, turn, path.streak)
-            for trajectory, entropy, (path, turn) in zip(
+            Path(trajectory, entropy, turn)
+            for trajectory, entropy, (_, turn) in zip(
                 played, self._turn_entropy(played), points, strict=True
             )
         ]
 
-    def _chance(self, path: Path, turn: int) -> float:
-        """Returns the probability of a branch at a turn."""
+    def _chance(self, path: Path, turn: int, streak: int) -> float:
+        """Returns the probability of a branch at a turn.
+
+        Args:
+            path: the episode.
+            turn: the turn.
+            streak: number of turns just before at which the group branched.
+        """
         rise = float(path.entropy[turn] - path.entropy[path.origin])
-        penalty = 0.5**path.streak if self.adaptive else 1.0
-        return self.beta * penalty + self.alpha * rise
+        factor = max(0.0, 1 - PENALTY * streak) if self.adaptive else 1.0
+        return 1 - (1 - self.beta) / factor + self.alpha * rise if factor else 0.0
 
     def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
         """Multiplies advantages by 1 + entropy_weight * (H - mean) / std of the tokens' entropy."""
@@ -171,7 +184,7 @@ class Branching(RecipeHooks):
             return self.branches
         rises = [float(path.entropy[1:].mean() - path.entropy[0]) for path in members if path.later]
         rise = float(np.mean(rises or [0.0]))
-        return max(1, round(2 * self.branches / (1 + np.exp(-4 * rise)) - 1e-9))
+        return max(1, round(2 * self.branches / (1 + np.exp(-SENSITIVITY * rise)) - 1e-9))
 
 
 @dataclass(eq=False)
@@ -182,13 +195,11 @@ class Path:
         trajectory: the episode.
         entropy: [T] mean entropy of the choices of each turn, in [0, 1].
         origin: the turn at which it branched off another one, 0 for an episode from the start.
-        streak: number of turns just before the current one at which it branched.
     """
 
     trajectory: Trajectory
     entropy: NDArray[np.float64]
     origin: int = 0
-    streak: int = 0
 
     @property
     def later(self) -> bool:
@@ -215,7 +226,5 @@ def choose(
     found: list[Path] = []
     for path in members:
         if path.origin < turn < len(path.entropy) and len(found) < budget:
-            branches = rng.random() <= chance(path, turn)
-            path.streak = path.streak + 1 if branches else 0
-            found += [path] if branches else []
+            found += [path] if rng.random() <= chance(path, turn) else []
     return found

@@ -1,16 +1,23 @@
 """AEPO: branching rollouts on an entropy budget, the successor of ARPO.
 
 "Agentic Entropy-Balanced Policy Optimization" (Dong et al., arXiv 2510.14545). Groups whose
-entropy rises after the first turn get more branches, and each branch of an episode makes the next
-one there less likely, so a single uncertain episode does not use up the budget.
+entropy rises after the first turn get more branches, and after n turns in a row at which a group
+branched, an episode of it branches with a lower probability, where
+
+    (1 - 0.05 n) (u + alpha (H_t - H_0)) >= 1 - beta,    u uniform in [0, 1],
+
+so a single uncertain stretch does not use up the budget. With n = 0 it is the rule of
+`arpo_entropy`. From n = 10 on, beta = 0.5 allows a branch where the entropy has risen only.
 
 The update favours uncertain tokens: the upper clip keeps their gradient (`clip_gradient`), and
 their advantages are multiplied by 1 + entropy_weight * (H - mean H) / std H.
 
-Kept: all four balances, and the order of play (see `arpo_entropy`). Changed: a group gets 2
-branches sigmoid(4 (mean H_t - H_0)) branches besides its roots, instead of a share of a fixed
-number of episodes. Every branch of an episode at the turns just before halves the probability of
-the next one. `entropy_weight` and the factor 4 are ours.
+Kept: all four balances with the numbers of the authors' code (0.05, 0.2, and a factor of 0.5 in the
+sigmoid), and the order of play (see `arpo_entropy`). Changed: the number of roots is fixed, and a
+group gets 2 branches sigmoid(0.5 (mean H_t - H_0)) branches besides (theirs: about a share of
+sigmoid(0.5 (H_0 - mean H)) of a fixed number of episodes are roots, by an episode played before).
+Their scripts turn this number off. Advantages are weighed by entropies of the behaviour policy over
+the batch (theirs: of the current policy over a microbatch).
 """
 
 from __future__ import annotations

@@ -427,14 +427,70 @@ def test_a_branch_depends_on_the_turns_up_to_it_alone(rng, turn: int, budget: in
             Branch(trajectory([1], [0]), e, origin)
             for e, origin in zip(changed, origins, strict=True)
         ]
-        found = choose(paths, turn, budget, hook._chance, np.random.default_rng(seed))
-        assert all(path.streak == (path in found) for path in paths)
+        chance = partial(hook._chance, streak=2)
+        found = choose(paths, turn, budget, chance, np.random.default_rng(seed))
         return [paths.index(path) for path in found]
 
     found = chosen(0.0)
     assert found == chosen(1.0)
     assert len(found) <= budget
     assert all(origins[i] < turn < len(entropies[i]) for i in found)
+
+
+@pytest.mark.parametrize("rise", [-0.4, 0.0, 0.7])
+@pytest.mark.parametrize("streak", [0, 1, 5, 10, 19, 20, 25])
+def test_the_penalty_of_aepo_is_the_published_one(streak: int, rise: float):
+    """A branch needs (1 - 0.05 n) (u + 0.2 dH) >= 0.5, so its probability falls from 0.5 to 0."""
+    hook = Branching.__new__(Branching)
+    hook.alpha, hook.beta, hook.adaptive = 0.2, 0.5, True
+    path = Branch(trajectory([1], [0]), np.array([0.1, 0.1 + rise]))
+    draws = (np.arange(100_000) + 0.5) / 100_000
+    branches = max(0.0, 1 - 0.05 * streak) * (draws + 0.2 * rise) >= 0.5
+    found = float(np.clip(hook._chance(path, 1, streak), 0, 1))
+    assert found == pytest.approx(branches.mean(), abs=1e-4)
+    if (streak, rise) == (5, 0.0):
+        assert found == pytest.approx(1 / 3)
+    hook.adaptive = False  # ARPO has none
+    assert hook._chance(path, 1, streak) == pytest.approx(0.5 + 0.2 * rise)
+
+
+def test_the_penalty_of_aepo_counts_the_turns_at_which_a_group_branched(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    hook = Branching.__new__(Branching)
+    hook.alpha, hook.beta, hook.adaptive, hook.branches = 1e3, 0.5, True, 50
+    hook._entropy = []
+    entropies = {1: [0.0, 1, 1, 0, 1], 2: [1.0, 0, 0, 0, 0]}  # the second group never branches
+    fresh = [trajectory([1] * 5, [0] * 5, seed=seed) for seed in (1, 1, 2)]
+    monkeypatch.setattr(
+        hook, "_turn_entropy", lambda some: [np.array(entropies[t.seed]) for t in some]
+    )
+    monkeypatch.setattr(
+        hook,
+        "_play",
+        lambda points, *_: [Branch(p.trajectory, p.entropy, turn) for p, turn in points],
+    )
+    real, seen = hook._chance, set()
+
+    def chance(path: Branch, turn: int, streak: int) -> float:
+        seen.add((path.trajectory.seed, turn, streak))
+        return -1.0 if turn == 3 else real(path, turn, streak)
+
+    monkeypatch.setattr(hook, "_chance", chance)
+    hook.on_rollout_end(fresh, 0, np.random.default_rng(0))
+    assert sorted(seen) == [(1, 1, 0), (1, 2, 1), (1, 3, 2), (1, 4, 0)] + [
+        (2, turn, 0) for turn in (1, 2, 3, 4)
+    ]
+
+
+def test_groups_whose_entropy_rises_get_more_branches_in_aepo():
+    hook = Branching.__new__(Branching)
+    hook.branches, hook.adaptive = 100, True
+    for rise in (-1.0, 0.0, 0.5, 1.0):
+        path = Branch(trajectory([1], [0]), np.array([0.2, 0.1 + rise, 0.3 + rise]))
+        assert hook._budget([path]) == round(200 / (1 + math.exp(-0.5 * rise)))
+    hook.adaptive = False
+    assert hook._budget([path]) == 100
 
 
 def test_aepo_weighs_advantages_by_the_entropy_of_their_tokens():
@@ -702,12 +758,29 @@ def test_a_preference_model_without_pairs_teaches_nothing(recipe: str, tmp_path:
 
 
 @pytest.mark.usefixtures("without_files")
-def test_agentprm_prefers_actions_with_higher_values(tmp_path: Path):
+def test_agentprm_prefers_actions_with_higher_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    real, seen = agentprm.ProcessReward.credit, []
+
+    def watched(hooks: agentprm.ProcessReward, batch: Batch, *args: Any) -> Credit:
+        credit = real(hooks, batch, *args)
+        seen.append((batch, credit.advantages, hooks.model.predict(batch)))
+        return credit
+
+    monkeypatch.setattr(agentprm.ProcessReward, "credit", watched)
     changes = {"update": "dpo", "paired": 64, "iterations": 1, "bc_demonstrations": 0}
     changes["normalize_advantages"] = "none"
     row = train_quickly("agentprm", tmp_path, **changes)[-1]
     assert 0 < row["credit/pairs"] <= 64
     assert row["losses/policy_grad_norm"] > 0
+    [(batch, advantages, values)] = seen
+    states = np.array([t.extras[STATE][0] for t in batch.trajectories])
+    mean = np.bincount(states, values)[states] / np.bincount(states)[states]
+    weights = advantages[batch.token_offsets[batch.turn_offsets[:-1]]]
+    different = np.abs(values - mean) > 1e-5
+    assert different.sum() > 8
+    assert (np.sign(weights) == np.sign(values - mean))[different].all()
 
 
 def test_weights_of_preferences_of_agentprm_are_not_standardised():
