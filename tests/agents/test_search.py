@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.agents import RandomAgent, SearchAgent, View, make_agent
-from agentgym.agents.search.simulator import Simulator, state_key
+from agentgym.agents.search.guide import SearchGuide
+from agentgym.agents.search.simulator import Node, Simulator, state_key
 from agentgym.agents.search.tree import beam
 from agentgym.core import TextEnv
 from agentgym.envs.numbers.number_line import NumberLine
@@ -137,6 +138,80 @@ class CoinFlips(TextEnv):
         given: dict[str, Any] = {"progress": 0.5} | kwargs
         step = TimeStep(text, admissible=actions, **given)
         return dataclasses.replace(step, rewards={"task": step.progress if step.terminated else 0})
+
+
+@dataclasses.dataclass
+class Saved:
+    first: str = ""
+    turn: int = 0
+
+
+class Savings(TextEnv):
+    """A reward at once or a larger one at the end, and a small one in each turn between."""
+
+    instructions = "Save."
+    tasks = Tasks(train=("a",), test=("b",))
+    State = Saved
+    state: Saved
+    REWARDS: ClassVar = {"now": (1.0, 0.25, 0.0), "later": (0.5, 0.25, 2.0)}
+
+    def _start(self, task: str) -> TimeStep:
+        self.state = Saved()
+        return TimeStep("Start.", admissible=("now", "later"))
+
+    def _advance(self, action: str) -> TimeStep:
+        state = self.state
+        state.first = state.first or action
+        reward = self.REWARDS[state.first][state.turn]
+        state.turn += 1
+        given: dict[str, Any] = {"terminated": state.turn == 3, "rewards": {"task": reward}}
+        return TimeStep(f"Turn {state.turn}.", admissible=("go", "wait"), **given)
+
+
+class ExactJudge(RandomAgent):
+    """Scores an action by the return of the whole episode, or of the rest."""
+
+    def __init__(self, whole: bool):
+        self.whole = whole
+
+    def probabilities(self, views: Sequence[View]) -> list[Any]:
+        return [np.full(len(view.info["admissible"]), 0.5) for view in views]
+
+    def scores(self, views: Sequence[View], actions: Sequence[str]) -> list[float]:
+        found = []
+        for view, action in zip(views, actions, strict=True):
+            played = [earlier for _, earlier in view.history]
+            rewards = Savings.REWARDS[(played or [action])[0]]
+            found.append(sum(rewards if self.whole else rewards[len(played) :]))
+        return found
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_judge_counts_no_reward_twice(whole: bool, monkeypatch: pytest.MonkeyPatch):
+    """Each value is the return from the search on, before the end of the episode and at it."""
+    real, values = SearchGuide.evaluate, []
+
+    def watched(guide: SearchGuide, nodes: Sequence[Node]) -> None:
+        real(guide, nodes)
+        earned = sum(episode.rewards)
+        for node in nodes:
+            if node.parent is not None:
+                actions = [*episode.view.history, *((None, n.action) for n in node.path)]
+                total = sum(Savings.REWARDS[actions[0][1]])
+                values.append((node.depth, node.over, node.value, total - earned))
+
+    monkeypatch.setattr(SearchGuide, "evaluate", watched)
+    agent = SearchAgent("beam", value="judge", policy=ExactJudge(whole), budget=16, beams=2)
+    episode = EpisodeRunner(Savings(), "a", 0)
+    for _ in range(3):
+        for remembered in agent._episodes.values():
+            remembered.plan.clear()  # searches again
+        [action] = agent.act([episode.view])
+        episode.play(action)
+    assert episode.rewards == [0.5, 0.25, 2.0]
+    assert {(depth, over) for depth, over, *_ in values} >= {(1, False), (2, False), (2, True)}
+    for _, _, value, truth in values:
+        assert value == pytest.approx(truth)
 
 
 def flipped(agent: SearchAgent, seed: int) -> EpisodeRunner:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from agentgym.agents import make_agent
 from agentgym.errors import AgentGymError
@@ -66,8 +68,27 @@ def test_the_saved_judge_is_the_trained_model(runs: Path, tmp_path: Path):
     fresh = Judge.load(runs / "orm" / "judge", load_agent(str(runs / "orm")))  # type: ignore[arg-type]
     own, copy = (dict(each.model.state_dict()) for each in (judge, again))
     assert all((own[name] == copy[name]).all() for name in own)
+    assert judge.whole and again.whole
     # Its trunk is no longer the policy's.
     assert any((own[n] != w).any() for n, w in fresh.model.state_dict().items())
+
+
+@pytest.mark.slow
+def test_a_judge_knows_whether_it_predicts_the_whole_return(runs: Path, tmp_path: Path):
+    folder = tmp_path / "run" / "judge"
+    reader: Any = load_agent(str(runs / "orm" / "judge"))
+    model = Judge.load(runs / "orm" / "judge", reader).model
+    for whole in (True, False):
+        folder.mkdir(parents=True, exist_ok=True)
+        Judge(model, reader, whole=whole).save(folder)
+        assert BestOf(reader, Judge.load(folder, reader), 2).whole == whole
+    saved = torch.load(folder / "head.pt")
+    del saved["whole"]  # as older versions saved it
+    torch.save(saved, folder / "head.pt")
+    assert Judge.load(folder, reader).whole  # its run is unknown
+    for recipe, whole in {"orm": True, "agentprm": True, "read": False, "spa": False}.items():
+        (folder.parent / "config.json").write_text(json.dumps({"recipe": recipe}))
+        assert Judge.load(folder, reader).whole == whole
 
 
 @pytest.mark.slow

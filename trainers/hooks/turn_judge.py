@@ -25,9 +25,13 @@ class TurnJudge(RecipeHooks):
         lr: learning rate of the model.
         epochs: epochs of the model per iteration.
         loss: the loss of the model.
+
+    Attributes:
+        whole: whether the model predicts the return of the whole episode, see `Judge`.
     """
 
     one_policy = True
+    whole = False
 
     def __init__(self, trainer: Trainer, *, lr: float, epochs: int, loss: Loss = squared_error):
         super().__init__()
@@ -48,7 +52,7 @@ class TurnJudge(RecipeHooks):
     def publish(self, folder: Path) -> None:
         """Writes the model to `folder/judge`, as a `Judge` of any agent's actions."""
         reader = policy_agent(self.trainer.config, self.model.trunk, "judge")
-        replace_folder(folder / "judge", Judge(self.model, reader).save)
+        replace_folder(folder / "judge", Judge(self.model, reader, whole=self.whole).save)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the model and its optimiser."""

@@ -107,11 +107,19 @@ class BestOf(SeveralSamples):
         agent: agent that samples the actions, see `SeveralSamples`.
         judge: model that scores the tokens of the agent's actions, or `Judge` that reads texts.
         n: actions per turn.
+
+    Attributes:
+        whole: whether scores predict the return of the whole episode, see `Judge`. A model of the
+            agent's tokens is that of `agentprm`, which does.
     """
+
+    whole = True
 
     def __init__(self, agent: PolicyAgent, judge: ValueModel | Judge, n: int):
         super().__init__(agent, n)
         self.judge = judge
+        if isinstance(judge, Judge):
+            self.whole = judge.whole
 
     def _select(
         self, views: Sequence[View], requests: Sequence[Request], samples: Sequence[Sample]
@@ -188,6 +196,7 @@ class ReAsk(BestOf):
     """
 
     judge: ValueModel
+    whole = False
 
     def __init__(self, agent: PolicyAgent, judge: ValueModel, n: int, threshold: float):
         super().__init__(agent, judge, n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,10 +30,12 @@ class Judge:
     Args:
         model: model that scores actions (see `action_model`).
         reader: agent whose context builds the prompts of the model. Its policy is the model's.
+        whole: whether a score predicts the return of the whole episode (`agentprm`, `orm`), and not
+            that of the rest, from the action on.
     """
 
-    def __init__(self, model: ValueModel, reader: PolicyAgent):
-        self.model, self.reader = model, reader
+    def __init__(self, model: ValueModel, reader: PolicyAgent, *, whole: bool):
+        self.model, self.reader, self.whole = model, reader, whole
 
     def read(self, views: Sequence[View], actions: Sequence[Sequence[str]]) -> list[Trajectory]:
         """Returns the tokens of all actions and their prompts, those of the first view first.
@@ -52,6 +55,7 @@ class Judge:
         self.reader.save(folder)
         model = self.model
         saved = {"head": model.head.state_dict(), "mean": model.mean, "scale": model.scale}
+        saved["whole"] = self.whole
         torch.save(saved, folder / FILE)
 
     @classmethod
@@ -75,4 +79,13 @@ class Judge:
         model.head.load_state_dict(saved["head"])
         model.mean.copy_(saved["mean"])
         model.scale.copy_(saved["scale"])
-        return cls(model, reader)
+        return cls(model, reader, whole=saved.get("whole", _trained_on_returns(folder)))
+
+
+def _trained_on_returns(folder: Path) -> bool:
+    """Returns whether the run of a folder that does not record it trained on whole returns."""
+    try:
+        run = json.loads((folder.parent / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True  # a judge that was moved away from its run
+    return run.get("recipe") in ("agentprm", "orm")

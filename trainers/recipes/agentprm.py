@@ -93,6 +93,8 @@ class ProcessReward(TurnJudge):
         config: the settings.
     """
 
+    whole = True
+
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
         self.gamma, self.best_of, self.paired = config.gamma, config.best_of, config.paired

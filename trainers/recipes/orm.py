@@ -65,6 +65,8 @@ class OutcomeReward(TurnJudge):
         config: the settings.
     """
 
+    whole = True
+
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
         self.label_every = config.label_every

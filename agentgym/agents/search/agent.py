@@ -32,11 +32,13 @@ class _Episode:
         visited: keys of the states that the episode has passed.
         plan: the states that the plan expects, the next one first.
         expected: key of the state that the last action of the plan should have led to.
+        earned: sum of the rewards so far.
     """
 
     visited: set[str] = field(default_factory=set)
     plan: deque[Node] = field(default_factory=deque)
     expected: str = ""
+    earned: float = 0.0
 
 
 class SearchAgent:
@@ -62,7 +64,9 @@ class SearchAgent:
         tokens: tokens of the policy and the world model per search. None: no limit.
         value: the value of a state. "progress": `info["progress"]`. "random" and "policy": the mean
             return of `rollouts` episodes that random actions or the policy play from it, whose
-            steps count. "critic": the policy's critic. "judge": the policy's judge of actions.
+            steps count. "critic": the policy's critic. "judge": the policy's judge of actions, by
+            its method `scores`. The attribute `whole` tells whether they predict the return of the
+            whole episode, or of the rest from the action on (the default).
         policy: an agent that proposes actions. None: all admissible actions are tried.
         width: proposed actions per state. None: all admissible actions, or 5 of a policy.
         rollouts: episodes per state of the values "random" and "policy".
@@ -143,6 +147,7 @@ class SearchAgent:
 
     def _act(self, view: View) -> str:
         episode = self._episodes.setdefault(view, _Episode())
+        episode.earned += sum(view.info.get("reward_terms", {}).values())
         before = self._used()
         limit = None if self.tokens is None else before + self.tokens
         exhausted = lambda: limit is not None and self._used() >= limit  # noqa: E731
@@ -153,7 +158,7 @@ class SearchAgent:
                 episode.plan.clear()
                 view.costs["plans_given_up"] += 1
             if not episode.plan:
-                guide = SearchGuide(sim, self.settings, episode.visited)
+                guide = SearchGuide(sim, self.settings, episode.visited, episode.earned)
                 episode.plan.extend(self._search(sim, guide))
                 view.costs["searches"] += 1
         view.costs[sim.cost] += sim.steps

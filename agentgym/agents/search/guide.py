@@ -37,11 +37,13 @@ class SearchGuide:
         sim: the simulator of the search.
         settings: the settings.
         visited: keys of the states that the episode has passed.
+        earned: sum of the rewards of the episode before the search.
     """
 
     sim: Rehearsal
     settings: Settings
     visited: set[str] = field(default_factory=set)
+    earned: float = 0.0
 
     def __post_init__(self) -> None:
         """Reads the numbers of the algorithms."""
@@ -111,14 +113,19 @@ class SearchGuide:
         return [node.reward + float(v) for node, v in zip(nodes, values, strict=True)]
 
     def _judge(self, nodes: Sequence[Node]) -> list[float]:
-        """Returns the rewards before the last action and the judge's score of it, 0 for none."""
+        """Returns the return from the search on that the judge expects after the last action.
+
+        A score of the whole episode includes the rewards before the search. One of the rest leaves
+        out those before the action. The state of the episode, without an action, has the value 0.
+        """
         acted = [(node.parent, node) for node in nodes if node.parent is not None]
         if not acted:
             return [0.0] * len(nodes)
         views: list[View] = self.sim.views_of([parent for parent, _ in acted])
+        whole = getattr(self.settings.policy, "whole", False)
         scores = self.settings.policy.scores(views, [node.action for _, node in acted])
         found = {
-            id(node): parent.reward + float(score)
+            id(node): float(score) + (-self.earned if whole else parent.reward)
             for (parent, node), score in zip(acted, scores, strict=True)
         }
         return [found.get(id(node), 0.0) for node in nodes]

@@ -88,7 +88,7 @@ def test_the_tokens_of_a_judge_with_a_model_of_its_own_count(trained: Any):
     plain, reader = load_agent(str(trained[1])), load_agent(str(trained[1]))
     assert isinstance(plain, PolicyAgent) and isinstance(reader, PolicyAgent)
     shared = BestOf(plain, action_model(plain.policy, seed=0), 2)
-    own = BestOf(plain, Judge(action_model(reader.policy, seed=0), reader), 2)
+    own = BestOf(plain, Judge(action_model(reader.policy, seed=0), reader, whole=True), 2)
     view = View.start(make_env("NumberLine-v0"), "train/5", 3)
     actions = list(view.info["admissible"])
     for judged in (shared, own):  # the same prompt and tokenizer
