@@ -165,7 +165,8 @@ class HGPO:
         history: K, the number of states before the current one.
         alpha: exponent of the level weights. Larger values favour longer histories.
         gamma: discount of the return-to-go.
-        scale: divides by the population standard deviation (n). If False, F = 1.
+        scale: divides by the population standard deviation (n), at level 0 by that of the sample (n
+            - 1). If False, F = 1.
         base: adds the trajectory-level group-relative advantage as level 0.
         epsilon: added to the standard deviation.
 

@@ -14,10 +14,11 @@ it or the one played,
 The paper's reference is the policy of the stage before (`--kl-reference moving:K`). DPO compares Q
 of two actions in one state, which needs a far more accurate Q than gains along an episode do.
 
-Kept: the targets, gamma = 0.95, groups of 16, iterated training, the beta of 0.03. Changed:
-outcomes are returns (theirs: -1 for a failure), discounted by the distance to the *end* (the
-authors' code counts from the start), a state is its `state_key` (theirs: the whole history), and
-gains that vary more than outcomes, which are errors of Q, lower the learning rate
+Kept: the targets, gamma = 0.95, groups of 16, iterated training, the beta of 0.03. Changed: the
+paper's update, `--update dpo --normalize-advantages none --kl-reference moving:K`, is not the
+default, outcomes are returns (theirs: -1 for a failure), discounted by the distance to the *end*
+(the authors' code counts from the start), a state is its `state_key` (theirs: the whole history),
+and gains that vary more than outcomes, which are errors of Q, lower the learning rate
 (`lr_by_reliability`).
 """
 

@@ -10,7 +10,8 @@ and then inside each turn, towards its A_t.
 
 Kept: the two levels and their two discounts. Changed: the rollout records the ends of turns. The
 authors' code infers them from non-zero rewards, which loses turns without a reward. A truncated
-episode bootstraps from the value of its last observation (theirs: from 0).
+episode bootstraps from the value of its last observation (theirs: from 0). Advantages that vary
+more than returns lower the learning rate (`lr_by_reliability`).
 """
 
 from __future__ import annotations

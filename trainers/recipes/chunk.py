@@ -9,7 +9,8 @@ Monte-Carlo returns.
 It Flow: Agentic Crafting on Rock and Roll, Building the ROME Model within an Open Agentic Learning
 Ecosystem", arXiv 2512.24873): a call of a tool and its rejected attempts are one decision. Kept of
 it: the unit of credit. Left out: the ratio and the masking of whole chunks, and its resampling from
-states within episodes (`vine` and `arpo_entropy` branch there).
+states within episodes (`vine` and `arpo_entropy` branch there). Added: advantages that vary more
+than returns lower the learning rate (`lr_by_reliability`).
 """
 
 from __future__ import annotations

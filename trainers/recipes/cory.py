@@ -18,7 +18,8 @@ tokens with gamma 1 and lambda 0.95, the exchange (theirs: every 5 updates). Cha
 coefficient is fixed (theirs adapts it), an answer is charged for its KL at its end (theirs: token
 by token), the copies keep their optimisers when they exchange roles (theirs makes new ones), and
 rewards are not divided by their running deviation. In an episode of several turns, gamma and lambda
-hold between turns as well.
+hold between turns as well. Advantages that vary more than returns lower the learning rate
+(`lr_by_reliability`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ observation and the two turns before it.
 Kept: the scores, gamma = lambda = 0.99, the short window, four epochs, the entropy bonus. Changed:
 any causal model takes the place of the authors' encoder-decoder. Scores are sums of
 log-probabilities (their code sums logits, padding included). Advantages are standardised over the
-batch (theirs are not), and there is no value clip (theirs: 0.2).
+batch (theirs are not), there is no value clip (theirs: 0.2), and advantages that vary more than
+returns lower the learning rate (`lr_by_reliability`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ last agent. Here no discount lies within a turn of the environment. Agents share
 `roles adapters alternate N`), all of them are updated in each iteration, the epochs are 2 (theirs:
 5), and ratios are per token (theirs of `level action`: of the whole action, `ratio turn_product`).
 In a simultaneous game, each agent has the advantage of the joint action. In an environment with a
-single agent this is `poad`, or `turn` with a ratio per token.
+single agent this is `poad`, or `turn` with a ratio per token. Advantages that vary more than
+returns lower the learning rate (`lr_by_reliability`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ with a total probability of `top_p`. The masking policy is a copy of the policy,
 Kept: the top-p mask (0.9) of a lagged copy, the ratio of masked distributions, token-level credit
 as in `ntpo`. Changed: the copy is renewed every 5 iterations (theirs: 20). Special tokens may be
 masked (theirs never are). Advantages are standardised over the batch (theirs: over minibatches).
-The KL penalty is an option (`kl_coef`, `kl_in`).
+The KL penalty is an option (`kl_coef`, `kl_in`). Advantages that vary more than returns lower the
+learning rate (`lr_by_reliability`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ Changed: GAE lambda inside an action is 1 by default (the authors' code uses the
 between turns, and long actions then discount the future). The critic is trained together with the
 policy instead of on frozen states (`critic_detach`), without a value clip (theirs: 0.2).
 Advantages are standardised over the batch. Entropy bonus and early stopping are off (theirs:
-`entropy_coef` 1e-4 to 1e-2, `target_kl` 0.02).
+`entropy_coef` 1e-4 to 1e-2, `target_kl` 0.02). Advantages that vary more than returns lower the
+learning rate (`lr_by_reliability`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ turns of the mean over their tokens. Long actions therefore count no more than s
 Kept: all of these, the KL coefficient of 0.001, no dual clip (`dual_clip`: the authors' scripts set
 one, which their loss does not read). Changed: a truncated episode bootstraps. lambda is 0.95, as in
 `turn` (their code takes any). The ratio is clipped at 0.2 (their scripts: 3e-4 below and 4e-4
-above, with one step per batch).
+above, with one step per batch). Advantages that vary more than returns lower the learning rate
+(`lr_by_reliability`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ tokens'), or of each token.
 
 Kept: gamma 0.99, clipping per turn. Changed: lambda is TWOSOME's 0.95 (Turn-PPO: 0.9). Actions are
 sampled token by token from the constrained distribution, whose probabilities enter the ratio,
-instead of from a softmax over whole candidates.
+instead of from a softmax over whole candidates. Advantages that vary more than returns lower the
+learning rate (`lr_by_reliability`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ Kept: the word normalisation, the ratio of the whole action, early stopping by K
 optimised distribution is the one that the action was sampled from, end token included. Advantages
 are standardised over the batch instead of minibatches of four. The value loss trains the language
 model (`critic_detach`). There is no entropy bonus (theirs: 0.01), and turns are discounted
-uniformly (theirs by the duration of macro actions).
+uniformly (theirs by the duration of macro actions). Advantages that vary more than returns lower
+the learning rate (`lr_by_reliability`).
 """
 
 from __future__ import annotations

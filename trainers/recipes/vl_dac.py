@@ -8,7 +8,8 @@ clipped. It lies between `turn`, which clips the whole action, and `poad`, which
 Kept: the decoupling of both, and that the value loss does not train the language model. Changed:
 advantages are standardised over the tokens of the batch (theirs: over its turns), and the loss is a
 mean over tokens (theirs: over turns, `--aggregation turn`). Ratios are clipped at 0.2 (theirs, and
-values too: 0.1), and there is no KL penalty (theirs: `--kl-coef 0.04`).
+values too: 0.1), and there is no KL penalty (theirs: `--kl-coef 0.04`). Advantages that vary more
+than returns lower the learning rate (`lr_by_reliability`).
 """
 
 from __future__ import annotations

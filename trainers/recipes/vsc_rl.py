@@ -16,7 +16,8 @@ Kept: the returns per subgoal, the KL to the policy before RL. Changed: a functi
 and decides whether they are reached (the paper: a vision-language model), and the reference reads
 the same prompt, subgoal included. The policy is updated by the clipped surrogate, with one critic
 of turns (theirs: advantage-weighted regression, with two critics that classify instructions and
-steps, from logged data on).
+steps, from logged data on). Advantages that vary more than returns lower the learning rate
+(`lr_by_reliability`).
 """
 
 from __future__ import annotations
