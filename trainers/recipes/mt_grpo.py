@@ -23,6 +23,7 @@ import numpy as np
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of, trajectory_outcomes
+from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.shaping import scorer, turn_scores
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.settings import (
@@ -74,12 +75,20 @@ class TurnGroups:
 
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
         """Returns advantages. `values` are not used."""
+        return self.compare(batch, turn_scores(batch, self.source))
+
+    def compare(self, batch: Batch, scores: Float64) -> Credit:
+        """Returns advantages.
+
+        Args:
+            batch: the trajectories.
+            scores: [M] scores of the turns.
+        """
         outcomes = trajectory_outcomes(batch, "return")
         groups, owner = members_of(batch.groups), batch.turn_trajectory
         outcome = groups.compare(outcomes, scale=self.scale, epsilon=self.epsilon)
         place = np.arange(batch.num_turns) - batch.turn_offsets[owner]
         together = members_of(groups.group[owner] * (place.max() + 1) + place)
-        scores = turn_scores(batch, self.source)
         turn = together.compare(scores, scale=self.scale, epsilon=self.epsilon)
         turn[batch.turn_offsets[1:] - 1] = 0.0
         metrics = groups.metrics("group", outcomes) | together.metrics("turn", scores)
