@@ -23,9 +23,9 @@ Estimators with a critic are given the exact values. Estimates are averaged over
 
 Group-relative estimators compare undiscounted returns, so they are measured in the same world with
 gamma 1. A learned model of turn values is replaced by the exact one (ArCHer, iStar) or by its
-regression targets (AgentPRM). Recipes with behaviour-cloning or preference weights are left out,
-since those are no estimates of advantages. `ROWS` maps rows to recipes. Prints tables, writes JSON
-and a figure.
+regression targets (AgentPRM). Scores of turns are their rewards (MT-GRPO). Continuations of a state
+are those of other episodes that pass it (VinePPO). `ROWS` maps rows to recipes, and `ABSENT` lists
+the recipes without one. Prints tables, writes JSON and a figure.
 
     python benchmarks/credit_oracle.py [--trajectories 400000]
 """
@@ -47,6 +47,7 @@ from token_world import Samples, World, divide, make_world, sample
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.group import GAGPO, HGPO, GiGPO, dr_grpo, grpo, rloo
 from agentgym.trainers.credit.joint import JointGAE
+from agentgym.trainers.credit.returns import discounted_returns
 from agentgym.trainers.credit.turn_rewards import (
     StepBaseline,
     episode_credit,
@@ -55,6 +56,7 @@ from agentgym.trainers.credit.turn_rewards import (
     value_gains,
 )
 from agentgym.trainers.credit.two_clock import BilevelGAE, ntpo, poad, turn
+from agentgym.trainers.recipes.mt_grpo import TurnGroups
 from agentgym.trainers.recipes.spo import WinRate
 from agentgym.trainers.trajectory import Batch, Credit, Values
 
@@ -71,15 +73,26 @@ ROWS = {
     "ArCHer": "archer sac_glam",
     "RLOO": "rloo loop p3o orm",  # orm: with an exact model
     "SPO": "spo",
-    "GRPO": "grpo grpo_roc dcpo flow_grpo mt_grpo arpo_replay arpo_entropy aepo agent_rlvr",
+    "GRPO": "grpo grpo_roc dcpo flow_grpo arpo_replay arpo_entropy aepo agent_rlvr",
     "Dr. GRPO": "spear",
     "GiGPO": "gigpo",
-    "HGPO": "hgpo",
+    "MT-GRPO": "mt_grpo",
+    "HGPO": "hgpo",  # without the level of episodes, as published
+    "VinePPO": "vine",
     "iStar": "istar",
     "AgentPRM": "agentprm",
 }
-# Recipes whose credit is a weight of behaviour cloning or of preferences.
-IMITATION = "dpo trpa eto archer_iql digi_q ilql mc bc early_experience filtered_bc exit"
+# Recipes without a row, by the reason.
+ABSENT = {
+    "The weights of imitation or preferences are no estimates of advantages.": (
+        "dpo trpa eto archer_iql digi_q ilql mc bc early_experience filtered_bc exit "
+        "agent_q agent_r lspo malt optima read spag"
+    ),
+    "Credit is relative to other agents or seats, and the world has a single agent.": (
+        "advantage_alignment at_grpo comas cory dr_mas magrpo marshal rae rema"
+    ),
+    "A trained model of preferences assigns credit, and has no exact target.": "sweet_rl",
+}
 
 
 @dataclass
@@ -200,6 +213,31 @@ def agentprm(batch: Batch, values: Values) -> Credit:
     return turn_credit(value_gains(batch, monte_carlo_values(batch, 1.0), 1.0), batch)
 
 
+def mt_grpo(batch: Batch, values: Values) -> Credit:
+    """Returns the credit of MT-GRPO with the reward of each turn as its score."""
+    return TurnGroups().compare(batch, batch.rewards)
+
+
+def vine(batch: Batch, values: Values, count: int = 4) -> Credit:
+    """Returns the credit of VinePPO, without a discount.
+
+    The continuations of a state are the rests of random episodes that pass it at the same turn,
+    which follow the same policy. Trajectories of a group share those of their first state.
+    """
+    rng = np.random.default_rng(batch.num_tokens)
+    returns = discounted_returns(batch.rewards, batch.turn_offsets, 1.0)
+    states = np.unique([turn.state_key for turn in batch.turns], return_inverse=True)[1]
+    means = np.empty(batch.num_turns)
+    for state in range(states.max() + 1):
+        visits = np.flatnonzero(states == state)
+        means[visits] = returns[rng.choice(visits, (len(visits), count))].mean(-1)
+    first = batch.turn_offsets[:-1]
+    start, group = np.unique(batch.groups, return_index=True, return_inverse=True)[1:]
+    means[first] = means[first][start][group]
+    ends = np.zeros(len(batch.trajectories), np.float32)
+    return turn(1.0, 0.0)(batch, Values(None, means.astype(np.float32), ends))
+
+
 def reinforce(batch: Batch, values: Values) -> Credit:
     """Returns the return of each episode as the advantage of its tokens."""
     return episode_credit(np.add.reduceat(batch.rewards, batch.turn_offsets[:-1]), batch)
@@ -229,13 +267,16 @@ def without_critic() -> dict[str, Estimator]:
         "SPO": WinRate(),
         "Dr. GRPO": dr_grpo(),
         "GRPO": grpo(),
+        "MT-GRPO": mt_grpo,
         "GiGPO, F = 1": GiGPO(gamma=1.0, scale=False),
         "GiGPO": GiGPO(gamma=1.0),
         "HGPO, F = 1": HGPO(gamma=1.0, scale=False),
-        "HGPO": HGPO(gamma=1.0, base=True),
+        "HGPO": HGPO(gamma=1.0),
+        "HGPO, episode level": HGPO(gamma=1.0, base=True),
         "GAGPO": GAGPO(1.0, 0.9),
         "iStar": StepBaseline(),
         "AgentPRM": agentprm,
+        "VinePPO": vine,
         "POAD, gamma 1": poad(1.0, 0.9),
     }
 
