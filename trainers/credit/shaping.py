@@ -33,11 +33,11 @@ def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bo
 
         r'_t = r_t + coef (gamma Phi_{t+1} - Phi_t)
 
-    Phi_t is the progress before turn t. It is 0 at the start of an episode and after its end, so
-    the discounted return from turn t on changes by -coef Phi_t, which no action influences, and
-    optimal policies stay optimal. After a truncation it is the last progress if the critic
-    bootstraps, since the value of the last state changes by -coef Phi too, and 0 otherwise. With a
-    discount per token (`ntpo`, `nlpo`), this holds for gamma = 1 only.
+    Phi_t is the progress before turn t. It is 0 after the end of an episode, so the discounted
+    return from turn t on changes by -coef Phi_t, which no later action influences, and optimal
+    policies stay optimal. After a truncation it is the last progress if the critic bootstraps,
+    since the value of the last state changes by -coef Phi too, and 0 otherwise. Undiscounted
+    returns, and those with a discount per token (`ntpo`, `nlpo`), change so for gamma = 1 only.
 
     Sources: "Policy Invariance Under Reward Transformations: Theory and Application to Reward
     Shaping" (Ng et al., ICML 1999). "Reward Shaping in Episodic Reinforcement Learning" (Grzes,
@@ -51,7 +51,7 @@ def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bo
     """
     after = np.array([turn.progress for turn in batch.turns], np.float64)
     before = np.append(0.0, after[:-1])
-    before[batch.turn_offsets[:-1]] = 0.0
+    before[batch.turn_offsets[:-1]] = [each.start_progress for each in batch.trajectories]
     ended = batch.terminated if bootstraps else np.ones_like(batch.terminated)
     after[batch.turn_offsets[1:][ended] - 1] = 0.0
     return batch.with_rewards(batch.rewards + coef * (gamma * after - before))
@@ -242,7 +242,7 @@ def _shares(parts: Float64, labels: IntArray) -> Float64:
 
 
 def _raises_progress(trajectory: Trajectory) -> list[float]:
-    levels = [0.0, *(turn.progress for turn in trajectory.turns)]
+    levels = [trajectory.start_progress, *(turn.progress for turn in trajectory.turns)]
     return [float(b > a) for a, b in pairwise(levels)]
 
 

@@ -54,6 +54,7 @@ class Config(TrainConfig):
         """Checks the settings."""
         super().__post_init__()
         scorer(self.turn_score, option="turn_score")
+        self.fixed("groups of equal returns differ in the scores of turns", filter_groups=False)
 
 
 @dataclass(frozen=True)

@@ -375,7 +375,6 @@ SWITCHES: dict[str, Any] = {
     "ratio": "turn",
     "aggregation": "constant",
     "normalize_advantages": "task",
-    "filter_groups": True,
     "overlong_margin": 2,
     "max_new_tokens": 3,
     "kl_coef": 0.01,
@@ -392,6 +391,7 @@ SWITCHES: dict[str, Any] = {
     "count_bonus": 0.1,
     "group_weight": "difficulty",
 }
+FILTER = {"filter_groups": True}  # works without the rewards below
 # Switches that a recipe has no use for; everything else works together.
 REWARDS = {
     *("shape_progress", "process_reward", "reward_constraints", "novelty_bonus", "count_bonus")
@@ -423,7 +423,9 @@ REFUSED: dict[str, set[str]] = {
     "optima": {"normalize_advantages", "covariance_clip"} | HOOKED,
     "agent_r": IMITATION | {"covariance_clip"},
     "exit": IMITATION | {"covariance_clip"},
-    "arpo_replay": {"filter_groups"},
+    "arpo_replay": {"filter_groups"} | REWARDS - {"shape_progress"},
+    "gigpo": {"shape_progress"},
+    "mt_grpo": {"filter_groups"},
     "arpo_entropy": {"filter_groups"},
     "aepo": {"filter_groups"},
     "orm": {"filter_groups", "group_weight"},
@@ -483,7 +485,7 @@ def test_actions_without_behaviour_probabilities(recipe: str, setting: dict[str,
 def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
     refused = REFUSED.get(recipe, set())
     for name in refused:
-        on = {name: SWITCHES[name], "max_new_tokens": 3}
+        on = {name: (SWITCHES | FILTER)[name], "max_new_tokens": 3}
         with pytest.raises(ConfigError, match=rf"supports {name} = "):
             train_quickly(recipe, tmp_path / "refused", **on)
     on = {name: value for name, value in SWITCHES.items() if name not in refused}
@@ -491,6 +493,8 @@ def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
     rows = train_quickly(recipe, tmp_path / "run", iterations=2, **logged, **on)
     numbers = [v for k, v in rows[-1].items() if k.startswith(("losses", "credit"))]
     assert np.isfinite(np.array(numbers, float)).all()
+    if not FILTER.keys() & refused:
+        train_quickly(recipe, tmp_path / "filtered", iterations=1, **FILTER)
 
 
 @pytest.mark.slow
