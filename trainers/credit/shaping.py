@@ -18,6 +18,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.credit.chat_judge import ChatJudge
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.joint import Joint
+from agentgym.trainers.credit.model_judge import PREFIX, ModelJudge
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.trajectory import Batch, IntArray, Trajectory
 
@@ -96,20 +97,21 @@ def turn_scores(batch: Batch, source: str, score: Scorer | None = None) -> Float
     """Returns process scores in [0, 1] of the turns [M].
 
     The trajectories to score are joint ones: they hold the turns of all agents of an episode, in
-    the order of acting (see `joint.Joint`). Progress is an agent's own, up to its next turn.
+    the order of acting (see `joint.Joint`). Progress is an agent's own, up to its next turn, and a
+    reward model reads the turns of one agent.
 
     Args:
         batch: the trajectories.
         source: "progress" (1 for a turn that raises the progress), "valid" (1 for a valid action),
-            a reward term of the environment, "module:function" with a `ScoreFn`, or
-            "chat:MODEL@URL" (see `ChatJudge`).
+            a reward term of the environment, "module:function" with a `ScoreFn`, "judge:FOLDER"
+            (see `ModelJudge`), or "chat:MODEL@URL" (see `ChatJudge`).
         score: the function of the source. None: `scorer(source)`.
 
     Raises:
         ConfigError: for an unknown source, or scores that are not numbers in [0, 1], one per turn.
     """
     trajectories, turns = batch.trajectories, np.arange(batch.num_turns)
-    if source != "progress":
+    if source != "progress" and not source.startswith(PREFIX):
         joint = Joint.of(batch)
         trajectories, turns = joint.batch.trajectories, joint.turns
     scores = (score or scorer(source))(trajectories)
@@ -141,8 +143,12 @@ def scorer(
         option: the name of the setting that names the source.
 
     Raises:
-        ConfigError: if there is no such function in the module, or for a malformed address.
+        ConfigError: if there is no such function in the module or no judge in the folder, or for a
+            malformed address.
+        CheckpointError: if the judge is damaged.
     """
+    if source.startswith(PREFIX):
+        return ModelJudge(source, instructions, option)
     if source.startswith("chat:"):
         return ChatJudge(source, instructions or {})
     rule = _rule(source, option)

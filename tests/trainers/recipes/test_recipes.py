@@ -453,6 +453,23 @@ def test_rewards_that_success_ignores_are_refused(recipe: str, ignored: dict[str
     kind.of(outcome="return", max_new_tokens=3, **ignored)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_files")
+@pytest.mark.parametrize("recipe", ["archer", "sac_glam", "etpo", "agentprm", "vine"])
+def test_hooks_with_credit_of_their_own_read_a_reward_function(recipe: str, tmp_path: Path):
+    """They refuse the options of rewards, and the error names what works in their place."""
+    with pytest.raises(ConfigError, match=r"rewards of the environment, if any.*`reward=` of"):
+        train_quickly(recipe, tmp_path / "refused", shape_progress=0.5)
+
+    def learnt(name: str, reward: Any) -> list[Any]:
+        rows = train_quickly(recipe, tmp_path / name, iterations=1, reward=reward)
+        kinds = ("losses/", "credit/", "optimisation/")
+        return [{k: v for k, v in row.items() if k.startswith(kinds)} for row in rows]
+
+    assert learnt("plain", None) == learnt("same", lambda step: step.reward)
+    assert learnt("own", lambda step: float("+" in step.action)) != learnt("again", None)
+
+
 @pytest.mark.parametrize("recipe", [*COMPARING, "dcpo", "istar"])
 def test_groups_are_filtered_by_the_outcome_that_a_recipe_compares(recipe: str):
     kind = recipes.load(recipe).Config
