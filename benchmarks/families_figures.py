@@ -58,7 +58,7 @@ def families_table(results: Mapping[str, Any] | None = None) -> str:
 
 
 def _explained(runs: Runs) -> str:
-    """Returns the median explained variance in the first and the last quarter of iterations."""
+    """Returns the median explained variance in the first and last quarter of its iterations."""
     parts: tuple[list[float], list[float]] = [], []
     for run in runs:
         values = [value for _, value in run["explained_variance"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any
 
 from figure_results import NOTHING, results, results_if_any, table
@@ -62,7 +63,8 @@ def solve_limits() -> str:
         "*RL* if the kept policy is below the cloned one (the interval of the gain is below 0), "
         "*exploration* if the cloned policy succeeds in at most 5 % of episodes with a score of at "
         "most 0.05, so that RL sees hardly any reward, *horizon* if most failures run out of turns "
-        "or repeat states, and *reading* otherwise: episodes end in time, but wrongly."
+        "or repeat states, and *wrong answers* otherwise: episodes end in time, but wrongly, also "
+        "by a lost game."
     )
 
 
@@ -76,7 +78,7 @@ def limit(row: dict[str, Any]) -> str:
     if max(row["cloned"]["success"][0], before) <= 0.05:
         return "exploration"
     out_of_time = sum(row["failures"].get(kind, 0.0) for kind in ("turns", "loop"))
-    return "horizon" if out_of_time > sum(row["failures"].values()) / 2 else "reading"
+    return "horizon" if out_of_time > sum(row["failures"].values()) / 2 else "wrong answers"
 
 
 def solve_summary(name: str = "solve") -> str:
@@ -86,10 +88,12 @@ def solve_summary(name: str = "solve") -> str:
         return NOTHING
     gains = sum(row["gain"][1] > 0 for row in rows)
     losses = sum(row["gain"][2] < 0 for row in rows)
-    near = sum("scores" in row and row["scores"][1] >= 0.9 for row in rows)
+    near = [row["scores"] for row in rows if "scores" in row and row["scores"][1] >= 0.9]
+    before = sum(cloned >= 0.9 for cloned, _ in near)
     text = (
         f"RL is above behaviour cloning in {gains} of {len(rows)} environments and below in "
-        f"{losses} (the interval of the gain excludes 0). The score is at least 0.9 in {near}."
+        f"{losses} (the interval of the gain excludes 0). The score is at least 0.9 in "
+        f"{len(near)}, and in {before} of these it was so before RL."
     )
     cloned = sum(row.get("kept") == "cloned" for row in rows)
     lower = sum(row["trained"]["reward"][0] < row["cloned"]["reward"][0] for row in rows)
@@ -106,10 +110,13 @@ def solve_budget() -> str:
     if not rows:
         return NOTHING
     settings = results("solve")["settings"]
+    steps = [row["env_steps"] for row in rows.values()]
     return (
         f"Environments measured by this rule: {len(rows)}. Each has at most "
-        f"{settings['demonstrations']} demonstrations and about {settings['env_steps']:,} "
-        "environment steps of each recipe."
+        f"{settings['demonstrations']} demonstrations. The aim is {settings['env_steps']:,} "
+        f"environment steps of each recipe. The selected recipe took from {min(steps):,} to "
+        f"{max(steps):,} (median {median(steps):,.0f}), because the numbers of episodes "
+        "and iterations follow from the lengths of random and expert episodes."
     )
 
 

@@ -44,19 +44,18 @@ def critics_by_turn() -> str:
 
 
 def critics_summary() -> str:
-    """Returns the shares of the possible that the best and the default critic explain."""
-    rows = {env: row for env, row in _critics().items() if "shared" in row["critics"]}
-    if not rows:
+    """Returns the shares of the possible that critics explain, by their input."""
+    default = _shares("shared")
+    if not default:
         return NOTHING
-    best = [
-        row["critics"][_best(row)]["all"][0] / row["possible"]["all"][0] for row in rows.values()
-    ]
-    near = sum(share >= 0.8 for share in best)
-    above = sum(row["critics"][_best(row)]["all"][0] > 0.3 for row in rows.values())
+    prompt = _shares("shared", "shared, normalised", "own").values()
+    privileged = _shares("hidden", "state").values()
     return (
-        f"In {len(rows)} environments, the best critic explains {_percents(best)} of the possible "
-        f"(at least 80 % in {near}), and the default one {_percents(_shares('shared').values())}. "
-        f"The best explains more than 0.3 of the variance in {above}."
+        f"In {len(default)} environments, the default critic explains "
+        f"{_percents(default.values())} of the possible. The best critic that reads the prompt "
+        f"alone explains {_percents(prompt)} (at least 80 % in {_near(prompt)}), and the best one "
+        "that reads a text of the hidden state, which the policy does not see, "
+        f"{_percents(privileged)} (at least 80 % in {_near(privileged)})."
     )
 
 
@@ -71,25 +70,37 @@ def critics_settings() -> str:
         ("hidden", "a trunk of its own and the hidden state beside the prompt"),
         ("state", "a trunk of its own and the hidden state in place of the prompt"),
     ):
-        shares = {env: share for env, share in _shares(name).items() if env in default}
-        higher = sum(share > default[env] for env, share in shares.items())
+        shares = _shares(name)
         parts.append(
-            f"{_percents(shares.values())} with {label} (more in {higher} of {len(shares)})"
+            f"{_percents(shares.values())} with {label} (more than the head in "
+            f"{_higher(shares, default)}, at least 80 % in {_near(shares.values())}, worse than "
+            f"a constant in {sum(share < 0 for share in shares.values())})"
         )
     return (
         f"From about equal numbers of tokens, in {len(default)} environments, critics explain "
-        "these shares of the possible: "
-        f"{', '.join(parts[:-1])}, and {parts[-1]}."
+        f"these shares of the possible: {', '.join(parts[:-1])}, and {parts[-1]}. In place of the "
+        "prompt, the hidden state explains more than beside it in "
+        f"{_higher(_shares('state'), _shares('hidden'))}."
     )
 
 
-def _shares(name: str) -> dict[str, float]:
-    """Returns the explained share of the possible of a critic, by environment."""
+def _shares(*names: str) -> dict[str, float]:
+    """Returns the explained share of the possible of the best of critics, by environment."""
     return {
-        env: row["critics"][name]["all"][0] / row["possible"]["all"][0]
+        env: max(row["critics"][name]["all"][0] for name in known) / row["possible"]["all"][0]
         for env, row in _critics().items()
-        if name in row["critics"]
+        if (known := [name for name in names if name in row["critics"]])
     }
+
+
+def _higher(some: dict[str, float], others: dict[str, float]) -> str:
+    """Returns in how many environments of both the first shares are higher."""
+    both = some.keys() & others.keys()
+    return f"{sum(some[env] > others[env] for env in both)} of {len(both)}"
+
+
+def _near(shares: Collection[float]) -> int:
+    return sum(share >= 0.8 for share in shares)
 
 
 def _percents(shares: Collection[float]) -> str:

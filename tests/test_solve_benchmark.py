@@ -218,16 +218,34 @@ def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
     assert figures.solve_commands().split("\n")[1:4] == ["# X-v0", *row["commands"]]
 
 
+def test_the_summary_counts_scores_that_cloning_had_and_the_steps_that_were_taken(
+    solve: Any, monkeypatch: pytest.MonkeyPatch
+):
+    figures = importlib.import_module("solve_figures")
+    agents = {name: {"reward": [0.25, 0.2, 0.3]} for name in figures.AGENTS}
+    row = {**agents, "gain": [0.1, 0.05, 0.15]}
+    scores = [(0.1, 0.95), (0.92, 0.95), (1.0, 1.0), (0.95, 0.5)]
+    steps = [2000, 10_000, 9000, 30_000]
+    rows = {
+        str(n): row | {"scores": both, "env_steps": count}
+        for n, (both, count) in enumerate(zip(scores, steps, strict=True))
+    }
+    monkeypatch.setattr(figures, "measured", lambda *_: rows)
+    assert "at least 0.9 in 3, and in 2 of these it was so before RL." in figures.solve_summary()
+    budget = figures.solve_budget()
+    assert "from 2,000 to 30,000 (median 9,500)" in budget and "10,000" in budget
+
+
 @pytest.mark.parametrize(
     ("scores", "gain", "cloned", "failures", "limit"),
     [
         ((0.5, 0.95), 0.1, 0.5, {"wrong": 0.1}, "-"),
         ((0.3, 0.2), -0.1, 0.5, {"turns": 0.8}, "RL"),
         ((0.05, 0.2), 0.1, 0.05, {"turns": 0.8}, "exploration"),
-        ((0.24, 0.26), 0.1, 0.0, {"wrong": 1.0}, "reading"),  # graded rewards
+        ((0.24, 0.26), 0.1, 0.0, {"wrong": 1.0}, "wrong answers"),  # graded rewards
         ((0.1, 0.2), 0.1, 0.2, {"turns": 0.3, "loop": 0.2, "wrong": 0.4}, "horizon"),
-        ((0.1, 0.2), 0.1, 0.2, {"turns": 0.3, "wrong": 0.5}, "reading"),
-        (None, 0.1, 0.2, {}, "reading"),
+        ((0.1, 0.2), 0.1, 0.2, {"turns": 0.3, "wrong": 0.5}, "wrong answers"),
+        (None, 0.1, 0.2, {}, "wrong answers"),
     ],
 )
 def test_the_limit_of_a_row_follows_from_its_numbers(

@@ -196,8 +196,9 @@ def check_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if words[3:] == ["--help"]:
             assert words[2] in recipes.names()
             return
-        # The settings of a run that is not here.
+        # The settings and the judge of runs that are not here.
         files = ["benchmarks/numberline.yaml" if w.endswith("/config.json") else w for w in words]
+        files = ["progress" if word == "judge:runs/orm" else word for word in files]
         config = read_config(words[2], files[3:])
         full_id(config.environment.env_id)
         return

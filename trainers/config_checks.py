@@ -21,6 +21,7 @@ from agentgym.trainers.policy.sampling import check_bounded
 from agentgym.trainers.rollout.curriculum import KINDS
 from agentgym.trainers.rollout.task_sampling import MINIMUM
 from agentgym.trainers.settings import LossConfig
+from agentgym.trainers.settings.credit import SAME_RETURNS
 from agentgym.utils.arguments import check_types
 
 if TYPE_CHECKING:
@@ -331,6 +332,12 @@ def _check_loss(config: TrainConfig) -> None:
         )
     if loss.filter_groups and config.rollout.group_size < 2:
         raise ConfigError("filter_groups compares the episodes of a group: set group_size above 1.")
+    changed = [name for name in SAME_RETURNS if getattr(config.reward, name)]
+    if loss.filter_groups and changed:
+        raise ConfigError(
+            "filter_groups drops groups with equal returns of the environment, which may differ in "
+            f"their rewards with {changed[0]}: leave out one of both."
+        )
     if loss.group_weight != "none" and config.rollout.group_size < 2:
         raise ConfigError("group_weight counts the successes of a group: set group_size above 1.")
 

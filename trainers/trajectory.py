@@ -145,6 +145,7 @@ class Trajectory:
         episode: key of the episode, equal for the agents of a game who played it together. Without
             a key, the agent played alone.
         replayed: whether the policy of an earlier iteration played the episode.
+        start_progress: progress before the first turn, in [0, 1].
         extras: statistics of the rollout (token counts, flags) and data kept by a recipe.
     """
 
@@ -164,6 +165,7 @@ class Trajectory:
     opponent: str = ""
     episode: tuple[int, ...] = ()
     replayed: bool = False
+    start_progress: float = 0.0
     extras: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -3,7 +3,8 @@
 The measures of "LLMs are Greedy Agents: Effects of RL Fine-tuning on Decision-Making Abilities"
 (arXiv 2504.16078), and the regret curve of "EVOLvE: Evaluating and Optimizing LLMs For Exploration"
 (arXiv 2410.06238), for tasks whose actions are the same in every turn and pay at once, such as
-`Bandit-v0`. They are computed from the episodes that `agentgym eval --save` writes.
+`Bandit-v0`. They are computed from the episodes that `agentgym eval --save` writes. `agentgym eval`
+prints the means over episodes of such an environment, which has an attribute `stationary`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from agentgym.utils.action_parsing import match_action
 
 Turn = Mapping[str, Any]
 
@@ -28,7 +31,8 @@ def exploration(episodes: Iterable[Mapping[str, Any]]) -> dict[str, float]:
       and no other one after it, of the turns with a thought that names an action.
     - knowing_doing_gap: share of turns that take another action, of the turns that know.
 
-    The thought is the reply without the action (see `ExtractAction`).
+    The thought is the reply up to the action (see `ExtractAction`). Without that wrapper there is
+    none, and nothing is known of what the agent knows.
 
     Args:
         episodes: lines of a saved evaluation, with "transcript".
@@ -65,11 +69,11 @@ def exploration(episodes: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _parts(turn: Turn) -> tuple[str, str]:
-    """Returns the thought of a reply and its action."""
+    """Returns the thought of a reply, and the admissible action that it takes."""
     reply, span = turn["action"], turn.get("action_span")
-    if span is None:
-        return "", reply
-    return reply[: span[0]], reply[span[0] : span[1]].strip()
+    action = turn.get("extracted", reply)
+    thought = reply[: span[0]] if span else ""
+    return thought, match_action(action, turn["admissible"]) or action
 
 
 def _highest(values: Mapping[str, float]) -> set[str]:

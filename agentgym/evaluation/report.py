@@ -43,7 +43,9 @@ class Record:
         terminated: whether the episode terminated.
         truncated: whether the turn limit truncated it.
         costs: resources that the agent used, by name (see `View.costs`), and the "regret" if the
-            environment measures it.
+            environment measures it: cumulative in a bandit, per round in a matrix game.
+        exploration: measures of exploration by name, in a bandit (see `exploration`). Those without
+            a turn to measure are left out.
         failure: why the episode failed, one of `FAILURES`, "" for a success (see `failure_of`).
     """
 
@@ -59,6 +61,7 @@ class Record:
     truncated: bool
     costs: dict[str, float] = field(default_factory=dict, metadata=serialization.ADDED)
     failure: str = field(default="", metadata=serialization.ADDED)
+    exploration: dict[str, float] = field(default_factory=dict, metadata=serialization.ADDED)
 
     def __post_init__(self) -> None:
         """Checks that the numbers are finite, as JSON and means need them."""
@@ -148,7 +151,8 @@ class Report:
 
         `success`, `truncated` and each `failure/KIND` are shares of episodes (Wilson intervals).
         `reward`, `progress`, `valid`, `turns`, each `reward/TERM` and each `cost/NAME` are means
-        over episodes (t intervals).
+        over episodes (t intervals), and so is each `exploration/NAME` over the episodes that have
+        it.
 
         The intervals assume independent episodes. If each task of a small split is played several
         times, they are conservative (too wide).
@@ -167,6 +171,9 @@ class Report:
             columns[f"reward/{term}"] = [e.reward_terms[term] for e in episodes]
         for name in dict.fromkeys(name for e in episodes for name in e.costs):
             columns[f"cost/{name}"] = [e.costs.get(name, 0.0) for e in episodes]
+        for name in dict.fromkeys(name for e in episodes for name in e.exploration):
+            some = [e.exploration[name] for e in episodes if name in e.exploration]
+            columns[f"exploration/{name}"] = some
         shares = {
             "success": sum(e.success for e in episodes),
             "truncated": sum(e.truncated for e in episodes),
@@ -241,7 +248,9 @@ def compare(reports: Sequence[Report]) -> Table:
             table.add_row(Text(printable(shown), "bold"))
         table.add_row(Text(printable(f"  {report.agent}")), *_cells(report))
     caption = "success, valid and truncated in %; ± and [low, high]: 95 % confidence"
-    caption += "".join(f"\n{line}" for line in map(_costs, reports) if line)
+    for kind, title in (("cost", "per episode"), ("exploration", "exploration")):
+        lines = [_means(report, kind, title) for report in reports]
+        caption += "".join(f"\n{line}" for line in lines if line)
     if any(report.interrupted for report in reports):
         caption += "\ninterrupted: short episodes are over-represented"
     for heading, shown in notes.items():
@@ -291,17 +300,16 @@ def _cells(report: Report) -> list[str]:
     ]
 
 
-def _costs(report: Report) -> str:
-    """Returns the mean costs of an episode as a line, "" if the agent counts none."""
+def _means(report: Report, kind: str, title: str) -> str:
+    """Returns the means of a kind as a line, such as the costs of an episode, "" without any."""
     means = {
-        name.removeprefix("cost/").replace("_", " "): f"{found.mean:,.1f}"
+        name.removeprefix(f"{kind}/").replace("_", " "): found.mean
         for name, found in report.aggregate().items()
-        if name.startswith("cost/")
+        if name.startswith(f"{kind}/")
     }
-    listed = ", ".join(f"{name} {mean}" for name, mean in means.items())
-    return (
-        printable(f"{report.agent} on {_heading(report)}, per episode: {listed}") if listed else ""
-    )
+    digits = dict.fromkeys(means, 1 if kind == "cost" else 2) | {"regret": 2}
+    listed = ", ".join(f"{name} {mean:,.{digits[name]}f}" for name, mean in means.items())
+    return printable(f"{report.agent} on {_heading(report)}, {title}: {listed}") if listed else ""
 
 
 def _plus_minus(mean: Estimate) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,17 @@ from typing import Any
 
 from agentgym.agents import View
 from agentgym.errors import ConfigError
+from agentgym.evaluation.exploration import exploration
 from agentgym.evaluation.failures import OVERFLOWS, failure_of
 from agentgym.evaluation.report import Record
 from agentgym.utils.serialization import from_json
 
 MOST_SAVED = 64
 """Transcripts hold the admissible actions of a turn if they are not more than this."""
+
+
+OPTIONAL = {"extracted": "action", "regret": "regret"}
+"""Keys of a turn in a transcript that only some infos have, with their names there."""
 
 
 class EpisodeLog:
@@ -48,6 +54,8 @@ class EpisodeLog:
         costs = {name: float(cost) for name, cost in self.view.costs.items()}
         if "regret" in last:
             costs["regret"] = float(last["regret"])
+        stationary = self._attribute("stationary", False)
+        measured = exploration([self.transcript()]) if stationary else {}
         return Record(
             task=self.task,
             seed=self.seed,
@@ -66,19 +74,18 @@ class EpisodeLog:
                 terminated=bool(self.terminated),
                 overflows=self.view.costs[OVERFLOWS],
             ),
+            exploration={name: each for name, each in measured.items() if not math.isnan(each)},
         )
 
     def transcript(self) -> dict[str, Any]:
         """Returns instructions, observations, actions and rewards as JSON values.
 
-        `action_span` holds the indices of the first character of the action in a reply and of the
-        one after it. It is None without `ExtractAction`, and if the reply has no action. `regret`
-        is the regret so far, if the environment measures it.
+        `action_span` holds the indices of the first character of the action in a reply, with its
+        marks, and of the one after it. It is None without `ExtractAction`, and if the reply has no
+        action. `extracted` is the action without marks, with this wrapper. `regret` is the regret
+        so far, if the environment measures it.
         """
-        try:
-            span = self.view.env.get_wrapper_attr("action_span")
-        except AttributeError:
-            span = lambda reply: None  # noqa: E731
+        span = self._attribute("action_span", lambda reply: None)
         turns = [
             {
                 "observation": observation,
@@ -89,7 +96,7 @@ class EpisodeLog:
                 "reward_terms": info["reward_terms"],
                 "valid": info["valid"],
                 "progress": info["progress"],
-                **({"regret": info["regret"]} if "regret" in info else {}),
+                **{key: info[name] for key, name in OPTIONAL.items() if name in info},
             }
             for (observation, action), admissible, reward, info in zip(
                 self.view.history, self.admissible, self.rewards, self.infos, strict=True
@@ -100,6 +107,13 @@ class EpisodeLog:
             "transcript": turns,
             "last_observation": self.view.observation,
         }
+
+    def _attribute(self, name: str, default: Any) -> Any:
+        """Returns an attribute of the environment or a wrapper, `default` if there is none."""
+        try:
+            return self.view.env.get_wrapper_attr(name)
+        except AttributeError:
+            return default
 
 
 def append_episode(

@@ -21,12 +21,7 @@ from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.rules import GameRules, InvalidMove, Rewards
 from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.time_step import INFO_KEYS, TimeStep, check_reward_terms, step_info
-from agentgym.utils.arguments import (
-    check_arguments,
-    check_limits,
-    check_types,
-    keyword_parameters,
-)
+from agentgym.utils.arguments import check_arguments, check_limits, check_types, keyword_parameters
 from agentgym.utils.before_reset import BeforeReset
 from agentgym.utils.serialization import from_json, to_json
 
@@ -332,10 +327,14 @@ class TextGame(GameRules):
         return float(sum(self.info(agent)["reward_terms"].values()))
 
     def info(self, agent: str) -> dict[str, Any]:
-        """Returns a new dictionary with the agent's info (see `GAME_INFO_KEYS`)."""
+        """Returns a new dictionary with the agent's info: `GAME_INFO_KEYS` and `measures`."""
         episode, step = self._episode, self.seen(agent)
         info = step_info(step, episode.task, episode.turn, self.reward_names, self.invalid_penalty)
-        return {**info, "acting": agent in episode.acting}
+        return {**info, "acting": agent in episode.acting, **self.measures(agent)}
+
+    def measures(self, agent: str) -> dict[str, float]:
+        """Returns numbers that the agent's info holds too, such as its regret. Default: none."""
+        return {}
 
     def expert(self, agent: str) -> str | None:
         """Returns the scripted expert's next action, or None. Does not change the game."""

@@ -296,6 +296,9 @@ class SingleSeat(TextEnv):
         view.history.append((view.observation, str(found[0])))
         return found[0]
 
+    def _info(self, step: TimeStep) -> dict[str, Any]:
+        return {**super()._info(step), **self.game.measures(self.state.agent)}
+
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays one turn of the seat: see `TextEnv.step`. The game's turn limit truncates."""
         observation, reward, terminated, truncated, info = super().step(action)

@@ -149,6 +149,8 @@ class Bandit(TextEnv):
     """
 
     State = State
+    stationary = True
+    """Actions pay alike in every turn, so that evaluations measure exploration."""
 
     def __init__(
         self,

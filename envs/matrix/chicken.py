@@ -58,6 +58,9 @@ class Chicken(IteratedGame):
     swerving. `progress`: the sum of payoffs so far, scaled to [0, 1] between the lowest and the
     highest possible sum at the end.
 
+    `regret`: how much more the best single choice would have paid per round so far, against the
+    co-player's choices as they were (external regret). It may be negative.
+
     ## Arguments
     - `dare` (float, default 5): payoff for going straight when the other player swerves.
     - `swerves` (float, default 3): payoff if both players swerve.

@@ -71,6 +71,28 @@ def usual_plans(
     return plans + [exploit(strategy, m, choices, payoff) for m in models if m != "random"]
 
 
+def external_regret(
+    payoff: Payoffs, choices: Sequence[str], mine: Sequence[str], theirs: Sequence[str]
+) -> float:
+    """Returns how much more the best single choice would have paid per round, 0 without rounds.
+
+        max_a sum_t [u(a, b_t) - u(a_t, b_t)] / T
+
+    with the co-player's choices b_t as they were, even if they respond to the player's. It is
+    negative if no single choice pays as much as the player's choices a_t. Source: "Approximation to
+    Bayes Risk in Repeated Play" (Hannan, 1957).
+
+    Args:
+        payoff: payoffs of both players by their choices.
+        choices: all choices.
+        mine: the player's choices in T rounds.
+        theirs: the co-player's choices in these rounds.
+    """
+    gain = sum(payoff[pair][0] for pair in zip(mine, theirs, strict=True))
+    best = max(sum(payoff[choice, other][0] for other in theirs) for choice in choices)
+    return float(best - gain) / max(len(mine), 1)
+
+
 def likelihoods(
     strategy: Strategy, models: Sequence[str], choices: Sequence[str], mine: list[str],
     theirs: list[str],
@@ -259,6 +281,10 @@ class IteratedGame(TextGame):
             return None
         choice = match_action(action, self.choices)
         return None if choice is None else float(choice == self.cooperative)
+
+    def measures(self, agent: str) -> dict[str, float]:
+        """Returns the agent's external regret so far."""
+        return {"regret": external_regret(self.payoff, self.choices, *self._choices_of(agent))}
 
     def _talking(self) -> bool:
         return len(self.state.talk) < self.messages

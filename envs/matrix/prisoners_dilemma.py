@@ -59,6 +59,9 @@ class PrisonersDilemma(IteratedGame):
     cooperation. `progress`: the sum of payoffs so far, scaled to [0, 1] between the lowest and the
     highest possible sum at the end.
 
+    `regret`: how much more the best single choice would have paid per round so far, against the
+    co-player's choices as they were (external regret). It may be negative.
+
     ## Arguments
     - `temptation` (float, default 5): payoff for defecting when the other player cooperates.
     - `reward` (float, default 3): payoff for mutual cooperation.

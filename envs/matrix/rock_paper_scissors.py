@@ -68,6 +68,9 @@ class RockPaperScissors(IteratedGame):
     wins minus losses so far, scaled to [0, 1] between the lowest and the highest possible
     difference at the end.
 
+    `regret`: how much more the best single choice would have paid per round so far, against the
+    co-player's choices as they were (external regret). It may be negative.
+
     ## Arguments
     - `messages` (int, default 0): number of messages each player sends per round, before choosing.
     - `announce_rounds` (bool, default True): whether the observation shows the number of rounds.

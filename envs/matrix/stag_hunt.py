@@ -58,6 +58,9 @@ class StagHunt(IteratedGame):
     sum of payoffs so far, scaled to [0, 1] between the lowest and the highest possible sum at the
     end.
 
+    `regret`: how much more the best single choice would have paid per round so far, against the
+    co-player's choices as they were (external regret). It may be negative.
+
     ## Arguments
     - `stag` (float, default 4): payoff for hunting a stag together.
     - `hare` (float, default 3): payoff for hunting a hare when the other player hunts a stag.

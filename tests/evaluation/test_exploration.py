@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from agentgym.agents import View
 from agentgym.evaluation.exploration import exploration, regret_exponent
 from agentgym.evaluation.runner import evaluate
 from agentgym.evaluation.transcripts import read_saved
@@ -16,11 +18,11 @@ from agentgym.evaluation.transcripts import read_saved
 
 def turn(action: str, reward: float, thought: str = "", valid: bool = True) -> dict[str, Any]:
     """A turn of a saved episode with three arms, whose reply begins with a thought."""
-    reply = f"{thought} {action}"
-    span = [len(thought) + 1, len(reply)] if thought else None
+    reply = f"{thought} <action>{action}</action>"
+    found = {"action_span": [len(thought) + 1, len(reply)], "extracted": action}
     return {
+        **(found if thought else {"action_span": None}),
         "action": reply if thought else action,
-        "action_span": span,
         "admissible": ["red", "blue", "green"],
         "reward": reward,
         "valid": valid,
@@ -29,7 +31,7 @@ def turn(action: str, reward: float, thought: str = "", valid: bool = True) -> d
 
 def test_golden_exploration():
     turns = [
-        turn("red", 0.0, "red?"),  # nothing is known yet
+        turn(" Red.", 0.0, "red?"),  # nothing is known yet
         turn("blue", 1.0, "blue, no: red."),  # knows red, the only one tried, and takes another
         turn("purple", 0.0, valid=False),  # neither greedy nor counted
         turn("red", 0.0, "blue is better than red"),  # names red last: does not know
@@ -60,6 +62,46 @@ def test_the_exponent_of_a_power_is_found():
     assert (constant, exponent) == pytest.approx((2.0, 0.5))
     with pytest.raises(ValueError, match="two turns with a positive regret, got 0"):
         regret_exponent([[0.0, 0.0]])
+
+
+class Thinker:
+    """Names the first button in its thought, and presses it in the first two rounds only."""
+
+    name, wrap = "thinker", ("ExtractAction",)
+
+    def act(self, views: Sequence[View]) -> list[str]:
+        return [
+            f"I press {(a := view.info['admissible'])[0]}.\nAction: {a[len(view.history) > 1]}"
+            for view in views
+        ]
+
+
+def test_bandits_report_exploration_per_episode(tmp_path: Path):
+    """The means over the episodes that have a number, in the report, its table and its file."""
+    arms = {"arms": 2, "rounds": 4}
+    file = tmp_path / "thinker.jsonl"
+    report = evaluate("Bandit-v0", Thinker(), tasks=12, env_kwargs=arms, save=file)
+    alone = [exploration([episode]) for episode in read_saved(file)]
+    found = {k: v for k, v in report.aggregate().items() if k.startswith("exploration/")}
+    assert {k.removeprefix("exploration/") for k in found} == set(alone[0])
+    for name, estimate in found.items():
+        some = [each[name.removeprefix("exploration/")] for each in alone]
+        some = [value for value in some if not math.isnan(value)]
+        assert estimate.mean == pytest.approx(np.mean(some)), name
+    assert found["exploration/coverage"].mean == 1 and found["exploration/knowing"].mean > 0.5
+    assert 0.3 < found["exploration/knowing_doing_gap"].mean < 0.8
+    line = " ".join(str(report).split())
+    assert "thinker on Bandit-v0" in line and ", exploration: coverage 1.00, greedy 0." in line
+    assert "knowing doing gap 0." in line
+    again = evaluate("Bandit-v0", Thinker(), tasks=12, env_kwargs=arms, save=file, resume=True)
+    assert again.aggregate() == report.aggregate()
+
+
+@pytest.mark.parametrize("env", ["NumberLine-v0", "ContextualBandit-v0", "RockPaperScissors-v0"])
+def test_actions_whose_payoff_depends_on_the_state_have_no_measures_of_exploration(env: str):
+    report = evaluate(env, "random", tasks=2)
+    assert not any(name.startswith("exploration/") for name in report.aggregate())
+    assert "exploration:" not in str(report)
 
 
 def test_regret_is_reported_and_saved(tmp_path: Path):

@@ -13,9 +13,14 @@ import torch
 from agentgym.agents import make_agent
 from agentgym.errors import AgentGymError
 from agentgym.evaluation.runner import evaluate
+from agentgym.making import make_env
+from agentgym.trainers.credit import shaping
+from agentgym.trainers.credit.model_judge import ModelJudge
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.policy_agent.judge import Judge
+from agentgym.trainers.recipes.orm import OutcomeReward
+from agentgym.trainers.run.environment import instructions_by_id
 from agentgym.trainers.trajectory import Batch, Trajectory
 
 from .recipes.test_recipes import train_quickly
@@ -106,3 +111,33 @@ def test_a_judge_needs_a_folder_and_a_number(runs: Path, options: dict[str, Any]
         options = options | {"judge": str(runs / options["judge"])}
     with pytest.raises(AgentGymError, match=match):
         load_agent(str(runs / "grpo"), **options)
+
+
+@pytest.mark.slow
+def test_a_judge_scores_the_turns_of_training_as_the_run_that_left_it(tmp_path: Path):
+    found: list[tuple[Batch, Any]] = []
+
+    def watched(self: Any, batch: Batch, *rest: Any) -> Batch:
+        learnt = plain(self, batch, *rest)
+        found.append((batch, self.model.predict(batch)))
+        return learnt
+
+    plain = OutcomeReward.on_rewards
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OutcomeReward, "on_rewards", watched)
+        train_quickly("orm", tmp_path / "orm", **TINY)
+    (batch, values), source = found[-1], f"judge:{tmp_path / 'orm'}"
+    instructions = instructions_by_id(make_env("NumberLine-v0"))
+    scores = shaping.turn_scores(batch, source, ModelJudge(source, instructions))
+    assert np.ptp(values) > 0
+    assert scores == pytest.approx(1 / (1 + np.exp(-values.astype(np.float64))), abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["grpo", "filtered_bc"])
+def test_a_judge_takes_part_in_training(runs: Path, tmp_path: Path, recipe: str):
+    source = f"judge:{runs / 'orm'}"
+    chosen = {"judge": source} if recipe == "filtered_bc" else {"process_reward": source}
+    rows = train_quickly(recipe, tmp_path, **TINY, **chosen)
+    name = "credit/process_score" if recipe == "grpo" else "credit/lowest_score"
+    assert 0 < rows[-1][name] < 1

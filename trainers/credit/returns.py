@@ -1,12 +1,18 @@
-"""Returns as credit, without a critic or a group."""
+"""Returns as credit, without a critic or a group, and returns to measure critics against."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.credit.two_clock import broadcast
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
+
+if TYPE_CHECKING:
+    from agentgym.trainers.algorithm import CreditFn
 
 
 @dataclass(frozen=True)
@@ -23,3 +29,46 @@ class ReturnToGo:
         """Returns advantages. `values` are not used."""
         returns = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
         return Credit(broadcast(returns, batch))
+
+
+def observed_returns(credit: CreditFn, batch: Batch) -> FloatArray | None:
+    """Returns the returns that the values of a critic predict, from rewards of the batch alone.
+
+    They have the discounts of the estimator, per turn and per token. No value of the critic enters
+    them, so that a truncated episode counts as if it ended there, with no reward after it. They are
+    the targets of the estimator with every lambda 1 and every value 0: with lambda 1, GAE plus the
+    value is the discounted return (arXiv 1506.02438, eq. 18).
+
+    Args:
+        credit: the estimator, a dataclass whose fields `lambda*` and `gamma*` are its lambdas and
+            discounts, also those of an estimator in a field.
+        batch: the trajectories, with the rewards that credit is assigned from.
+
+    Returns:
+        float32 returns in the shape of the value targets, [K] or [M]. None if the estimator gives
+        no targets, or if returns do not vary. Where they are equal without a discount, only the
+        time to the end differs, which does not count as a variation.
+    """
+    if not is_dataclass(credit):
+        return None
+    lengths = batch.num_tokens, batch.num_turns, len(batch.trajectories)
+    zeros = Values(*(np.zeros(length, np.float32) for length in lengths))
+    found = None
+    for names in (("lambda", "gamma"), ("lambda",)):
+        found = _with_ones(credit, names)(batch, zeros).targets
+        # Sums of float32 numbers are equal up to rounding.
+        if found is None or float(np.ptp(found)) <= 1e-6 * float(np.abs(found).max()):
+            return None
+    return found
+
+
+def _with_ones(estimator: Any, names: tuple[str, ...]) -> Any:
+    """Returns an estimator whose parameters that begin with one of these names are 1."""
+    changes: dict[str, Any] = {}
+    for each in fields(estimator):
+        value = getattr(estimator, each.name)
+        if is_dataclass(value):
+            changes[each.name] = _with_ones(value, names)
+        elif each.name.startswith(names):
+            changes[each.name] = 1.0
+    return replace(estimator, **changes)

@@ -18,6 +18,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.credit.chat_judge import ChatJudge
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.joint import Joint
+from agentgym.trainers.credit.model_judge import PREFIX, ModelJudge
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.trajectory import Batch, IntArray, Trajectory
 
@@ -33,11 +34,11 @@ def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bo
 
         r'_t = r_t + coef (gamma Phi_{t+1} - Phi_t)
 
-    Phi_t is the progress before turn t. It is 0 at the start of an episode and after its end, so
-    the discounted return from turn t on changes by -coef Phi_t, which no action influences, and
-    optimal policies stay optimal. After a truncation it is the last progress if the critic
-    bootstraps, since the value of the last state changes by -coef Phi too, and 0 otherwise. With a
-    discount per token (`ntpo`, `nlpo`), this holds for gamma = 1 only.
+    Phi_t is the progress before turn t. It is 0 after the end of an episode, so the discounted
+    return from turn t on changes by -coef Phi_t, which no later action influences, and optimal
+    policies stay optimal. After a truncation it is the last progress if the critic bootstraps,
+    since the value of the last state changes by -coef Phi too, and 0 otherwise. Undiscounted
+    returns, and those with a discount per token (`ntpo`, `nlpo`), change so for gamma = 1 only.
 
     Sources: "Policy Invariance Under Reward Transformations: Theory and Application to Reward
     Shaping" (Ng et al., ICML 1999). "Reward Shaping in Episodic Reinforcement Learning" (Grzes,
@@ -51,7 +52,7 @@ def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bo
     """
     after = np.array([turn.progress for turn in batch.turns], np.float64)
     before = np.append(0.0, after[:-1])
-    before[batch.turn_offsets[:-1]] = 0.0
+    before[batch.turn_offsets[:-1]] = [each.start_progress for each in batch.trajectories]
     ended = batch.terminated if bootstraps else np.ones_like(batch.terminated)
     after[batch.turn_offsets[1:][ended] - 1] = 0.0
     return batch.with_rewards(batch.rewards + coef * (gamma * after - before))
@@ -96,20 +97,21 @@ def turn_scores(batch: Batch, source: str, score: Scorer | None = None) -> Float
     """Returns process scores in [0, 1] of the turns [M].
 
     The trajectories to score are joint ones: they hold the turns of all agents of an episode, in
-    the order of acting (see `joint.Joint`). Progress is an agent's own, up to its next turn.
+    the order of acting (see `joint.Joint`). Progress is an agent's own, up to its next turn, and a
+    reward model reads the turns of one agent.
 
     Args:
         batch: the trajectories.
         source: "progress" (1 for a turn that raises the progress), "valid" (1 for a valid action),
-            a reward term of the environment, "module:function" with a `ScoreFn`, or
-            "chat:MODEL@URL" (see `ChatJudge`).
+            a reward term of the environment, "module:function" with a `ScoreFn`, "judge:FOLDER"
+            (see `ModelJudge`), or "chat:MODEL@URL" (see `ChatJudge`).
         score: the function of the source. None: `scorer(source)`.
 
     Raises:
         ConfigError: for an unknown source, or scores that are not numbers in [0, 1], one per turn.
     """
     trajectories, turns = batch.trajectories, np.arange(batch.num_turns)
-    if source != "progress":
+    if source != "progress" and not source.startswith(PREFIX):
         joint = Joint.of(batch)
         trajectories, turns = joint.batch.trajectories, joint.turns
     scores = (score or scorer(source))(trajectories)
@@ -141,8 +143,12 @@ def scorer(
         option: the name of the setting that names the source.
 
     Raises:
-        ConfigError: if there is no such function in the module, or for a malformed address.
+        ConfigError: if there is no such function in the module or no judge in the folder, or for a
+            malformed address.
+        CheckpointError: if the judge is damaged.
     """
+    if source.startswith(PREFIX):
+        return ModelJudge(source, instructions, option)
     if source.startswith("chat:"):
         return ChatJudge(source, instructions or {})
     rule = _rule(source, option)
@@ -242,7 +248,7 @@ def _shares(parts: Float64, labels: IntArray) -> Float64:
 
 
 def _raises_progress(trajectory: Trajectory) -> list[float]:
-    levels = [0.0, *(turn.progress for turn in trajectory.turns)]
+    levels = [trajectory.start_progress, *(turn.progress for turn in trajectory.turns)]
     return [float(b > a) for a, b in pairwise(levels)]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentgym.trainers.credit import two_clock
+from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import (
     episodes_of,
@@ -95,14 +96,12 @@ class Continuations(RecipeHooks):
         turns = np.concatenate([t.extras[VALUES] for t in batch.trajectories]).astype(np.float32)
         ends = np.zeros(len(batch.trajectories), np.float32)
         credit = self.gae(batch, Values(tokens=None, turns=turns, bootstrap=ends))
-        returns = [
-            discounted(trajectory, turn, self.gamma)
-            for trajectory in batch.trajectories
-            for turn in range(len(trajectory.turns))
-        ]
+        returns = observed_returns(self.gae, batch)
+        if returns is None:
+            return Credit(credit.advantages)
         from agentgym.trainers.update.update_data import explained_variance
 
-        explained = explained_variance(turns, np.array(returns, np.float32))
+        explained = explained_variance(turns, returns)
         return Credit(credit.advantages, metrics={"explained_variance": explained})
 
 

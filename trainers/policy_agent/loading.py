@@ -108,14 +108,28 @@ def _choosing(
         return {name: Majority(agent, majority) for name, agent in agents.items()}
     if judge is None:
         return agents
-    path = Path(judge)
+    found = load_judge(judge, device)
+    return {name: BestOf(agent, found, best_of) for name, agent in agents.items()}
+
+
+def load_judge(folder: str | Path, device: str = "cpu") -> Judge:
+    """Loads a reward model.
+
+    Args:
+        folder: a run of a recipe that trains one, such as `orm`, or its subfolder `judge`.
+        device: device of the model.
+
+    Raises:
+        CheckpointError: if the folder contains no judge.
+        ConfigError: if there is no such device.
+    """
+    path = Path(folder)
     path = path / "judge" if (path / "judge").is_dir() else path
     reader = load_agent(str(path), device=device)
     if not isinstance(reader, PolicyAgent):
         raise CheckpointError(f"{path} holds policies of several roles, and no judge.")
     with loading(path / "head.pt"):
-        found = Judge.load(path, reader)
-    return {name: BestOf(agent, found, best_of) for name, agent in agents.items()}
+        return Judge.load(path, reader)
 
 
 def _roles(path: Path, saved: dict[str, Any]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from agentgym.trainers.credit import group
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.packing import pack_all, unpack_all
 from agentgym.trainers.settings import LossConfig, defaults
+from agentgym.trainers.settings.credit import SAME_RETURNS
 from agentgym.trainers.trajectory import Trajectory
 from agentgym.trainers.update.penalties import without_equal_groups
 
@@ -38,6 +39,7 @@ class Config(GroupConfig):
         """Checks the settings."""
         super().__post_init__()
         self.fixed("groups are filtered after the replay", filter_groups=False)
+        self.fixed("groups are filtered by the environment's returns", **SAME_RETURNS)
 
 
 class SuccessReplay(RecipeHooks):

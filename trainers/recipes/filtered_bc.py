@@ -4,8 +4,8 @@ Grow and improve as in "Reinforced Self-Training (ReST) for Language Modeling" (
 and AgentEvol (arXiv 2406.04151). In every iteration the policy plays, and the best `top_fraction`
 of the episodes by return are cloned for a few epochs. It is the baseline for every claim about
 credit assignment. `--judge` filters without a reward of the environment: by the score of a rule, a
-function or a language model, as a critic model does in "Training Agents with Weakly Supervised
-Feedback from Large Language Models" (arXiv 2411.19547).
+function, a trained reward model or a language model, as a critic model does in "Training Agents
+with Weakly Supervised Feedback from Large Language Models" (arXiv 2411.19547).
 
 Kept: the filter by return. Changed: the clip of the ratio bounds how far one iteration moves the
 policy. Training does not restart from the base model.
@@ -45,8 +45,8 @@ class Config(TrainConfig):
     """Minimum return of a cloned episode, or score by the judge (None: no minimum)."""
     judge: str = ""
     """Ranks episodes by the mean score of their turns in place of their return. A source of
-    `process_reward`: progress, valid, a reward term, module:function or chat:MODEL@URL (empty:
-    returns)."""
+    `process_reward`: progress, valid, a reward term, module:function, judge:FOLDER or
+    chat:MODEL@URL (empty: returns)."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""

@@ -44,6 +44,13 @@ class Config(TrainConfig):
     statistics: Literal["trajectories", "steps"] = "trajectories"
     """Unit of the episode-level statistics: each trajectory, or each of its steps, counts once."""
 
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.gamma < 1.0:
+            why = "shaping with gamma below 1 changes undiscounted returns, which are compared too"
+            self.fixed(why, shape_progress=0.0)
+
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of GiGPO."""

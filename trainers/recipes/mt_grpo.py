@@ -6,7 +6,7 @@ the score of turn t with the scores of turn t of the group:
 
     A_t = A_O + omega A_T(t) for all turns but the last, which gets A_O alone,
 
-each (x - mean) / std. The sources of scores are those of `--process-reward`.
+each (x - mean) / std. The sources of scores are those of `--process-reward` without a model.
 
 Kept: both comparisons, the weight of 1, the outcome alone for the last turn. Changed: episodes have
 any number of turns (the authors' code: a call of a tool and an answer), and scores come from the
@@ -20,9 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of, trajectory_outcomes
+from agentgym.trainers.credit.model_judge import PREFIX
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.shaping import scorer, turn_scores
 from agentgym.trainers.credit.two_clock import broadcast
@@ -54,7 +56,13 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
+        if self.turn_score.startswith(PREFIX):
+            raise ConfigError(
+                f"turn_score takes no judge:FOLDER, got {self.turn_score!r}: name it in "
+                "process_reward."
+            )
         scorer(self.turn_score, option="turn_score")
+        self.fixed("groups of equal returns differ in the scores of turns", filter_groups=False)
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ def single_turn(trajectory: Trajectory, place: int, **extras: Any) -> Trajectory
         terminated=True,
         truncated=False,
         bootstrap=None,
+        start_progress=trajectory.turns[place - 1].progress if place else trajectory.start_progress,
         extras=trajectory.extras | extras,
     )
 

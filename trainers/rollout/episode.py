@@ -133,6 +133,7 @@ class Play:
         self.admissible = tuple(self.info.get("admissible", ()))
         if self.sample is None:
             self.conversation: Conversation = context.begin(self._instructions())
+            self.start_progress = float(self.info.get("progress", 0.0))
         else:
             self._complete_turn()
         if not self.over:
@@ -290,6 +291,7 @@ class Play:
             bootstrap=bootstrap,
             final_observation=str(self.observation),
             final_privileged=self._privileged(),
+            start_progress=self.start_progress,
             extras={
                 "overflow": self.overflow,
                 "left_out": self.conversation.left_out,

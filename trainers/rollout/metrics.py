@@ -12,20 +12,19 @@ from agentgym.trainers.trajectory import Trajectory
 
 
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Returns the rollout metrics of a set of trajectories."""
+    """Returns the rollout metrics of trajectories, `action_coverage` only if actions are listed."""
     turns = [turn for trajectory in trajectories for turn in trajectory.turns]
     lengths = [turn.stop - turn.start for turn in turns]
 
     def share(values: Sequence[Any]) -> float:
         return float(np.mean(values)) if len(values) else 0.0
 
-    return {
+    found = {
         "return": share([t.episode_return for t in trajectories]),
         "success": share([t.success for t in trajectories]),
         "progress": share([t.turns[-1].progress for t in trajectories]),
         "turns": share([len(t.turns) for t in trajectories]),
         "valid": share([turn.valid for turn in turns]),
-        "action_coverage": share([c for c in map(action_coverage, trajectories) if c is not None]),
         "truncated": share([t.truncated for t in trajectories]),
         "action_tokens": share(lengths),
         "thought_tokens": share([0 if t.thought is None else t.thought.sum() for t in turns]),
@@ -34,6 +33,8 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "turns_left_out": float(sum(t.extras.get("left_out", False) for t in trajectories)),
         "observations_cut": float(sum(t.extras.get("cut", False) for t in trajectories)),
     }
+    covered = [c for c in map(action_coverage, trajectories) if c is not None]
+    return found | ({"action_coverage": share(covered)} if covered else {})
 
 
 def action_coverage(trajectory: Trajectory) -> float | None:

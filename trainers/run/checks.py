@@ -45,7 +45,10 @@ def check_recipe(recipe: str, config: TrainConfig, algorithm: Algorithm) -> None
         algorithm: the parts of the recipe.
     """
     if algorithm.credit is None:
-        why = f"{recipe} assigns credit from learned models or counts, not from rewards"
+        why = (
+            f"{recipe} assigns credit in hooks of its own, which read the rewards of the "
+            "environment, if any. A reward function (`reward=` of `train` in Python) replaces those"
+        )
         config.fixed(why, **UNCHANGED_REWARDS, group_weight="none")
     check_critic(
         recipe,

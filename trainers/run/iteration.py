@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentgym.trainers.credit.group import weigh_by_difficulty
 from agentgym.trainers.credit.normalize import normalize_advantages
+from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.run.alternatives import transcript_alternatives
 from agentgym.trainers.run.metrics import log_iteration
@@ -49,7 +50,7 @@ class Iteration:
         batch, forward = self._batch(trajectories), None
         if not first_pass:
             batch, forward = self._evaluate_actions(batch)
-        credit, entering = self._assign_credit(batch, forward)
+        credit, entering, returns = self._assign_credit(batch, forward)
         alternatives = transcript_alternatives(trainer, batch)  # before the weights change
         trust = reliabilities(trainer.updaters, batch, credit)
         losses = self._update(batch, credit, entering, forward, first_pass, trust)
@@ -59,8 +60,9 @@ class Iteration:
         trainer.rewards.observe(played)
         speeds = self._count(trajectories, sum(times.values()))
         numbers = log_iteration(
-            trainer, played, batch, credit, forward, losses, trust, times | speeds, alternatives
-        )
+            trainer, played, batch, credit, forward, returns, losses, trust, times | speeds,
+            alternatives,
+        )  # fmt: skip
         trainer.callbacks.call("on_update_end", trainer, numbers)
 
     def _begin(self) -> None:
@@ -138,17 +140,21 @@ class Iteration:
                 "temperature, top_k and top_p? importance_cap corrects for small differences."
             )
 
-    def _assign_credit(self, batch: Batch, forward: ForwardPass | None) -> tuple[Credit, Credit]:
-        """Returns the credit of a batch, and the one whose advantages enter the loss."""
+    def _assign_credit(
+        self, batch: Batch, forward: ForwardPass | None
+    ) -> tuple[Credit, Credit, FloatArray | None]:
+        """Returns the credit of a batch, the one that enters the loss, and returns for a critic."""
         trainer, loss, number = self._trainer, self._config.loss, self._number
         hooks, assign = trainer.hooks, trainer.algorithm.credit
-        rewarded = hooks.on_rewards(batch, forward, number, self._rng)
+        rewarded, returns = hooks.on_rewards(batch, forward, number, self._rng), None
         if assign is None:
             credit = hooks.credit(rewarded, forward, number, self._rng)
         else:
             values = None if forward is None else forward.values
             rewarded = trainer.rewards(rewarded, number, bootstraps=values is not None)
-            credit = assign(with_penalties(rewarded, forward, self._config), values)
+            rewarded = with_penalties(rewarded, forward, self._config)
+            credit = assign(rewarded, values)
+            returns = None if values is None else observed_returns(assign, rewarded)
         if loss.thought_credit == "turn":
             credit = share_turn_credit(credit, batch)
         over = None if loss.normalize_advantages == "none" else loss.normalize_advantages
@@ -158,7 +164,7 @@ class Iteration:
             entering = weigh_by_difficulty(entering, batch)
         credit, entering = from_main(trainer.accelerator, (credit, entering))
         align(trainer.accelerator, hooks.modules())
-        return credit, entering
+        return credit, entering, returns
 
     def _update(
         self,

@@ -11,7 +11,7 @@ from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.rollout.metrics import by_env_id, by_role, rollout_metrics
 from agentgym.trainers.run.alternatives import Alternatives
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap, staleness_metrics
 from agentgym.trainers.update.update_data import correlation, explained_variance
@@ -26,6 +26,7 @@ def log_iteration(
     batch: Batch,
     credit: Credit,
     forward: ForwardPass | None,
+    returns: FloatArray | None,
     losses: Mapping[str, float],
     reliabilities: Mapping[str, float],
     times: Mapping[str, float],
@@ -39,6 +40,7 @@ def log_iteration(
         batch: the trajectories that were learned from.
         credit: their credit, before normalisation.
         forward: the forward pass before the update, or None.
+        returns: the returns that the critic predicts (`observed_returns`), or None.
         losses: scalars of the update.
         reliabilities: reliability of the advantages by role.
         times: durations and speeds.
@@ -47,7 +49,7 @@ def log_iteration(
     config, state, log = trainer.config, trainer.state, trainer.log
     extra = trainer.hooks.metrics | trainer.rewards.metrics
     numbers = iteration_metrics(
-        config, trajectories, batch, credit, extra, forward, state.iteration - 1
+        config, trajectories, batch, credit, extra, forward, returns, state.iteration - 1
     )
     numbers |= trainer.rollouts.metrics()
     if greedy := [batch.turns[m].action == pairs[0][0] for m, pairs in alternatives.items()]:
@@ -79,6 +81,7 @@ def iteration_metrics(
     credit: Credit,
     extra: Mapping[str, float],
     forward: ForwardPass | None,
+    returns: FloatArray | None,
     version: int,
 ) -> dict[str, float]:
     """Returns the scalars of the rollout, the credit and the critic.
@@ -90,6 +93,7 @@ def iteration_metrics(
         credit: their credit, before normalisation.
         extra: metrics of the hooks.
         forward: the forward pass before the update, or None.
+        returns: the returns that the critic predicts (`observed_returns`), or None.
         version: version of the weights in that forward pass.
     """
     numbers = {f"rollout/{k}": v for k, v in rollout_metrics(trajectories).items()}
@@ -111,10 +115,11 @@ def iteration_metrics(
         if forward.values is not None and credit.targets is not None:
             values = forward.values.tokens
             values = forward.values.turns if values is None else values
-            numbers["losses/explained_variance"] = explained_variance(values, credit.targets)
+            if returns is not None:
+                numbers["losses/explained_variance"] = explained_variance(values, returns)
             numbers["credit/value_mean"] = float(values.mean())
-            returns = discounted_returns(batch.rewards, batch.turn_offsets, 1.0)
+            played = discounted_returns(batch.rewards, batch.turn_offsets, 1.0)
             numbers["losses/value_correlation"] = correlation(
-                forward.values.turns, returns.astype(np.float32)
+                forward.values.turns, played.astype(np.float32)
             )
     return numbers

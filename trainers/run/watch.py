@@ -8,11 +8,14 @@ from collections.abc import Mapping
 PATIENCE = 10
 """Iterations without a sign of learning before a warning."""
 CRITIC_PATIENCE = 5
-"""Iterations with an explained variance of 0 or below before a warning."""
+"""Measured iterations with an explained variance of 0 or below before a warning."""
 
 
 class Watch:
     """Reads the scalars of each iteration and warns at most once per cause.
+
+    The last iterations of a critic are the last ones in which its explained variance was measured.
+    Where returns do not vary, it is not, and the iteration counts neither for nor against it.
 
     Args:
         replies: whether actions are read from longer replies (`ExtractAction`).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from agentgym.trainers.settings.kinds import (
     BY_MODEL,
@@ -15,6 +15,11 @@ from agentgym.trainers.settings.kinds import (
     Positive,
 )
 
+SAME_RETURNS: dict[str, Any] = {
+    "process_reward": "", "reward_constraints": {}, "novelty_bonus": 0.0, "count_bonus": 0.0,
+}  # fmt: skip
+"""Values of the settings with which credit compares the environment's returns."""
+
 
 @dataclass
 class RewardConfig:
@@ -25,13 +30,14 @@ class RewardConfig:
 
     shape_progress: NonNegative = 0.0
     """Weight of potential-based shaping by `info["progress"]`, which leaves optimal policies
-    unchanged (0: none). The potential is 0 at the end of an episode, so undiscounted returns of
-    whole episodes do not change."""
+    unchanged (0: none). The potential is 0 at the end of an episode, so the discounted return from
+    a state on is lower by the weight times the progress in this state, whatever happens next."""
     process_reward: str = ""
     """Process reward of each turn: "progress" (1 if the turn raises the progress), "valid" (1 for a
     valid action), a reward term of the environment in [0, 1], module:function, which maps an
-    episode, with the turns of all its agents, to scores in [0, 1], or chat:MODEL@URL, a language
-    model that scores every turn (empty: none)."""
+    episode, with the turns of all its agents, to scores in [0, 1], judge:FOLDER, the reward model
+    of a run of agentprm, orm, spa, inverse_prm or read, whose values v become 1 / (1 + exp(-v)), or
+    chat:MODEL@URL, a language model that scores every turn (empty: none)."""
     process_weight: Fraction = 0.5
     """Weight w of the process reward: (1 - w) reward + w process reward."""
     process_iterations: Count = 0

@@ -107,8 +107,9 @@ class LossConfig:
     """Maximum share of tokens detached from the gradient because they lower the entropy most
     (Clip-Cov)."""
     filter_groups: bool = False
-    """Drop groups whose episodes all have the same return, or the same success in a recipe that
-    compares successes (dynamic sampling). If no group would remain, none is dropped."""
+    """Drop groups whose episodes all have the same return of the environment, or the same success
+    in a recipe that compares successes (dynamic sampling). If no group would remain, none is
+    dropped."""
     group_weight: Literal["none", "difficulty"] = "none"
     """Weight of a group's advantages: equal, or from 1 for a task that the whole group solves to 2
     for one that it fails ("difficulty"), divided by the mean."""

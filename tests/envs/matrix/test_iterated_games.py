@@ -9,6 +9,7 @@ import pytest
 
 import agentgym
 from agentgym.envs.matrix import chicken, iterated, rock_paper_scissors, stag_hunt
+from agentgym.evaluation import evaluate
 
 STAG = ("StagHunt", stag_hunt)
 CHICKEN = ("Chicken", chicken)
@@ -47,6 +48,42 @@ def test_what_every_pair_of_choices_pays(name):
         env.reset(options={"task": "rounds/4"})
         _, rewards, *_ = env.step({"player_0": mine, "player_1": theirs})
         assert rewards == {"player_0": gain / 4, "player_1": PAYOFFS[name][theirs, mine] / 4}
+
+
+GAMES = {
+    # Scissors would have paid 1 + 1 + 0, player_0 got -3. Player_1 was never beaten by one choice:
+    # rock would have paid it 0 + 0 - 1, paper 1 + 1 + 0, scissors -1 - 1 + 1, and it got 3.
+    "RockPaperScissors": (["rock paper", "rock paper", "paper scissors"], 5 / 3, -1 / 3),
+    # Player_0: 3 + 0 + 3, and defection 5 + 1 + 5. Player_1: 3 + 5 + 3, and defection 3 * 5.
+    "PrisonersDilemma": (
+        ["cooperate cooperate", "cooperate defect", "cooperate cooperate"], 5 / 3, 4 / 3,
+    ),
+    # Player_0: 4 + 0 + 3 = 7, stag 4 + 0 + 4, hare 3 + 2 + 3. Player_1: 4 + 3 + 0, and 4 + 4 + 0.
+    "StagHunt": (["stag stag", "stag hare", "hare stag"], 1 / 3, 1 / 3),
+    # Both crash, then player_0 swerves: 0 + 1 + 1, swerving always 3. Player_1: 0 + 5 + 5.
+    "Chicken": (["straight straight", "swerve straight", "swerve straight"], 1 / 3, 0.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_golden_external_regret(name):
+    """The mean over rounds, in payoffs, against the co-player's choices as they were."""
+    env = agentgym.make_parallel(f"{name}-v0")
+    _, infos = env.reset(options={"task": "rounds/4"})
+    assert [info["regret"] for info in infos.values()] == [0, 0]
+    rounds, *regrets = GAMES[name]
+    for pair in rounds:
+        *_, infos = env.step(dict(zip(infos, pair.split(), strict=True)))
+    assert [info["regret"] for info in infos.values()] == pytest.approx(regrets)
+
+
+@pytest.mark.parametrize("id", ["RockPaperScissors-Talk-v0", "PrisonersDilemma-v0"])
+def test_regret_is_reported_per_episode(id: str):
+    report = evaluate(id, "random", tasks=6, env_kwargs={"opponents": "random"})
+    regrets = [episode.costs["regret"] for episode in report.episodes]
+    assert report.aggregate()["cost/regret"].mean == pytest.approx(sum(regrets) / 6)
+    assert max(regrets) > 0 and all(isinstance(each, float) for each in regrets)
+    assert f"per episode: regret {sum(regrets) / 6:.2f}" in " ".join(str(report).split())
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
+from agentgym.trainers import recipes
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group, shaping, two_clock
 from agentgym.trainers.credit.scan import discounted_returns
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update.reward_options import RewardOptions
 
@@ -27,6 +29,9 @@ def with_progress(rng: np.random.Generator) -> tuple[Batch, np.ndarray]:
     """A random batch, and the progress before each turn."""
     batch = random_batch(rng, min_tokens=1)
     before = np.zeros(batch.num_turns)
+    for start, each in zip(batch.turn_offsets, batch.trajectories, strict=False):
+        # Episodes of a group start in the same state.
+        before[start] = each.start_progress = int(each.task[-1]) / 2
     for m, turn in enumerate(batch.turns):
         turn.progress = float(rng.random())
         if m + 1 < batch.num_turns and m + 1 not in batch.turn_offsets:
@@ -64,6 +69,48 @@ def test_shaping_leaves_undiscounted_returns_of_groups_unchanged(rng):
     batch, _ = with_progress(rng)
     shaped = shaping.shape_by_progress(batch, 0.7, 1.0, bootstraps=False)
     assert np.allclose(group.grpo()(shaped).advantages, group.grpo()(batch).advantages, atol=1e-4)
+
+
+@given(generators, st.floats(0.1, 1.0))
+@few
+def test_shaping_changes_no_comparison_of_turns_in_equal_states(rng, gamma):
+    batch, before = with_progress(rng)
+    for m, turn in enumerate(batch.turns):
+        turn.state_key = str(before[m])  # the potential is a function of the state
+    shaped = shaping.shape_by_progress(batch, 0.7, gamma, bootstraps=False)
+    for estimator in (group.HGPO(gamma=gamma), group.GiGPO(gamma, omega=1.0, scale=False)):
+        if isinstance(estimator, group.GiGPO) and gamma < 1.0:
+            continue  # its recipe refuses shaping
+        plain = estimator(batch).advantages
+        assert np.allclose(estimator(shaped).advantages, plain, atol=1e-3)
+
+
+@pytest.mark.parametrize(("recipe", "settings"), [("gigpo", {}), ("hgpo", {"episode_level": True})])
+def test_shaping_with_a_discount_is_refused_where_undiscounted_returns_are_compared(
+    recipe, settings
+):
+    config = recipes.load(recipe).Config
+    with pytest.raises(ConfigError, match="undiscounted"):
+        config.of(shape_progress=1.0, **settings)
+    config.of(shape_progress=1.0, gamma=1.0, **settings)
+
+
+@pytest.mark.parametrize(("before", "after", "score"), [(0.5, 0.5, 0), (0.5, 0.2, 0), (0.5, 1, 1)])
+def test_the_first_turn_is_compared_with_the_progress_at_the_start(before, after, score):
+    found = trajectory([1], [0.0])
+    found.start_progress, found.turns[0].progress = before, after
+    assert shaping.turn_scores(Batch.of([found]), "progress").tolist() == [score]
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [{"process_reward": "valid"}, {"novelty_bonus": 0.1}, {"reward_constraints": {"format": 0.5}}],
+)
+def test_groups_are_not_filtered_by_returns_that_are_not_compared(reward):
+    with pytest.raises(ConfigError, match="equal returns"):
+        recipes.load("grpo").Config.of(filter_groups=True, **reward)
+    with pytest.raises(ConfigError, match="environment's returns"):
+        recipes.load("arpo_replay").Config.of(**reward)
 
 
 def test_new_states_are_counted_once_per_episode():
@@ -190,8 +237,11 @@ def test_weights_of_constrained_terms_follow_their_means():
 
 
 @pytest.mark.usefixtures("without_files")
-def test_means_of_constrained_terms_are_those_of_all_played_episodes(tmp_path: Path):
-    options = {"reward_constraints": {"task": 2.0}, "filter_groups": True}
+def test_means_of_constrained_terms_are_those_of_all_played_episodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(RecipeHooks, "on_rollout_end", lambda self, fresh, *_: fresh[:4])
+    options = {"reward_constraints": {"task": 2.0}}
     [row] = train_quickly("grpo", tmp_path, iterations=1, **options)[:1]
     assert row["rollout/return"] == pytest.approx(row["credit/term/task"])
 
@@ -214,7 +264,7 @@ def test_the_options_change_a_run_and_are_resumed(tmp_path: Path):
     options = {
         "shape_progress": 0.5, "process_reward": "progress", "novelty_bonus": 0.1,
         "count_bonus": 0.1,
-        "reward_constraints": {"task": 2.0}, "group_weight": "difficulty",
+        "reward_constraints": {"task": 2.0}, "group_weight": "difficulty", "gamma": 1.0,
     }  # fmt: skip
     whole = train_quickly("gigpo", tmp_path / "whole", iterations=2, **options)
     assert whole[-1]["credit/weight/task"] > whole[0]["credit/weight/task"] > 1
@@ -223,6 +273,6 @@ def test_the_options_change_a_run_and_are_resumed(tmp_path: Path):
     resumed = train_quickly("gigpo", tmp_path / "part", iterations=2, resume=True, **options)
     names = [name for name in whole[-1] if name.startswith(("losses", "credit"))]
     assert {n: resumed[-1][n] for n in names} == {n: whole[-1][n] for n in names}
-    plain = train_quickly("gigpo", tmp_path / "plain", iterations=1)
+    plain = train_quickly("gigpo", tmp_path / "plain", iterations=1, gamma=1.0)
     assert plain[0]["rollout/return"] == whole[0]["rollout/return"]
     assert plain[0]["credit/advantage_std"] != whole[0]["credit/advantage_std"]

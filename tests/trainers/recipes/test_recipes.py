@@ -375,7 +375,6 @@ SWITCHES: dict[str, Any] = {
     "ratio": "turn",
     "aggregation": "constant",
     "normalize_advantages": "task",
-    "filter_groups": True,
     "overlong_margin": 2,
     "max_new_tokens": 3,
     "kl_coef": 0.01,
@@ -392,6 +391,7 @@ SWITCHES: dict[str, Any] = {
     "count_bonus": 0.1,
     "group_weight": "difficulty",
 }
+FILTER = {"filter_groups": True}  # works without the rewards below
 # Switches that a recipe has no use for; everything else works together.
 REWARDS = {
     *("shape_progress", "process_reward", "reward_constraints", "novelty_bonus", "count_bonus")
@@ -423,7 +423,9 @@ REFUSED: dict[str, set[str]] = {
     "optima": {"normalize_advantages", "covariance_clip"} | HOOKED,
     "agent_r": IMITATION | {"covariance_clip"},
     "exit": IMITATION | {"covariance_clip"},
-    "arpo_replay": {"filter_groups"},
+    "arpo_replay": {"filter_groups"} | REWARDS - {"shape_progress"},
+    "gigpo": {"shape_progress"},
+    "mt_grpo": {"filter_groups"},
     "arpo_entropy": {"filter_groups"},
     "aepo": {"filter_groups"},
     "orm": {"filter_groups", "group_weight"},
@@ -449,6 +451,23 @@ def test_rewards_that_success_ignores_are_refused(recipe: str, ignored: dict[str
     with pytest.raises(ConfigError, match=r"only success is compared, not rewards"):
         kind.of(outcome="success", max_new_tokens=3, **ignored)
     kind.of(outcome="return", max_new_tokens=3, **ignored)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_files")
+@pytest.mark.parametrize("recipe", ["archer", "sac_glam", "etpo", "agentprm", "vine"])
+def test_hooks_with_credit_of_their_own_read_a_reward_function(recipe: str, tmp_path: Path):
+    """They refuse the options of rewards, and the error names what works in their place."""
+    with pytest.raises(ConfigError, match=r"rewards of the environment, if any.*`reward=` of"):
+        train_quickly(recipe, tmp_path / "refused", shape_progress=0.5)
+
+    def learnt(name: str, reward: Any) -> list[Any]:
+        rows = train_quickly(recipe, tmp_path / name, iterations=1, reward=reward)
+        kinds = ("losses/", "credit/", "optimisation/")
+        return [{k: v for k, v in row.items() if k.startswith(kinds)} for row in rows]
+
+    assert learnt("plain", None) == learnt("same", lambda step: step.reward)
+    assert learnt("own", lambda step: float("+" in step.action)) != learnt("again", None)
 
 
 @pytest.mark.parametrize("recipe", [*COMPARING, "dcpo", "istar"])
@@ -483,7 +502,7 @@ def test_actions_without_behaviour_probabilities(recipe: str, setting: dict[str,
 def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
     refused = REFUSED.get(recipe, set())
     for name in refused:
-        on = {name: SWITCHES[name], "max_new_tokens": 3}
+        on = {name: (SWITCHES | FILTER)[name], "max_new_tokens": 3}
         with pytest.raises(ConfigError, match=rf"supports {name} = "):
             train_quickly(recipe, tmp_path / "refused", **on)
     on = {name: value for name, value in SWITCHES.items() if name not in refused}
@@ -491,6 +510,8 @@ def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
     rows = train_quickly(recipe, tmp_path / "run", iterations=2, **logged, **on)
     numbers = [v for k, v in rows[-1].items() if k.startswith(("losses", "credit"))]
     assert np.isfinite(np.array(numbers, float)).all()
+    if not FILTER.keys() & refused:
+        train_quickly(recipe, tmp_path / "filtered", iterations=1, **FILTER)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import pytest
 
 from agentgym import TextEnv, TimeStep, making
 from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.envs.planning.blocksworld import Blocksworld
 from agentgym.tasks import Tasks
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.policy.action_format import ActionFormat
@@ -144,6 +145,14 @@ def test_turns_carry_what_the_environment_said():
         assert (trajectory.terminated, trajectory.truncated) == (terminated, truncated)
         assert trajectory.final_observation == observation
         assert trajectory.success == info["success"]
+
+
+def test_a_trajectory_carries_the_progress_at_its_start():
+    found = play(make=lambda: Blocksworld(max_turns=2))
+    for trajectory in found:
+        _, info = Blocksworld().reset(seed=trajectory.seed, options={"task": trajectory.task})
+        assert trajectory.start_progress == info["progress"]
+    assert any(trajectory.start_progress > 0 for trajectory in found)
 
 
 def letters(tokens) -> str:

@@ -106,7 +106,8 @@ def everything(trajectory: Trajectory) -> list[Any]:
          turn.state_key, turn.admissible, turn.logprobs.tolist())
         for turn in trajectory.turns
     ]  # fmt: skip
-    return [*facts([trajectory]), turns, trajectory.env_id, trajectory.extras]
+    start = trajectory.start_progress
+    return [*facts([trajectory]), turns, start, trajectory.env_id, trajectory.extras]
 
 
 @pytest.mark.parametrize("game", GAMES)

@@ -104,6 +104,14 @@ def test_one_good_iteration_of_the_critic_puts_the_warning_off():
     assert found == [[]] * len(values)
 
 
+def test_an_iteration_without_the_metric_neither_counts_nor_resets():
+    rows = [FINE | {"losses/explained_variance": -0.2}, FINE] * CRITIC_PATIENCE
+    found = watched(rows)
+    assert [i for i, warnings in enumerate(found) if warnings] == [2 * CRITIC_PATIENCE - 2]
+    good = [FINE | {"losses/explained_variance": x} for x in (-0.2, -0.2, -0.2, 0.1)]
+    assert watched([*good, FINE, *good[:3]]) == [[]] * 8
+
+
 def test_causes_are_independent():
     row = {
         "rollout/return": 0.0,
