@@ -72,7 +72,7 @@ COLUMNS = ("place", "sign", "within", "correlation")
 class Settings(critic_episodes.Settings):
     """Settings of the benchmark."""
 
-    envs: tuple[str, ...] = ("WebShop-v0", "TextCraft-v0", "Overcooked-TomatoLettuceSalad-v0")
+    envs: tuple[str, ...] = ("WebShop-v0", "Overcooked-TomatoLettuceSalad-v0", "TextCraft-v0")
     """Environments, with admissible actions that are sampled token by token."""
     demonstrations: int | None = 100
     """Maximum number of demonstrations."""
