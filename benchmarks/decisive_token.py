@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,6 +65,8 @@ from agentgym.trainers.rollout.episode import samples_of
 from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory
 from agentgym.trainers.update.update_data import correlation
 
+EPISODES = {"Overcooked-TomatoLettuceSalad-v0": 24, "TextCraft-v0": 24}
+"""Number of held-out episodes, where others would take long."""
 COLUMNS = ("place", "sign", "within", "correlation")
 
 
@@ -76,8 +78,8 @@ class Settings(critic_episodes.Settings):
     """Environments, with admissible actions that are sampled token by token."""
     demonstrations: int | None = 100
     """Maximum number of demonstrations."""
-    held_out: int = 24
-    """Episodes on held-out tasks."""
+    held_out: int = 96
+    """Maximum number of episodes on held-out tasks."""
     group: int = 4
     """Episodes with the same start."""
     continuations: int = 4
@@ -164,12 +166,10 @@ def try_actions(player: Player, batch: Batch, settings: Settings) -> list[Tried]
                     ForkSpec(*start, (*key, i), opening, tried=1) for i in range(count)
                 ]
             before = (*before, texts[0])
-        specs = [spec for some in wanted.values() for spec in some]
-        if specs:
+        if specs := [spec for some in wanted.values() for spec in some]:
             known |= zip(wanted, player.returns(specs).reshape(-1, count), strict=True)
         for tokens, probability, states in turns:
-            returns = np.stack([known[state] for state in states])
-            found.append(Tried(tokens, probability, returns))
+            found.append(Tried(tokens, probability, np.stack([known[state] for state in states])))
     return found
 
 
@@ -238,6 +238,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     """Returns the scores of the estimators in an environment."""
     torch.set_num_threads(1)
     begun = time.process_time()
+    settings = replace(settings, held_out=min(settings.held_out, EPISODES.get(name, 1 << 30)))
     agent = clone(name, settings)
     played = play(name, agent, settings, group=settings.group, every=True)
     held = played.held
@@ -288,9 +289,8 @@ def main(settings: Settings) -> None:
     about = {"versions": versions("torch"), "settings": settings_of(settings, "envs", "runs")}
     measures = {name: partial(measure, name, settings) for name in settings.envs}
     for name, result in measured(settings.out, about, "environments", measures):
-        table = Table(title=f"{name}: {result['decided']} of {result['episodes']} decided")
-        for column in ("estimator", *COLUMNS):
-            table.add_column(column, justify="left" if column == "estimator" else "right")
+        title = f"{name}: {result['decided']} of {result['episodes']} decided"
+        table = Table("estimator", *COLUMNS, title=title)
         for estimator, row in result["estimators"].items():
             table.add_row(estimator, *(limits(row[c]) if c in row else "-" for c in COLUMNS))
         Console(width=110).print(table)
