@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,17 +121,26 @@ def clone(name: str, settings: Settings) -> PolicyAgent:
 class Fork(Play):
     """An episode that takes over recorded actions, and then has randomness of its own."""
 
+    episode: ForkSpec
+
     def follow_opening(self, policy: Any) -> bool:
-        """Records the next action of the opening. Reseeds the environment after the last one."""
-        if len(self.turns) == len(self.episode.opening):
+        """Records the next action of the opening. Reseeds the environment where it forks."""
+        if len(self.turns) == len(self.episode.opening) - self.episode.tried:
             fresh = np.random.PCG64(np.random.SeedSequence((*self.episode.key, 1)))
             # In place, because a game shares the generator of its seat.
             self.env.unwrapped.np_random.bit_generator.state = fresh.state  # type: ignore[attr-defined]
         return super().follow_opening(policy)
 
 
+@dataclass(frozen=True)
 class ForkSpec(EpisodeSpec):
-    """A request to play a `Fork`."""
+    """A request to play a `Fork`.
+
+    Attributes:
+        tried: number of last actions of the opening whose outcome is random anew.
+    """
+
+    tried: int = 0
 
     def begin(self, index: int, slot: int, env: Any) -> Fork:
         """Returns the episode to play in a slot."""
@@ -153,7 +162,7 @@ class Player:
         self.agent, self.seed = agent, seed
         self.tasks = tasks_of(self.pool.env(0))
 
-    def play(self, specs: list[EpisodeSpec]) -> Batch:
+    def play(self, specs: Sequence[EpisodeSpec]) -> Batch:
         """Returns the trajectories of episodes."""
         agent = self.agent
         context = make_context(agent.policy, agent.settings)
@@ -179,9 +188,13 @@ class Player:
                 ForkSpec(trajectory.task, trajectory.seed, (self.seed, 7, m, i), opening)
                 for i in range(count)
             ]
+        return self.returns(specs).reshape(len(states), count)
+
+    def returns(self, specs: list[ForkSpec]) -> FloatArray:
+        """Returns the returns [E] of episodes from where they fork."""
         played = self.play(specs)
-        firsts = played.turn_offsets[:-1] + np.array([len(spec.opening) for spec in specs])
-        return returns_to_go(played)[firsts].reshape(len(states), count)
+        forks = np.array([len(spec.opening) - spec.tried for spec in specs])
+        return returns_to_go(played)[played.turn_offsets[:-1] + forks]
 
 
 @dataclass

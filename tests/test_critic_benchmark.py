@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 
 from agentgym.errors import ConfigError
 from agentgym.making import make_env
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.trajectory import Batch, Support
 
 from .helpers.benchmarks import benchmark_script
 from .helpers.worlds import trajectory
@@ -203,6 +203,69 @@ def test_estimators_are_scored_at_decisive_turns(critic: Any, runs: Path):
     assert {"poad", "turn", "ntpo", "gigpo", "vine"} <= found["estimators"].keys()
 
 
+def test_the_planted_decisive_token_is_found(critic: Any):
+    decisive = importlib.import_module("decisive_token")
+    # Of "take red", "take blue" and "leave", the colour after "take" decides.
+    world = decisive.Tried(
+        tokens=[[1, 2, 9], [1, 3, 9], [4, 9]],
+        probability=np.array([0.25, 0.25, 0.5]),
+        returns=np.array([[1.0, 1.0], [0.0, 0.0], [0.75, 0.75]]),
+    )
+    exact, error = decisive.reference([world, world], slice(None))
+    # V = 0.625, V("take") = 0.5, V("take red") = 1. The end is forced.
+    np.testing.assert_allclose(exact, [-0.125, 0.5, 0] * 2)
+    np.testing.assert_allclose(error, 0)
+    noisy = world._replace(returns=np.array([[2.0, 0.0], [0.0, 0.0], [0.75, 0.75]]))
+    # The error of each action is sqrt(2 / 3 / 2), and the shares change by (0.25, 0.25, 0.5).
+    np.testing.assert_allclose(
+        noisy.advantages(slice(None))[1], np.sqrt([0.375 / 3, 0.5 / 3, 0]), atol=1e-6
+    )
+    batch = Batch.of([trajectory([3, 3], [0.0, 1.0]), trajectory([3], [1.0])])
+    supports = Support(np.array([0, 2, 4, 5], np.int32), np.array([1, 4, 2, 3, 9]))
+    for each in batch.trajectories:
+        for turn in each.turns:
+            turn.support = supports
+    chosen = decisive.choices(batch)
+    assert chosen.tolist() == [True, True, False] * 3
+    exact = np.array([-0.1, 0.5, 0, 0.2, -0.7, 0, 0.3, 0.2, 0], np.float32)
+    error = np.array([0, 0, 0, 0, 0.2, 0, 0.2, 0, 0], np.float32)
+    (found,) = decisive.decisive_tokens(batch, exact, error, chosen)  # one is too noisy
+    assert (found.token, found.sign) == (4, -1)
+    assert (found.among.tolist(), found.within.tolist()) == ([0, 1, 3, 4], [3, 4])
+    assert found.scores(exact) == (0, 1, 0)
+    assert found.scores(np.ones(9, np.float32)) == (0.5, 0, 0.5)
+    assert found.scores(-exact) == (1, 0, 1)
+    assert found.scores(np.zeros(9, np.float32)) == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.slow
+def test_estimators_are_scored_at_decisive_tokens(critic: Any, runs: Path, tmp_path: Path):
+    decisive = importlib.import_module("decisive_token")
+    settings = decisive.Settings(
+        envs=("TicTacToe-v0",), episodes=4, held_out=40, group=4, continuations=2, tokens=1,
+        demonstrations=2, runs=runs, out=tmp_path / "decisive_token.json",
+    )  # fmt: skip
+    player = decisive.Player("TicTacToe-v0", decisive.clone("TicTacToe-v0", settings), 0)
+    held = player.episodes("test", 40, 4)
+    tried = decisive.try_actions(player, held, settings)
+    for each, last in zip(held.trajectories, held.turn_offsets[1:] - 1, strict=True):
+        turn = each.turns[-1]
+        assert tried[last].tokens[0] == player.agent.policy.encode_action(turn.action)
+        if turn.reward == 1:  # a winning move wins whenever it is tried
+            assert (tried[last].returns[0] == 1).all()
+    assert 1 in held.rewards
+    exact, _ = decisive.reference(tried, slice(4))
+    assert np.abs(exact[decisive.choices(held)]).max() > 0
+    assert not exact[~decisive.choices(held)].any()  # of forced tokens
+    decisive.main(settings)
+    found = json.loads(settings.out.read_text())["environments"]["TicTacToe-v0"]
+    assert found["episodes"] == 40 and 0 < found["decided"] <= 40
+    assert found["estimators"]["grpo"]["place"] == [0.5, 0.5, 0.5]
+    assert {"poad", "turn", "ntpo", "gigpo", "vine", "token values"} <= found["estimators"].keys()
+    for row in found["estimators"].values():
+        assert row.keys() >= {"place", "sign", "correlation"}
+
+
 def test_continuations_have_randomness_of_their_own_and_the_same_start(critic: Any):
     episodes = importlib.import_module("critic_episodes")
 
@@ -216,3 +279,19 @@ def test_continuations_have_randomness_of_their_own_and_the_same_start(critic: A
     one, same, other = (first_number(key) for key in ((0, 1), (0, 1), (0, 2)))
     assert one == same
     assert one[0] == other[0] and one[1] != other[1]
+
+
+def test_the_outcome_of_a_tried_action_is_random_anew(critic: Any):
+    episodes = importlib.import_module("critic_episodes")
+    opening = ("an action", "another one")  # which are not taken
+
+    def first_number(key: tuple[int, ...], tried: int) -> float:
+        env = make_env("FrozenLake-v0")
+        play = episodes.ForkSpec("train/3", 5, key, opening, tried=tried).begin(0, 0, env)
+        play.start()
+        play.record = lambda *_: None
+        assert play.follow_opening(None)  # records the first one
+        return float(env.unwrapped.np_random.random())
+
+    assert first_number((0, 1), 2) != first_number((0, 2), 2)
+    assert first_number((0, 1), 1) == first_number((0, 2), 1)  # it forks one action later
