@@ -216,6 +216,11 @@ def learning_webshop_files_gain() -> str:
     return _gain("webshop_files")
 
 
+def learning_webshop_files_one_epoch() -> str:
+    """Returns the reward before and after POAD from a policy that was cloned in one epoch."""
+    return _gain("webshop_files_one_epoch")
+
+
 def learning_webshop_success() -> str:
     """Returns the range of success rates after POAD on generated products."""
     rates = [100 * agents["poad"]["success"][0] for agents in _learned("webshop")]
@@ -273,10 +278,13 @@ def demo_seeds() -> str:
 
 
 def demo_critic() -> str:
-    """Returns the explained variance in the first and the last iteration in words, by seed."""
-    curves = [(a["run"]["seed"], a["run"]["explained_variance"]) for a in _learned("webshop")]
+    """Returns the least and the largest explained variance of an iteration in words, by seed."""
+    curves = {
+        a["run"]["seed"]: [share for _, share in a["run"]["explained_variance"]]
+        for a in _learned("webshop")
+    }
     return ", ".join(
-        f"{first:.2f} to {last:.2f} (seed {seed})" for seed, ((_, first), *_, (_, last)) in curves
+        f"{min(curve):.2f} to {max(curve):.2f} (seed {seed})" for seed, curve in curves.items()
     )
 
 
@@ -295,6 +303,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         learning_webshop_files,
         learning_webshop_gain,
         learning_webshop_files_gain,
+        learning_webshop_files_one_epoch,
         learning_webshop_success,
         engines,
         demo_table,
