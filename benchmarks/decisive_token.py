@@ -48,6 +48,7 @@ import torch
 import tyro
 from critic_episodes import ForkSpec, Player, clone, play
 from critic_fits import explained, fit, interval, possible
+from decisive_figures import COLUMNS
 from decisive_turn import advantages, place
 from figure_results import interval as limits
 from numpy.typing import NDArray
@@ -67,7 +68,6 @@ from agentgym.trainers.update.update_data import correlation
 
 EPISODES = {"Overcooked-TomatoLettuceSalad-v0": 24, "TextCraft-v0": 24}
 """Number of held-out episodes, where others would take long."""
-COLUMNS = ("place", "sign", "within", "correlation")
 
 
 @dataclass

@@ -35,6 +35,7 @@ from agentgym.trainers.settings import (
     group_of,
     groups_of,
 )
+from agentgym.trainers.settings.credit import SAME_RETURNS
 
 # Settings that may differ when a run is resumed: they change its length, its output or its random
 # numbers (the engine), not its distribution of results.
@@ -50,8 +51,7 @@ STALE_CAP = 5.0
 published configurations of AReaL (arXiv 2505.24298), which drops tokens above it instead of
 truncating."""
 UNCHANGED_REWARDS: dict[str, Any] = {
-    "kl_in": "loss", "overlong_margin": 0, "shape_progress": 0.0, "process_reward": "",
-    "novelty_bonus": 0.0, "count_bonus": 0.0, "reward_constraints": {},
+    "kl_in": "loss", "overlong_margin": 0, "shape_progress": 0.0, **SAME_RETURNS
 }  # fmt: skip
 """Values of the settings that change rewards, for recipes whose credit does not depend on them."""
 EQUAL_WEIGHTS: dict[str, Any] = {"normalize_advantages": "none", "covariance_clip": 0.0}

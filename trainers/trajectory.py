@@ -140,10 +140,8 @@ class Trajectory:
         final_privileged: the text for the critic at that time (see `Turn.privileged`).
         agent: name of the agent in a game in which several seats are played, else "".
         role: its role in the game, such as "werewolf". Without roles, the name of the agent.
-        opponent: the players of the other seats: "self", the name of other weights, or a level of
-            scripted players. Different ones are joined by "+".
-        episode: key of the episode, equal for the agents of a game who played it together. Without
-            a key, the agent played alone.
+        opponent: players of the other seats, joined by "+": "self", weights, or a scripted level.
+        episode: key of the episode, equal for all agents who played it (empty: one agent alone).
         replayed: whether the policy of an earlier iteration played the episode.
         start_progress: progress before the first turn, in [0, 1].
         extras: statistics of the rollout (token counts, flags) and data kept by a recipe.

@@ -79,7 +79,8 @@ class Judge:
         model.head.load_state_dict(saved["head"])
         model.mean.copy_(saved["mean"])
         model.scale.copy_(saved["scale"])
-        return cls(model, reader, whole=saved.get("whole", _trained_on_returns(folder)))
+        whole = saved["whole"] if "whole" in saved else _trained_on_returns(folder)
+        return cls(model, reader, whole=whole)
 
 
 def _trained_on_returns(folder: Path) -> bool:
