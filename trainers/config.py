@@ -250,6 +250,7 @@ class TrainConfig:
             rollout.max_tokens,
             rollout.template_kwargs,
             rollout.overflow,
+            rollout.turn_limit,
         )
 
     def sampling(self) -> Sampling:

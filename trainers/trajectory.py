@@ -130,12 +130,12 @@ class Trajectory:
             same state and form a group.
         segments: the token sequences, in order.
         turns: the turns, in order.
-        terminated: whether the episode reached a terminal state, after which the value is 0.
+        terminated: whether the episode ended in a terminal state, or at a limit that counts as one
+            (`turn_limit`, `overflow`), after which the value is 0.
         truncated: whether the episode was cut off, so that the value of the final observation is
             bootstrapped.
         success: whether the task was solved.
-        bootstrap: index of the segment that ends with the observation after the last turn, or None
-            if the trajectory terminated.
+        bootstrap: index of the segment that ends with the observation after the last turn, if any.
         final_observation: that observation as text.
         final_privileged: the text for the critic at that time (see `Turn.privileged`).
         agent: name of the agent in a game in which several seats are played, else "".

@@ -29,7 +29,9 @@ from agentgym.utils.printable import encodable
 
 Tokens = NDArray[np.int32]
 Mode = Literal["full", "window", "actions", "current"]
-Overflow = Literal["truncate", "terminate"]
+AtLimit = Literal["truncate", "terminate"]
+"""End of an episode at a limit: truncated, and its last value is bootstrapped, or terminal, and the
+value after it is 0."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,8 @@ class ContextSettings:
             mode "full", an episode that exceeds it ends. In the other modes, the oldest turns are
             left out. A single observation that does not fit is cut at its end.
         template_kwargs: arguments of the chat template, such as `enable_thinking`.
-        overflow: the end of an episode that exceeds `max_tokens` in a rollout. "truncate": it is
-            truncated, and its last value is bootstrapped. "terminate": it is terminal, and the
-            value after it is 0.
+        overflow: the end of an episode that exceeds `max_tokens` in a rollout.
+        turn_limit: the end of an episode at its turn limit in a rollout.
 
     Raises:
         ConfigError: if the mode is unknown, a number is out of range, or an argument of the chat
@@ -60,7 +61,8 @@ class ContextSettings:
     instructions: bool = True
     max_tokens: int | None = None
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    overflow: Overflow = "truncate"
+    overflow: AtLimit = "truncate"
+    turn_limit: AtLimit = "truncate"
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):

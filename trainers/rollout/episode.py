@@ -13,7 +13,7 @@ from agentgym.making import warn_if_endless
 from agentgym.mixture import id_in_play
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
-from agentgym.trainers.rollout.context import Context, Conversation, Tokens
+from agentgym.trainers.rollout.context import AtLimit, Context, Conversation, Tokens
 from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
 from agentgym.trainers.trajectory import Segment, Trajectory, Turn
 from agentgym.wrappers.privileged_text import PRIVILEGED
@@ -113,7 +113,7 @@ class Play:
         self.rng = np.random.default_rng(np.random.SeedSequence(episode.key))
         self.turns: list[Turn] = []
         self.segments: list[Tokens] = []
-        self.terminated = self.truncated = self.overflow = False
+        self.terminated = self.truncated = self.overflow = self.at_limit = False
         self.prompt: Tokens | None = None
         self.read_tokens = 0
         self._reward = 0.0
@@ -136,6 +136,8 @@ class Play:
             self.start_progress = float(self.info.get("progress", 0.0))
         else:
             self._complete_turn()
+            if self.truncated and not self.at_limit:
+                self.end_at_limit(context.settings.turn_limit)
         if not self.over:
             warn_if_endless(self.env, len(self.turns))
         if not self.over or self._bootstraps:
@@ -143,8 +145,12 @@ class Play:
         self.prompt = None if self.over else self.conversation.prompt(room(self.admissible))
         if self.prompt is None and not self.over:
             self.overflow = True
-            self.terminated = context.settings.overflow == "terminate"
-            self.truncated = not self.terminated
+            self.end_at_limit(context.settings.overflow)
+
+    def end_at_limit(self, end: AtLimit) -> None:
+        """Ends the episode at a limit."""
+        self.at_limit = True
+        self.terminated, self.truncated = end == "terminate", end == "truncate"
 
     @property
     def over(self) -> bool:
@@ -294,6 +300,7 @@ class Play:
             start_progress=self.start_progress,
             extras={
                 "overflow": self.overflow,
+                "at_limit": self.at_limit,
                 "left_out": self.conversation.left_out,
                 "cut": self.conversation.cut,
                 "read_tokens": self.read_tokens,

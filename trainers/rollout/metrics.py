@@ -25,7 +25,7 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "progress": share([t.turns[-1].progress for t in trajectories]),
         "turns": share([len(t.turns) for t in trajectories]),
         "valid": share([turn.valid for turn in turns]),
-        "truncated": share([t.truncated for t in trajectories]),
+        "truncated": share([t.truncated or t.extras.get("at_limit", False) for t in trajectories]),
         "action_tokens": share(lengths),
         "thought_tokens": share([0 if t.thought is None else t.thought.sum() for t in turns]),
         "prompt_tokens": sum(t.extras.get("read_tokens", 0) for t in trajectories) / len(turns),

@@ -20,7 +20,7 @@ from agentgym.multiagent.table import Table
 from agentgym.time_step import TimeStep, step_info
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample
-from agentgym.trainers.rollout.context import Context
+from agentgym.trainers.rollout.context import AtLimit, Context
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room
 from agentgym.trainers.trajectory import Trajectory
 from agentgym.wrappers import ExtractAction
@@ -111,7 +111,6 @@ class SeatPlay(Play):
                 f"the agent, and it is {possible}, without {self._role!r}."
             )
         self._clocks: dict[int, float] = {}
-        self.at_limit = False
         self._wrapper = game.wrapper
         self._format_score = 0.0
 
@@ -141,7 +140,7 @@ class SeatPlay(Play):
         self.truncated = table.game.truncated(self.agent)
         limit = self.episode.max_turns
         if limit is not None and not self.over and len(self.turns) == limit:
-            self.truncated = self.at_limit = True
+            self.truncated = True
 
     def _instructions(self) -> str:
         # Wrappers around the environment add to its instructions, so it shows those of the seat.
@@ -232,22 +231,22 @@ class GamePlay:
                 seat.receive()
                 if seat.turns or not seat.over:
                     seat.read(context, room)
-        if any(seat.at_limit for seat in self.seats):
-            self._end(context, room, terminated=False)
-        elif any(seat.overflow for seat in self.seats):
-            self._end(context, room, terminated=context.settings.overflow == "terminate")
+        if any(seat.overflow for seat in self.seats):
+            self._end(context, room, context.settings.overflow)
+        elif any(seat.at_limit for seat in self.seats):
+            self._end(context, room, context.settings.turn_limit)
         self.asked = [seat for seat in self.seats if not seat.over and seat.agent in acting]
         self.playing = self.asked
 
-    def _end(self, context: Context, room: Room, terminated: bool) -> None:
-        """Ends the episode for the seats that are still in the game."""
+    def _end(self, context: Context, room: Room, end: AtLimit) -> None:
+        """Ends the episode at a limit for the seats that are still in the game."""
         for seat in self.seats:
             if seat.over:
                 continue
             waits = seat.agent not in self.table.acting and bool(seat.turns)
             if waits:
                 seat.receive()
-            seat.terminated, seat.truncated = terminated, not terminated
+            seat.end_at_limit(end)
             if waits:
                 seat.read(context, room)
 

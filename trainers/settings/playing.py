@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt, Lt
 from agentgym.making import short_id
 from agentgym.trainers.opponents import POOLS, Opponent, parse_opponents
 from agentgym.trainers.policy.sampling import Normalization
-from agentgym.trainers.rollout.context import Mode, Overflow
+from agentgym.trainers.rollout.context import AtLimit, Mode
 from agentgym.trainers.settings.kinds import (
     BY_MODEL,
     ByModel,
@@ -204,9 +204,13 @@ class RolloutConfig:
     template_kwargs: KeyValues = field(default_factory=dict)
     """Arguments of the model's chat template, such as enable_thinking=false. An argument that the
     template never reads is refused."""
-    overflow: Overflow = "truncate"
+    overflow: AtLimit = "truncate"
     """End of an episode whose prompt exceeds the context: truncated, so that a critic bootstraps
     its last value, or terminal ("terminate"), so that no reward is expected after it."""
+    turn_limit: AtLimit = "truncate"
+    """End of an episode at its turn limit, in the same way. Choose "terminate" if a task must be
+    solved within the limit: with "truncate", a critic expects rewards after it, and wasted turns
+    cost nothing."""
 
 
 @dataclass

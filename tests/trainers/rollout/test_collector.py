@@ -17,7 +17,7 @@ from agentgym.trainers.credit import two_clock
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.rollout.collector import collect
-from agentgym.trainers.rollout.context import Context, ContextSettings, Overflow
+from agentgym.trainers.rollout.context import AtLimit, Context, ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.metrics import action_coverage, rollout_metrics
@@ -231,7 +231,7 @@ def test_action_coverage_is_the_share_of_listed_actions_that_were_taken():
 
 def test_an_episode_that_outgrows_the_context_may_count_as_terminal():
     """Without a bootstrap its last value is its last reward, in every estimator."""
-    kinds = {kind: play(n=30, limit=200, mode="full", overflow=kind) for kind in get_args(Overflow)}
+    kinds = {kind: play(n=30, limit=200, mode="full", overflow=kind) for kind in get_args(AtLimit)}
     cut = [t.extras["overflow"] for t in kinds["terminate"]]
     assert any(cut) and cut == [t.extras["overflow"] for t in kinds["truncate"]]
     targets = {}
@@ -251,6 +251,36 @@ def test_an_episode_that_outgrows_the_context_may_count_as_terminal():
         else:
             assert targets["terminate"][i] == targets["truncate"][i]
     assert rollout_metrics(kinds["terminate"])["context_overflows"] == sum(cut)
+
+
+@pytest.mark.parametrize("mode", ["full", "current"])
+def test_the_turn_limit_may_count_as_terminal(mode: str):
+    kinds = {kind: play(n=30, mode=mode, turn_limit=kind) for kind in get_args(AtLimit)}
+    assert {t.truncated for t in kinds["truncate"]} == {True, False}
+    for t, old in zip(kinds["terminate"], kinds["truncate"], strict=True):
+        assert [turn.action for turn in t.turns] == [turn.action for turn in old.turns]
+        assert (t.terminated, t.truncated, t.bootstrap) == (True, False, None)
+        assert letters(t.segments[-1].tokens).endswith("$")
+        assert t.extras["at_limit"] == old.extras["at_limit"] == old.truncated
+        assert t.final_observation == old.final_observation
+    shares = [rollout_metrics(each)["truncated"] for each in kinds.values()]
+    assert 0 < shares[0] == shares[1] < 1
+
+
+@pytest.mark.parametrize("overflow", get_args(AtLimit))
+@pytest.mark.parametrize("turn_limit", get_args(AtLimit))
+def test_each_limit_ends_an_episode_in_its_own_way(overflow: str, turn_limit: str):
+    limits = iter([2, 6, 2, 6])  # the context has no room for six turns
+    played = play(
+        n=30, make=lambda: NumberLine(max_turns=next(limits)), limit=260, mode="full",
+        overflow=overflow, turn_limit=turn_limit,
+    )  # fmt: skip
+    ends = {True: overflow, False: turn_limit}
+    found = [t for t in played if t.extras["at_limit"]]
+    assert {t.extras["overflow"] for t in found} == {True, False}
+    for t in found:
+        assert t.terminated == (ends[t.extras["overflow"]] == "terminate") != t.truncated
+    assert rollout_metrics(played)["truncated"] == len(found) / 30
 
 
 def test_constraint_hands_over_the_admissible_actions_where_there_are_any():

@@ -374,11 +374,14 @@ def test_frozen_seats_are_asked_with_their_weights_and_leave_no_trajectory():
     assert policy.weights == [["old", ""]] * len(trajectory.turns)
 
 
+@pytest.mark.parametrize("turn_limit", ["truncate", "terminate"])
 @pytest.mark.parametrize("overflow", ["truncate", "terminate"])
-def test_a_prompt_that_outgrows_the_context_ends_the_episode_for_all_seats(overflow: str):
+def test_a_prompt_that_outgrows_the_context_ends_the_episode_for_all_seats(
+    overflow: str, turn_limit: str
+):
     played = play(
         "KuhnPoker-v0", specs_of("KuhnPoker-v0", range(8)), limit=1500, mode="full",
-        overflow=overflow, kwargs={"hands": 10},
+        overflow=overflow, turn_limit=turn_limit, kwargs={"hands": 10},
     )  # fmt: skip
     for first, second in played:
         assert first.extras["overflow"] or second.extras["overflow"]
@@ -388,6 +391,24 @@ def test_a_prompt_that_outgrows_the_context_ends_the_episode_for_all_seats(overf
             assert len(t.segments[-1].tokens) <= 1500
         gains = [t.episode_return for t in (first, second)]
         assert sum(gains) == pytest.approx(0)  # rewards of unfinished steps count
+
+
+@pytest.mark.parametrize("turn_limit", ["truncate", "terminate"])
+@pytest.mark.parametrize("by", ["the game", "a seat"])
+def test_the_turn_limit_ends_the_episode_for_all_seats(by: str, turn_limit: str):
+    """The limit of a game, or that of an iteration (`horizons`), which counts a seat's turns."""
+    game, specs = "Overcooked-Cooks-v0", specs_of("Overcooked-Cooks-v0", range(4))
+    if by == "a seat":
+        specs = [replace(spec, max_turns=5) for spec in specs]
+    kwargs = {"max_turns": 12 if by == "the game" else 40}
+    for members in play(game, specs, turn_limit=turn_limit, kwargs=kwargs):
+        assert len(members) == 2
+        for t in members:
+            assert t.terminated == (turn_limit == "terminate") != t.truncated
+            assert t.extras["at_limit"] and not t.extras["overflow"]
+            assert (t.bootstrap is None) == t.terminated
+        if by == "a seat":
+            assert max(len(t.turns) for t in members) == 5
 
 
 def test_games_of_a_mixture():
