@@ -92,7 +92,7 @@ def measure(name: str, settings: Settings, known: dict[str, Any]) -> dict[str, A
     for critic in CRITICS:
         if critic in critics:
             continue
-        model, epochs = fit(critic, agent, played.train, settings)
+        model, epochs = fit(CRITICS[critic], agent, played.train, settings)
         values = model.predict(held)[states]
         critics[critic] = {
             **{k: interval(explained, episode[m], values[m], returns[m]) for k, m in parts.items()},

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from result_files import refuse_other
 
+from agentgym.agents.view import Agent
 from agentgym.making import make_env, tasks_of
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.scan import discounted_returns
@@ -20,8 +21,9 @@ from agentgym.trainers.hooks.packing import pack_all, unpack_all
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import collect
+from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.env_pool import EnvPool
-from agentgym.trainers.rollout.episode import EpisodeSpec, Play, samples_of
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play, action_room, samples_of
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.wrappers import PrivilegedText
@@ -169,13 +171,30 @@ class Player:
         options = {"constrain": agent.constrain}
         return Batch.of(collect(agent.policy, self.pool, specs, context, agent.sampling, **options))
 
-    def episodes(self, split: str, count: int, group: int = 1) -> Batch:
-        """Returns episodes on tasks of a split, of which each `group` in a row start alike."""
+    def episodes(
+        self, split: str, count: int, group: int = 1, teacher: Agent | None = None
+    ) -> Batch:
+        """Returns episodes on tasks of a split, of which each `group` in a row start alike.
+
+        Args:
+            split: "train" or "test".
+            count: number of episodes.
+            group: number of episodes with the same start.
+            teacher: the agent that plays them, in place of the policy.
+        """
         rng = np.random.default_rng([self.seed, len(split)])
         starts = draw_tasks(self.tasks.split(split), -(-count // group), rng)
         drawn = [start for start in starts for _ in range(group)][:count]
         keys = [(self.seed, len(split), i) for i in range(count)]
-        return self.play([EpisodeSpec(*d, key) for d, key in zip(drawn, keys, strict=True)])
+        specs = [EpisodeSpec(*d, key) for d, key in zip(drawn, keys, strict=True)]
+        if teacher is None:
+            return self.play(specs)
+        policy, agent = self.agent.policy, self.agent
+        context = make_context(policy, agent.settings)
+        room = action_room(policy, agent.sampling, agent.constrain)
+        return Batch.of(
+            demonstrate(policy, self.pool, specs, context, room, agent.constrain, teacher)
+        )
 
     def continuations(self, batch: Batch, states: NDArray[np.int64], count: int) -> FloatArray:
         """Returns the returns [S, count] of continuations from states, the indices of turns [S]."""

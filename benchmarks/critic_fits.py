@@ -29,6 +29,7 @@ class Critic:
         trunk: its language model, as the setting `critic_trunk`.
         times: multiple of the tokens that it is fitted with.
         normalize: whether it predicts normalised returns.
+        bins: number of bins of a two-hot head. 1: a scalar head.
     """
 
     lr: float
@@ -36,6 +37,7 @@ class Critic:
     trunk: str = "own"
     times: int = 1
     normalize: bool = True
+    bins: int = 1
 
 
 CRITICS = {
@@ -49,24 +51,24 @@ CRITICS = {
 
 
 def fit(
-    critic: str,
+    critic: Critic,
     agent: PolicyAgent,
     batch: Batch,
     settings: Settings,
     kind: type[ValueHead] = TurnValueHead,
 ) -> tuple[ValueModel, int]:
     """Returns a critic fitted to the returns of episodes, of turns or of tokens, and its epochs."""
-    chosen, policy = CRITICS[critic], agent.policy
+    policy = agent.policy
     generator = torch.Generator().manual_seed(settings.seed)
-    head = kind(policy.hidden_size, (256,), generator=generator)
-    own = chosen.trunk == "own"
-    view = critic_view(chosen.sees, make_context(policy, agent.settings))
+    head = kind(policy.hidden_size, (256,), bins=critic.bins, generator=generator)
+    own = critic.trunk == "own"
+    view = critic_view(critic.sees, make_context(policy, agent.settings))
     seen = batch if view is None else view(batch)
     length = sum(len(segment.tokens) for each in seen.trajectories for segment in each.segments)
-    epochs = min(settings.epochs, max(1, round(settings.tokens * chosen.times / length)))
+    epochs = min(settings.epochs, max(1, round(settings.tokens * critic.times / length)))
     model = ValueModel(
-        policy if own else policy.frozen_copy(), head, lr=chosen.lr, epochs=epochs,
-        batch_tokens=settings.batch_tokens, normalize=chosen.normalize, view=view,
+        policy if own else policy.frozen_copy(), head, lr=critic.lr, epochs=epochs,
+        batch_tokens=settings.batch_tokens, normalize=critic.normalize, view=view,
     )  # fmt: skip
     returns = returns_to_go(batch)
     targets = returns[batch.token_turn] if head.reads == "tokens" else returns

@@ -47,7 +47,7 @@ import numpy as np
 import torch
 import tyro
 from critic_episodes import ForkSpec, Player, clone, play
-from critic_fits import explained, fit, interval, possible
+from critic_fits import CRITICS, explained, fit, interval, possible
 from decisive_figures import COLUMNS
 from decisive_turn import advantages, place
 from figure_results import interval as limits
@@ -247,7 +247,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     player.pool.close()
     exact, error = reference(tried, slice(settings.tries))
     again, _ = reference(tried, slice(settings.tries, None))
-    model, _ = fit("state", agent, played.train, settings, TokenValueHead)
+    model, _ = fit(CRITICS["state"], agent, played.train, settings, TokenValueHead)
     values = model.evaluate(held)
     actions = np.add.reduceat(again, held.token_offsets[:-1])
     found = {

@@ -36,7 +36,7 @@ import numpy as np
 import torch
 import tyro
 from critic_episodes import clone, play
-from critic_fits import fit, interval
+from critic_fits import CRITICS, fit, interval
 from numpy.typing import ArrayLike, NDArray
 from result_files import kept, settings_of, versions, write
 from rich.console import Console
@@ -107,7 +107,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     agent = clone(name, settings)
     played = play(name, agent, settings, group=settings.group, every=True)
     held, returns = played.held, played.returns
-    model, _ = fit("state", agent, played.train, settings, TokenValueHead)
+    model, _ = fit(CRITICS["state"], agent, played.train, settings, TokenValueHead)
     first = held.token_offsets[:-1]
     found = {k: v[first] for k, v in side_by_side(held, model.evaluate(held)).items()}
     found["vine"] = advantages(held, returns[:, : settings.vine])

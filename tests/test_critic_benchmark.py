@@ -65,9 +65,27 @@ def test_critics_with_short_inputs_make_more_epochs(critic: Any, runs: Path, tmp
     for name in ("seed", "demonstrations"):
         with pytest.raises(SystemExit, match=f"{name} = . -> 1.*set --runs"):
             critic.clone("TicTacToe-v0", dataclasses.replace(settings, **{name: 1}))
-    epochs = {name: critic.fit(name, agent, train, settings)[1] for name in ("own", "state")}
+    epochs = {
+        name: critic.fit(critic.CRITICS[name], agent, train, settings)[1]
+        for name in ("own", "state")
+    }
     length = sum(len(each.tokens) for some in train.trajectories for each in some.segments)
     assert epochs["own"] == round(900 / length) < epochs["state"] <= 7
+
+
+def test_critics_are_fitted_to_the_episodes_of_each_player(runs: Path, tmp_path: Path):
+    with benchmark_script("critic_data") as script:
+        settings = script.Settings(
+            episodes=4, held_out=2, states=4, continuations=2, tokens=900, demonstrations=2,
+            most=10, runs=runs, out=tmp_path / "data.json",
+        )  # fmt: skip
+        found = script.measure("TicTacToe-v0", settings)
+    rows = found["rows"]
+    assert len(rows) == len(script.ROWS)
+    states = [rows[f"state: {count}, policy"]["states"] for count in (1, 3, 10)]
+    assert states == sorted(states)
+    returns = [rows[f"state: 10, {who}"]["return"] for who in ("random", "noisy expert", "expert")]
+    assert returns == sorted(returns) and returns[0] < returns[2]
 
 
 @pytest.mark.slow
