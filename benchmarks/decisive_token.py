@@ -25,10 +25,11 @@ fixed before the first measurement:
 
 The 95 % intervals are from a bootstrap over the starts of the groups. Estimators with a critic use
 a token-level one ("state" in `critic.py`), whose explained variance is reported beside the best
-possible. "vine" values each turn by continuations from the states before and after it. Two further
-rows show the noise of the measurement: "token values" is A* from a second set of continuations, and
-"action values" gives the sum of these over an action to all of its tokens, as a perfect critic of
-actions would. Finished environments are kept. Prints tables and writes JSON.
+possible. "vine" values each turn by continuations from the states before and after it. "progress"
+is the process reward of a turn, 1 if it raises the progress. Two further rows show the noise of the
+measurement: "token values" is A* from a second set of continuations, and "action values" gives the
+sum of these over an action to all of its tokens, as a perfect critic of actions would. Finished
+environments are kept. Prints tables and writes JSON.
 
     python benchmarks/decisive_token.py [--envs WebShop-v0]
 """
@@ -57,6 +58,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agentgym.trainers.credit.compare import side_by_side
+from agentgym.trainers.credit.shaping import turn_scores
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.critics.heads import TokenValueHead
 from agentgym.trainers.policy.candidates import sampling_logprobs
@@ -68,6 +70,8 @@ from agentgym.trainers.update.update_data import correlation
 
 EPISODES = {"Overcooked-TomatoLettuceSalad-v0": 24, "TextCraft-v0": 24}
 """Number of held-out episodes, where others would take long."""
+FITTED = {"WebShop-v0": 3000}
+"""Number of episodes that the critic is fitted to, where `CASES` has too few (`critic_data.py`)."""
 
 
 @dataclass
@@ -90,7 +94,7 @@ class Settings(critic_episodes.Settings):
     """Further continuations per action, for "token values" and "action values"."""
     rare: float = 0.03
     """Actions of less than this times the probability of the action taken are left out."""
-    tokens: int = 500_000
+    tokens: int = 2_000_000
     """Tokens that the critic is fitted with."""
     out: Path = Path(__file__).parent / "results" / "decisive_token.json"
     """Results."""
@@ -244,15 +248,17 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     held = played.held
     player = Player(name, agent, settings.seed)
     tried = try_actions(player, held, settings)
-    player.pool.close()
     exact, error = reference(tried, slice(settings.tries))
     again, _ = reference(tried, slice(settings.tries, None))
-    model, _ = fit(CRITICS["state"], agent, played.train, settings, TokenValueHead)
+    train = player.episodes("train", FITTED[name]) if name in FITTED else played.train
+    player.pool.close()
+    model, _ = fit(CRITICS["state"], agent, train, settings, TokenValueHead)
     values = model.evaluate(held)
     actions = np.add.reduceat(again, held.token_offsets[:-1])
     found = {
         **side_by_side(held, values),
         "vine": broadcast(advantages(held, played.returns), held),
+        "progress": broadcast(turn_scores(held, "progress").astype(np.float32), held),
         "action values": broadcast(actions, held),
         "token values": again,
     }
