@@ -67,6 +67,21 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Returns the transformed observation and info."""
         return observation, info
 
+    def _idle(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Returns the last info for an action that takes no turn in the environment.
+
+        The keys that describe the last action alone have the values of one without any effect.
+        """
+        quiet = {
+            "valid": True,
+            "reward_terms": dict.fromkeys(info.get("reward_terms", {}), 0.0),
+            "action": "",
+            "trial_end": False,
+            "trial_success": False,
+            "trial_observation": "",
+        }
+        return {**info, **{key: value for key, value in quiet.items() if key in info}}
+
     def _keyed(self, info: dict[str, Any], *memory: Any) -> dict[str, Any]:
         """Returns the info with a `state_key` that tells apart states by the wrapper's memory.
 
