@@ -9,6 +9,13 @@ import gymnasium
 
 from agentgym.errors import ConfigError
 from agentgym.making import ID_WITH_ARGUMENTS, env_name, tasks_of
+from agentgym.snapshots import (
+    check_wrapper,
+    generator_of,
+    restore_snapshot,
+    restoring,
+    snapshot_of,
+)
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
 
@@ -64,8 +71,8 @@ class MixedTasks(Sequence[str]):
 class Mixture(gymnasium.Env[Any, Any]):
     """Plays episodes of several text environments. The task selects the environment.
 
-    All attributes but the spaces and the tasks are those of the environment in play, such as its
-    instructions, its expert and its spec.
+    All attributes but the spaces, the tasks and the random generator are those of the environment
+    in play, such as its instructions, its expert and its spec.
 
     Args:
         envs: text environments by name.
@@ -73,7 +80,7 @@ class Mixture(gymnasium.Env[Any, Any]):
             equally often).
 
     Raises:
-        ConfigError: if there are no environments, or the mix does not fit them.
+        ConfigError: if there are no environments, a name has a space, or the mix does not fit them.
     """
 
     def __init__(self, envs: Mapping[str, TextGym], mix: Sequence[int] = ()):
@@ -87,12 +94,24 @@ class Mixture(gymnasium.Env[Any, Any]):
             MixedTasks({name: tasks.train for name, tasks in known.items()}, mix),
             MixedTasks({name: tasks.test for name, tasks in known.items()}, mix),
         )
+        splits = {n: getattr(env.unwrapped, "split", "train") for n, env in self.envs.items()}
+        self._drawn = MixedTasks({n: tasks.split(splits[n]) for n, tasks in known.items()}, mix)
         self._task = ""
 
     @property
     def spec(self) -> Any:  # type: ignore[override]
         """The spec of the environment in play."""
         return self.playing.spec
+
+    @property
+    def render_mode(self) -> str | None:  # type: ignore[override]
+        """The render mode of the environment in play."""
+        return self.playing.render_mode
+
+    @property
+    def metadata(self) -> dict[str, Any]:  # type: ignore[override]
+        """The metadata of the environment in play."""
+        return self.playing.metadata
 
     @property
     def unwrapped(self) -> TextGym:
@@ -110,15 +129,20 @@ class Mixture(gymnasium.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Starts an episode: see `TextEnv.reset`.
 
+        By default, the task is sampled from the splits of the environments. Without a seed, that of
+        the episode is sampled from `self.np_random`.
+
         Raises:
             UnknownTaskError: if there is no such task.
         """
         super().reset(seed=seed)
         options = dict(options or {})
+        # Sampled even if a task is given, so that the random stream is the same in both cases.
+        drawn = int(self.np_random.integers(len(self._drawn)))
+        if seed is None:
+            seed = int(self.np_random.integers(2**31))
         task = options.get("task")
-        if task is None:
-            task = self.tasks.train[int(self.np_random.integers(len(self.tasks.train)))]
-        options["task"] = self.select(task)
+        options["task"] = self.select(self._drawn[drawn] if task is None else task)
         observation, info = self.playing.reset(seed=seed, options=options)
         return observation, {**info, "task": self._task}
 
@@ -142,6 +166,38 @@ class Mixture(gymnasium.Env[Any, Any]):
         """Renders the environment in play."""
         return self.playing.render()
 
+    def snapshot(self) -> dict[str, Any]:
+        """Returns a JSON-serialisable snapshot of the environment in play and of its choice."""
+        return {
+            "wrapper": type(self).__name__,
+            "memory": {"name": self.name},
+            "rng": self.np_random.bit_generator.state,
+            "seed": self.np_random_seed,
+            "env": snapshot_of(self.playing),
+        }
+
+    def restore(self, snapshot: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Continues from a snapshot of a mixture of the same environments.
+
+        The environment of the snapshot is selected. If it is not in play, it is reset first, since
+        it may never have been: see `TextWrapper`.
+
+        Raises:
+            SnapshotError: if the snapshot is of another mixture or environment, or damaged.
+        """
+        check_wrapper(snapshot, type(self).__name__)
+        before = self.playing
+        with restoring(self):
+            self.name = snapshot["memory"]["name"]
+            self.playing = self.envs[self.name]
+            self._np_random = generator_of(snapshot["rng"])
+            self._np_random_seed = int(snapshot["seed"])
+            if self.playing is not before:
+                self.playing.reset()
+            observation, info = restore_snapshot(self.playing, snapshot["env"])
+            self._task = f"{self.name} {info['task']}"
+        return observation, {**info, "task": self._task}
+
     def close(self) -> None:
         """Closes all environments."""
         for env in self.envs.values():
@@ -162,10 +218,13 @@ def check_mix(names: Sequence[str], mix: Sequence[int]) -> None:
     """Checks the names of the environments of a mixture and how often each occurs.
 
     Raises:
-        ConfigError: if a name is there twice, or the mix is not one positive number for each.
+        ConfigError: if a name is there twice or has a space, or the mix is not one positive number
+            for each.
     """
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"Expected different environments, got {list(names)}.")
+    if any(" " in name for name in names):  # tasks are named "NAME task"
+        raise ConfigError(f"Names of environments have no spaces, got {list(names)}.")
     if len(mix) != len(names) or any(share < 1 for share in mix):
         raise ConfigError(
             f"mix needs a whole number of at least 1 for each of {list(names)}, got {tuple(mix)}."

@@ -37,17 +37,28 @@ def restore_snapshot(env: Env, snapshot: Any) -> tuple[Any, dict[str, Any]]:
         SnapshotError: if the snapshot is of another environment or damaged.
     """
     if isinstance(env, TimeLimit):
-        saved = snapshot if isinstance(snapshot, Mapping) else {}
-        elapsed = saved.get("memory")
-        valid = type(elapsed) is int and elapsed >= 0 and "env" in saved
-        if not valid or saved.get("wrapper") != "TimeLimit":
-            raise SnapshotError(f"Expected a snapshot of TimeLimit, got {reprlib.repr(snapshot)}.")
-        found = restore_snapshot(env.env, saved["env"])
+        check_wrapper(snapshot, "TimeLimit")
+        elapsed = snapshot.get("memory")
+        if type(elapsed) is not int or elapsed < 0:
+            raise SnapshotError(f"Expected the steps of TimeLimit, got {reprlib.repr(elapsed)}.")
+        found = restore_snapshot(env.env, snapshot["env"])
         env._elapsed_steps = elapsed
         return found
     if isinstance(env, gymnasium.Wrapper) and not hasattr(env, "restore"):
         return restore_snapshot(env.env, snapshot)
     return env.restore(snapshot)  # type: ignore[attr-defined]
+
+
+def check_wrapper(snapshot: Any, name: str) -> None:
+    """Checks that a snapshot is of a wrapper or a mixture, with the environment in it.
+
+    Raises:
+        SnapshotError: if it is of another class than `name`, or no snapshot.
+    """
+    known = isinstance(snapshot, Mapping)
+    if not known or snapshot.get("wrapper") != name or "env" not in snapshot:
+        got = snapshot.get("wrapper", snapshot.get("env")) if known else snapshot
+        raise SnapshotError(f"Expected a snapshot of {name}, got one of {reprlib.repr(got)}.")
 
 
 def check_owner(snapshot: Any, name: str) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
 import pytest
 from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.wrappers import TimeLimit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.errors import ConfigError, UnknownTaskError
+from agentgym.agents.search import SearchAgent
+from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError
+from agentgym.evaluation import evaluate
 from agentgym.making import make_env, split_id, tasks_of
 from agentgym.mixture import MixedTasks, Mixture, id_in_play
+from agentgym.snapshots import restore_snapshot, snapshot_of
+from agentgym.wrappers import MultiTrial
 
 IDS = ("NumberLine-v0", "Bandit-v0", "FrozenLake-v0")
 
@@ -70,6 +76,83 @@ def test_without_a_task_one_is_sampled_by_the_seed():
     assert len(seen) == 3
 
 
+def test_without_a_seed_an_episode_continues_the_stream_of_the_mixture():
+    """Also in an environment that was never seeded, and with a task or without one."""
+    one, two = mixture(), mixture()
+    two.reset(seed=5)
+    for env in (one, two):
+        env.reset(seed=0)
+    task = f"{IDS[1]} {tasks_of(one.envs[IDS[1]]).train[0]}"
+    for options in (None, {"task": task}, None, {"task": task}, None, None):
+        assert one.reset(options=options) == two.reset(options=options)
+        assert one.unwrapped.np_random.integers(10**9) == two.unwrapped.np_random.integers(10**9)
+    unseeded = {mixture().reset()[1]["task"] for _ in range(3)}
+    assert len(unseeded) > 1
+
+
+def test_tasks_are_sampled_from_the_split_of_each_environment():
+    splits = dict(zip(IDS, ("test", "train", "test"), strict=True))
+    envs = {id: make_env(id, split=split) for id, split in splits.items()}
+    mixed = Mixture(envs)
+    for seed in range(12):
+        name, _, task = mixed.reset(seed=seed)[1]["task"].partition(" ")
+        assert task in tasks_of(envs[name]).split(splits[name])
+
+
+def test_the_render_mode_is_that_of_the_environment_in_play():
+    mixed = mixture(render_mode="ansi")
+    mixed.reset(seed=0)
+    assert mixed.render_mode == mixed.playing.render_mode == "ansi" and mixed.render()
+    assert mixed.metadata["render_modes"] == ["ansi", "human"]
+
+
+def limited(**kwargs: Any) -> Mixture:
+    return Mixture({name: TimeLimit(make_env(name, **kwargs), 30) for name in IDS})
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, lambda env: MultiTrial(env, 2)])
+def test_a_snapshot_selects_the_environment_and_continues_exactly(wrap: Any):
+    mixed, other = wrap(limited()), wrap(limited())
+    for name in IDS:
+        task = f"{name} {tasks_of(make_env(name)).train[2]}"
+        mixed.reset(seed=3, options={"task": task})
+        mixed.step("a")
+        snapshot = json.loads(json.dumps(snapshot_of(mixed)))
+        after = [mixed.step("a"), mixed.reset()]
+        for env in (mixed, other):
+            env.reset(seed=7, options={"task": f"{IDS[0]} {tasks_of(make_env(IDS[0])).train[4]}"})
+            _, info = restore_snapshot(env, snapshot)
+            assert (info["task"], info["turn"]) == (task, 1)
+            assert env.unwrapped.spec.id == f"AgentGym/{name}"
+            found = [env.step("a"), env.reset()]
+            assert data_equivalence(found, after, exact=True)
+
+
+def test_a_refused_snapshot_changes_nothing():
+    mixed = limited()
+    tasks = [f"{name} {tasks_of(mixed.envs[name]).train[0]}" for name in IDS]
+    mixed.reset(seed=0, options={"task": tasks[0]})
+    good = mixed.snapshot()
+    mixed.reset(seed=0, options={"task": tasks[1]})
+    bad = [None, {}, snapshot_of(mixed.playing.unwrapped), {**good, "env": mixed.snapshot()["env"]}]
+    bad += [{**good, "memory": {"name": "other"}}, {**good, "rng": 3}, {**good, "seed": "x"}]
+    for snapshot in bad:
+        before = mixed.snapshot()
+        with pytest.raises(SnapshotError):
+            restore_snapshot(mixed, snapshot)
+        assert mixed.snapshot() == before and mixed.name == IDS[1]
+    restore_snapshot(mixed, good)
+    assert mixed.name == IDS[0]
+
+
+def test_a_search_leaves_the_time_limit_of_the_environment_in_play():
+    agent = SearchAgent("best_first", budget=20)
+    make = lambda: Mixture({"A": TimeLimit(make_env("FrozenLake-v0"), 12)})  # noqa: E731
+    found = evaluate(make, agent, tasks=["A train/0"]).episodes[0]
+    alone = evaluate(lambda: make().envs["A"], agent, tasks=["train/0"]).episodes[0]
+    assert (found.turns, found.success) == (alone.turns, alone.success)
+
+
 def test_a_mixture_that_cannot_be_is_refused():
     with pytest.raises(ConfigError, match="mix needs a whole number"):
         mixture((1, 1))
@@ -77,6 +160,8 @@ def test_a_mixture_that_cannot_be_is_refused():
         mixture((1, 0, 1))
     with pytest.raises(ConfigError, match="different environments"):
         Mixture({})
+    with pytest.raises(ConfigError, match=r"have no spaces, got \['a b', 'c'\]"):
+        Mixture({"a b": make_env(IDS[0]), "c": make_env(IDS[1])})
     with pytest.raises(UnknownTaskError):
         mixture().reset(options={"task": "train/0"})
 

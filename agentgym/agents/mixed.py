@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 
 import numpy as np
@@ -40,7 +39,8 @@ class MixedAgent:
             )
         [self.wrap] = wraps
         self.members, self.weights, self.name = tuple(members), shares / shares.sum(), name
-        self._chosen: weakref.WeakKeyDictionary[View, int] = weakref.WeakKeyDictionary()
+        # Another one for each mixture within a mixture.
+        self._key = f"{name} of {', '.join(member.name for member in members)}"
 
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns an action for each view, in one batch per member."""
@@ -55,6 +55,6 @@ class MixedAgent:
 
     def _choose(self, view: View) -> int:
         """Returns the member of an episode."""
-        if view not in self._chosen:
-            self._chosen[view] = int(view.rng.choice(len(self.members), p=self.weights))
-        return self._chosen[view]
+        if view.memory.get(self._key) not in range(len(self.members)):  # or in a damaged snapshot
+            view.memory[self._key] = int(view.rng.choice(len(self.members), p=self.weights))
+        return view.memory[self._key]

@@ -19,7 +19,7 @@ class View:
 
     The same object is used for the whole episode and is hashable by identity. An agent that keeps
     state between turns, such as a cache or a plan, can store it in a `weakref.WeakKeyDictionary`
-    with the view as key.
+    with the view as key. A copied or restored episode has another view, with the same `memory`.
 
     Attributes:
         instructions: rules and action format.
@@ -32,6 +32,8 @@ class View:
             must not read hidden state from it.
         costs: resources that the agent has used in the episode, by name, such as the environment
             steps of a search, or `prompt_tokens` and `completion_tokens`. Reports hold them.
+        memory: what the agent must remember, as JSON values, each under a key of its own. Snapshots
+            of a `SingleSeat` hold it for the agents in the other seats.
     """
 
     instructions: str
@@ -41,6 +43,7 @@ class View:
     env: gymnasium.Env[Any, Any]
     history: list[tuple[str, str]] = field(default_factory=list)
     costs: Counter[str] = field(default_factory=Counter)
+    memory: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def start(cls, env: gymnasium.Env[Any, Any], task: str, seed: int) -> View:

@@ -21,6 +21,7 @@ from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
 from agentgym.multiagent.table import Table
 from agentgym.snapshots import restoring
 from agentgym.time_step import TimeStep, check_reward_terms
+from agentgym.utils.serialization import ADDED
 
 _NAMED: WeakValueDictionary[str, Agent] = WeakValueDictionary()
 """The agents that environments of this process loaded by name, such as policies."""
@@ -34,6 +35,7 @@ class Seat:
         agent: the agent that acts through this environment.
         levels: level of the scripted player in each seat, or the name of the agent there.
         histories: (observation, action) of the earlier turns of each agent in another seat.
+        memories: the `View.memory` of each of them.
         early: reward terms that the agent received before its first action.
         game: the game's snapshot. It is set only in snapshots of this environment.
     """
@@ -41,6 +43,7 @@ class Seat:
     agent: str
     levels: dict[str, str] = dataclasses.field(default_factory=dict)
     histories: dict[str, list[tuple[str, str]]] = dataclasses.field(default_factory=dict)
+    memories: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict, metadata=ADDED)
     early: dict[str, float] = dataclasses.field(default_factory=dict)
     game: dict[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -285,6 +288,7 @@ class SingleSeat(TextEnv):
         if agent not in self._views:
             self._views[agent] = seat_view(self.game, agent, self.np_random)
             self._views[agent].history = self.state.histories.setdefault(agent, [])
+            self._views[agent].memory = self.state.memories.setdefault(agent, {})
         view = self._views[agent]
         view.rng = self.np_random
         refresh(view)

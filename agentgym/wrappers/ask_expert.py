@@ -78,8 +78,9 @@ class AskExpert(TextWrapper):
         self._advice = "The expert has no advice." if advice is None else f"Expert: {advice}"
         reward = -self.cost if advice is not None and self.cost else 0.0
         observation, info = self._shown()
-        terms = {**dict.fromkeys(info["reward_terms"], 0.0), TERM: reward}
-        return observation, reward, False, False, {**info, "valid": True, "reward_terms": terms}
+        info = self._idle(info)
+        info["reward_terms"][TERM] = reward
+        return observation, reward, False, False, info
 
     def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         self._current = observation, info

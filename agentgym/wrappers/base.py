@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import reprlib
-from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
 
-from agentgym.errors import ConfigError, SnapshotError
-from agentgym.snapshots import refused, restore_snapshot, snapshot_of
+from agentgym.errors import ConfigError
+from agentgym.snapshots import check_wrapper, refused, restore_snapshot, snapshot_of
 from agentgym.spaces import UnicodeText
 from agentgym.utils.arguments import check_types, keyword_parameters
 
@@ -67,6 +65,21 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Returns the transformed observation and info."""
         return observation, info
 
+    def _idle(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Returns the last info for an action that takes no turn in the environment.
+
+        The keys that describe the last action alone have the values of one without any effect.
+        """
+        quiet = {
+            "valid": True,
+            "reward_terms": dict.fromkeys(info.get("reward_terms", {}), 0.0),
+            "action": "",
+            "trial_end": False,
+            "trial_success": False,
+            "trial_observation": "",
+        }
+        return {**info, **{key: value for key, value in quiet.items() if key in info}}
+
     def _keyed(self, info: dict[str, Any], *memory: Any) -> dict[str, Any]:
         """Returns the info with a `state_key` that tells apart states by the wrapper's memory.
 
@@ -106,12 +119,7 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         Raises:
             SnapshotError: if the snapshot is damaged, or is of another wrapper or environment.
         """
-        known = isinstance(snapshot, Mapping)
-        if not known or snapshot.get("wrapper") != type(self).__name__ or "env" not in snapshot:
-            got = snapshot.get("wrapper", snapshot.get("env")) if known else snapshot
-            raise SnapshotError(
-                f"Expected a snapshot of {type(self).__name__}, got one of {reprlib.repr(got)}."
-            )
+        check_wrapper(snapshot, type(self).__name__)
         memory = self._memory()
         try:
             before = snapshot_of(self.env)

@@ -131,13 +131,13 @@ class CodeAction(TextWrapper):
         outcome, cell = run_calls(before, code, self._functions())
         self._cells = (*before, cell)
         if self._last is None:
-            terms = {name: 0.0 for name in self._idle_info["reward_terms"]}
-            text, terminated, truncated, info = "There is no output.", False, False, self._idle_info
+            text, terminated, truncated = "There is no output.", False, False
+            info = self._idle(self._idle_info)
         else:
             text, _, terminated, truncated, info = self._last
-            terms = self._terms
+            info = {**info, "reward_terms": self._terms}
         self._text = outcome.text or text
-        info = {**info, "reward_terms": terms, "valid": not outcome.error}
+        info["valid"] = not outcome.error
         observation, info = self._view(self._text, info)
         return observation, self._reward, terminated, truncated, info
 

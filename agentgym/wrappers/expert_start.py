@@ -31,7 +31,7 @@ class ExpertStart(TextWrapper):
     **Episode end**: unchanged. The expert's turns count for the turn limit.
 
     **Info**: `expert_turns` (int: number of turns that the expert has played) is added. `turn`
-    includes them.
+    includes them. At the start, `valid` is True and `reward_terms` are 0.
 
     Tasks whose name does not begin with `train/` start at the beginning, as do those that the
     expert does not end. Scores on training tasks are not those of whole episodes, and
@@ -78,7 +78,7 @@ class ExpertStart(TextWrapper):
         for action in actions[:played]:
             observation, *_, info = self.env.step(action)
         self._turns = played
-        return self._view(observation, info)
+        return self._view(observation, self._idle(info))
 
     def _plan(self) -> list[str]:
         """Plays the expert's episode. Returns its actions, or none if it does not end."""

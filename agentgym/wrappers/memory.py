@@ -76,8 +76,7 @@ class Memory(TextWrapper):
             self._over = result[2] or result[3]
             return result
         observation, info = self._current
-        terms = dict.fromkeys(info.get("reward_terms", {}), 0.0)
-        observation, info = self._shown(observation, {**info, "valid": True, "reward_terms": terms})
+        observation, info = self._shown(observation, self._idle(info))
         return observation, 0.0, False, False, info
 
     def _edit(self, action: str) -> str | None:

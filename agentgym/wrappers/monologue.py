@@ -65,8 +65,7 @@ class Monologue(TextWrapper):
             return observation, float(reward), terminated, truncated, info
         self._thought = clip(action, self.length) if isinstance(action, str) else ""
         observation, info = self._current
-        terms = dict.fromkeys(info.get("reward_terms", {}), 0.0)
-        observation, info = self._view(observation, {**info, "valid": True, "reward_terms": terms})
+        observation, info = self._view(observation, self._idle(info))
         return observation, 0.0, False, False, info
 
     def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

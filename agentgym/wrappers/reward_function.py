@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,40 +46,51 @@ class RewardFunction(TextWrapper):
 
     **Rewards**: the returned number, or the sum of the returned terms.
 
-    **Info**: `reward_terms` holds the returned terms, or `{"custom": reward}`.
+    **Info**: `reward_terms` holds the returned terms, or `{"custom": reward}`. After `reset`, it
+    holds 0 for each of `terms`.
 
     Args:
         env: a text environment.
         function: maps a `Transition` to a number, or to a mapping from names to numbers. It should
             depend only on the transition, so that episodes are reproducible.
+        terms: the names in the mapping, so that they are known from `reset` on, as `WeightedReward`
+            needs it. Names that are missing in a step have the term 0. Empty: any names, or a
+            number, whose name is `custom`.
 
     Raises:
         ConfigError: if `function` is not callable. From `step`: if it returns anything other than
-            finite numbers.
+            finite numbers, or other terms than `terms`.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], function: RewardFn):
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], function: RewardFn, *, terms: Sequence[str] = ()
+    ):
         if not callable(function):
             raise ConfigError(f"The reward function must be callable, got {function!r:.80}.")
-        super().__init__(env, function=function)
-        self.function = function
+        super().__init__(env, function=function, terms=terms)
+        self.function, self.terms = function, tuple(terms)
         self._seen: Any = None
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Plays one turn: see `TextEnv.step`."""
-        before = self._seen
-        observation, reward, terminated, truncated, info = super().step(action)
+        observation, reward, terminated, truncated, info = self.env.step(action)
         result = self.function(
-            Transition(before, action, observation, reward, terminated, truncated, info)
+            Transition(self._seen, action, observation, float(reward), terminated, truncated, info)
         )
-        terms = result if isinstance(result, Mapping) else {"custom": result}
-        checked = {name: _number(name, term) for name, term in terms.items()}
-        info["reward_terms"] = checked
-        return observation, float(sum(checked.values())), terminated, truncated, info
+        given = result if isinstance(result, Mapping) else {"custom": result}
+        if self.terms and not {*given} <= {*self.terms}:
+            raise ConfigError(
+                f"The reward function must return the terms {self.terms}, got {[*given]}."
+            )
+        terms = dict.fromkeys(self.terms, 0.0)
+        terms |= {name: _number(name, term) for name, term in given.items()}
+        observation, info = self._view(observation, info)
+        info["reward_terms"] = terms
+        return observation, float(sum(terms.values())), terminated, truncated, info
 
     def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         self._seen = observation
-        return observation, info
+        return observation, {**info, "reward_terms": dict.fromkeys(self.terms or ("custom",), 0.0)}
 
     def _memory(self) -> dict[str, Any]:
         return {"seen": self._seen}

@@ -41,7 +41,7 @@ class TokenAction(TextWrapper):
 
     **Info**: `turn_end` (bool: whether this step completed an action) and `discount` (gamma if
     `turn_end`, else 1) are added. Within an action, the other keys have the values of the start of
-    the turn and `reward_terms` are 0.
+    the turn, but `valid` is True, `reward_terms` are 0 and no attempt of `MultiTrial` ends.
 
     Args:
         env: an environment with text observations and actions.
@@ -113,10 +113,7 @@ class TokenAction(TextWrapper):
             raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
         text = self._tokens.append(token)
         if text is None:
-            info = dict(self._info)
-            if "reward_terms" in info:
-                info["reward_terms"] = dict.fromkeys(info["reward_terms"], 0.0)
-            return self._tokens.observation(), 0.0, False, False, info
+            return self._tokens.observation(), 0.0, False, False, self._idle(self._info)
         observation, reward, terminated, truncated, info = self.env.step(text)
         self._ready = not (terminated or truncated)
         tokens, info = self._view(observation, info)

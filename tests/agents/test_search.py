@@ -22,6 +22,7 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation import Record, evaluate
 from agentgym.evaluation.runner import EpisodeRunner
 from agentgym.making import make_env
+from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
 from agentgym.textify import textify
 from agentgym.time_step import TimeStep
@@ -423,6 +424,11 @@ def test_environments_that_cannot_be_searched_are_explained():
     with pytest.raises(ConfigError, match="lists no admissible actions"):
         SearchAgent("mcts").act([View.start(Open(), "train/3", 1)])
     view = View.of_text("", "", info={"admissible": ("a",)})
+    with pytest.raises(ConfigError, match="needs snapshots"):
+        SearchAgent("mcts").act([view])
+    bare: Any = gymnasium.Env()
+    bare.observation_space = bare.action_space = UnicodeText()
+    view.env = HistoryObservation(bare)
     with pytest.raises(ConfigError, match="needs snapshots"):
         SearchAgent("mcts").act([view])
     lake = gymnasium.make("FrozenLake-v1")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import gymnasium
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from agentgym.agents import RandomAgent, ScriptedAgent, View
+from agentgym.agents import MixedAgent, RandomAgent, ScriptedAgent, View
 from agentgym.agents.scaffolds import PlanExecuteAgent
 from agentgym.errors import AgentGymError, ConfigError, SnapshotError
 from agentgym.evaluation import evaluate
@@ -125,6 +126,58 @@ def test_a_snapshot_holds_the_turns_of_the_opponent():
         make(lowest, seat="player_0").restore(snapshot)
     with pytest.raises(SnapshotError, match="scripted players are"):
         make("greedy", seat="player_0").restore(snapshot)
+
+
+class Corner(Watcher):
+    """Plays the first admissible action, or the last one."""
+
+    def __init__(self, name: str, place: int):
+        self.name, self.place = name, place
+
+    def act(self, views):
+        return [view.info["admissible"][self.place] for view in views]
+
+
+def league() -> MixedAgent:
+    inner = MixedAgent([Corner("first", 0), Corner("last", -1)], [1, 1])
+    return MixedAgent([inner, Corner("second", 1)], [2, 1])
+
+
+def test_a_mixed_opponent_is_the_same_member_in_a_restored_or_copied_episode():
+    """And it samples nothing anew: the random numbers of the rest stay as they are."""
+    for seed in range(12):
+        env, other = make(league(), seat="player_0"), make(league(), seat="player_0")
+        env.reset(seed=seed, options={"task": "opening/"})
+        env.step("5")
+        snapshot, twin = json.loads(json.dumps(env.snapshot())), copy.deepcopy(env)
+        other.restore(snapshot)
+        action = env.game.seen("player_0").admissible[3]
+        after = env.step(action), env.np_random.random()
+        assert (other.step(action), other.np_random.random()) == after
+        assert (twin.step(action), twin.np_random.random()) == after
+        env.restore(snapshot)
+        assert (env.step(action), env.np_random.random()) == after
+
+
+def test_a_snapshot_without_the_memory_of_opponents_is_read():
+    env = make(lowest, seat="player_0")
+    env.reset(seed=0, options={"task": "opening/"})
+    snapshot = env.snapshot()
+    del snapshot["state"]["memories"]
+    assert env.restore(snapshot)[0] and env.state.memories == {}
+
+
+@pytest.mark.parametrize("member", [2, -1, "first", None, [0]])
+def test_a_member_that_there_is_not_is_sampled_anew(member):
+    env = make(MixedAgent([Corner("a", 0), Corner("a", 0)], [1, 1]), seat="player_0")
+    env.reset(seed=0, options={"task": "opening/"})
+    env.step("5")
+    [key] = env.state.memories["player_1"]
+    snapshot = env.snapshot()
+    snapshot["state"]["memories"]["player_1"][key] = member
+    env.restore(snapshot)
+    env.step("9")
+    assert env.state.memories["player_1"][key] in (0, 1)
 
 
 def test_the_spec_names_the_opponent():

@@ -8,7 +8,7 @@ import pytest
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, SnapshotError
-from agentgym.wrappers import ExpertStart, HistoryObservation
+from agentgym.wrappers import ExpertStart, ExtractAction, HistoryObservation, RewardFunction
 
 from ..helpers.echo import DictEcho, Echo
 
@@ -63,6 +63,25 @@ def test_a_history_inside_shows_the_experts_turns():
     env = ExpertStart(HistoryObservation(NumberLine(size=30)), share=1.0)
     observation, turns = max((start(env, seed) for seed in range(20)), key=lambda found: found[1])
     assert observation.count("\n> ") >= turns > 0
+
+
+def test_a_start_has_no_rewards_of_the_experts_turns():
+    """Nor the rest that describes its last action: valid or not, and its text."""
+    inside = ExtractAction(RewardFunction(GoesAstray(size=30), lambda step: 0.5), format_reward=0.1)
+    env = ExpertStart(inside, share=1.0)
+    for seed in range(20):
+        _, info = env.reset(seed=seed, options={"task": "train/7"})
+        assert info["reward_terms"] == {"custom": 0.0, "format": 0.0}
+        assert info["valid"] and info["action"] == ""
+    _, reward, _, _, info = env.step(env.get_wrapper_attr("expert")())
+    assert reward == pytest.approx(0.6) == pytest.approx(sum(info["reward_terms"].values()))
+
+
+class GoesAstray(NumberLine):
+    """Its expert takes an invalid action in every second turn."""
+
+    def expert(self) -> str | None:
+        return super().expert() if self.snapshot()["turn"] % 2 == 0 else "dance"
 
 
 class GivesUp(NumberLine):

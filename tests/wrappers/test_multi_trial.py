@@ -6,9 +6,21 @@ from gymnasium.wrappers import TransformObservation
 from agentgym import UnicodeText
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
-from agentgym.wrappers import HistoryObservation, MultiTrial
+from agentgym.wrappers import (
+    AskExpert,
+    CodeAction,
+    ExtractAction,
+    HistoryObservation,
+    Memory,
+    Monologue,
+    MultiTrial,
+    TokenAction,
+)
 
 from ..helpers.echo import DictEcho, Echo
+from ..helpers.tokenizers import LATIN
+
+STOP = LATIN.encode("stop", add_special_tokens=False)
 
 
 def test_attempts_start_alike_and_show_what_came_before():
@@ -88,3 +100,28 @@ def test_an_environment_of_others_is_told_what_it_lacks():
     env = MultiTrial(texts, 2)
     with pytest.raises(ConfigError, match=r"info holds \['task', .*'reward_terms'\]"):
         env.reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "played", "idle"),
+    [
+        (Memory, ["Action: stop"], "remember: a note"),
+        (Monologue, ["a thought", "Action: stop"], "a thought"),
+        (AskExpert, ["Action: stop"], "ask"),
+        (CodeAction, ["Action: stop"], "```python\nprint(1)\n```"),
+        (lambda env: TokenAction(env, LATIN), [*STOP, LATIN.eos_token_id], STOP[0]),
+    ],
+)
+def test_an_action_without_a_turn_repeats_no_end_of_an_attempt(wrapper, played, idle):
+    trials = MultiTrial(Echo(invalid_penalty=1.0), 3, stop_on_success=False)
+    env = wrapper(trials if isinstance(idle, int) else ExtractAction(trials))
+    env.reset(seed=0)
+    for action in played:
+        info = env.step(action)[-1]
+    assert (info["trial"], info["trial_end"], info["trial_success"]) == (1, True, True)
+    assert info["trial_observation"] == "stop"
+    again = env.step(idle)[-1]
+    assert again.keys() == info.keys()
+    assert (again["trial"], again["trial_end"], again["trial_success"]) == (1, False, False)
+    assert (again["trial_observation"], again.get("action", "")) == ("", "")
+    assert again["valid"] and not any(again["reward_terms"].values())

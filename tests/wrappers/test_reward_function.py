@@ -11,7 +11,7 @@ import pytest
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
-from agentgym.wrappers import HistoryObservation, RewardFunction
+from agentgym.wrappers import HistoryObservation, RewardFunction, WeightedReward
 from agentgym.wrappers.reward_function import Transition
 
 
@@ -103,3 +103,33 @@ def test_it_sees_the_observations_of_the_wrappers_inside():
     first, _ = env.reset(seed=0)
     env.step("dance")
     assert seen == [first]
+
+
+@pytest.mark.parametrize(
+    ("function", "terms"),
+    [
+        (lambda transition: 0.5, ()),
+        (lambda transition: {"a": 0.5} if transition.info["valid"] else {}, ("a", "b")),
+    ],
+)
+def test_a_reset_has_the_terms_of_the_steps(function: Any, terms: tuple[str, ...]):
+    env = RewardFunction(NumberLine(size=5), function, terms=terms)
+    names = set(terms or ("custom",))
+    zeros = dict.fromkeys(names, 0.0)
+    assert env.reset(seed=0)[1]["reward_terms"] == zeros
+    assert env.step("+")[-1]["reward_terms"].keys() == names
+    assert env.step("dance")[-1]["reward_terms"].keys() == names
+    assert env.restore(env.snapshot())[1]["reward_terms"] == zeros
+    weighted = WeightedReward(env, {min(names): 2.0})
+    weighted.reset(seed=0)
+    assert weighted.step("+")[1] == 1.0
+    with pytest.raises(ConfigError, match=r"'task'\. This environment has"):
+        WeightedReward(env, {"task": 2.0}).reset(seed=0)
+
+
+@pytest.mark.parametrize("result", [0.5, {"c": 1.0}])
+def test_other_terms_than_the_given_ones_are_refused(result: Any):
+    env = RewardFunction(NumberLine(size=5), lambda transition: result, terms=("a", "b"))
+    env.reset(seed=0)
+    with pytest.raises(ConfigError, match=r"must return the terms \('a', 'b'\), got \['c"):
+        env.step("+")

@@ -152,13 +152,12 @@ class Simulator(Rehearsal):
         super().__init__(view, budget, exhausted)
         self.future = future
         try:
-            view.env.get_wrapper_attr("snapshot")
-        except AttributeError:
+            here = snapshot_of(view.env)
+        except AttributeError as error:
             raise ConfigError(
                 f"A search needs snapshots, and {view.env} has none. Play an id of AgentGym, or a "
                 "single seat of a game."
-            ) from None
-        here = snapshot_of(view.env)
+            ) from error
         self.root = Node(here, state_key(here), view.observation, view.info)
         self._at = self.root
 
