@@ -47,9 +47,9 @@ import critic_episodes
 import numpy as np
 import torch
 import tyro
+from credit_figures import COLUMNS
 from critic_episodes import ForkSpec, Player, clone, play
 from critic_fits import CRITICS, explained, fit, interval, possible
-from decisive_figures import COLUMNS
 from decisive_turn import advantages, place
 from figure_results import interval as limits
 from numpy.typing import NDArray

@@ -32,3 +32,9 @@ def interval(estimate: Sequence[float]) -> str:
     """Returns a mean with its limits, such as 0.86 [0.83, 0.90]."""
     mean, low, high = estimate
     return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def percent_interval(estimate: Sequence[float]) -> str:
+    """Returns a share with its limits in percent, such as 86 [83, 90]."""
+    mean, low, high = (100 * x for x in estimate)
+    return f"{mean:.0f} [{low:.0f}, {high:.0f}]"

@@ -19,8 +19,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import credit_figures
 import curriculum_figures
-import decisive_figures
 import families_figures
 import figure_blocks
 import gpu_figures
@@ -40,7 +40,7 @@ BLOCKS = (
     | study_figures.BLOCKS
     | families_figures.BLOCKS
     | curriculum_figures.BLOCKS
-    | decisive_figures.BLOCKS
+    | credit_figures.BLOCKS
     | interpreter_figures.BLOCKS
     | pretrained_figures.BLOCKS
 )

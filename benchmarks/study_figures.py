@@ -5,131 +5,9 @@ A table without its file in `results/` is replaced by a note.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from figure_results import NOTHING, interval, results, results_if_any, table
-
-FEWEST = 30
-"""States that an explained variance by turn needs."""
-
-
-def critics() -> str:
-    """Returns the explained variance of each critic beside the best possible, by environment."""
-    environments = _critics()
-    if not environments:
-        return NOTHING
-    names = list(max((row["critics"] for row in environments.values()), key=len))
-    rows = []
-    for env, row in environments.items():
-        critics = row["critics"]
-        cells = (interval(critics[x]["all"]) if x in critics else "-" for x in names)
-        rows.append((env, interval(row["possible"]["all"]), *cells))
-    return table(("Environment", "Best possible", *names), rows)
-
-
-def critics_by_turn() -> str:
-    """Returns the best possible explained variance and that of the best critic, by turn."""
-    rows = []
-    for env, row in _critics().items():
-        cells = [
-            f"{best[0]:.2f} / {row['critics'][_best(row)][turns][0]:.2f}"
-            if row["states"][turns] >= FEWEST
-            else "-"
-            for turns, best in row["possible"].items()
-        ]
-        rows.append((env, _best(row), *cells, *["-"] * (4 - len(cells))))
-    header = ("Environment", "Critic", "All turns", "Turn 1", "Turns 2-3", "Turns 4-")
-    return table(header, rows) if rows else NOTHING
-
-
-def critics_summary() -> str:
-    """Returns the shares of the possible that critics explain, by their input."""
-    default = _shares("shared")
-    if not default:
-        return NOTHING
-    prompt = _shares("shared", "shared, normalised", "own").values()
-    privileged = _shares("hidden", "state").values()
-    return (
-        f"In {len(default)} environments, the default critic explains "
-        f"{_percents(default.values())} of the possible. The best critic that reads the prompt "
-        f"alone explains {_percents(prompt)} (at least 80 % in {_near(prompt)}), and the best one "
-        "that reads a text of the hidden state, which the policy does not see, "
-        f"{_percents(privileged)} (at least 80 % in {_near(privileged)})."
-    )
-
-
-def critics_settings() -> str:
-    """Returns the share of the possible that critics explain, by their settings."""
-    default = _shares("shared")
-    if not default:
-        return NOTHING
-    parts = [f"{_percents(default.values())} with a head on the policy's hidden states"]
-    for name, label in (
-        ("own", "a trunk of its own"),
-        ("hidden", "a trunk of its own and the hidden state beside the prompt"),
-        ("state", "a trunk of its own and the hidden state in place of the prompt"),
-    ):
-        shares = _shares(name)
-        parts.append(
-            f"{_percents(shares.values())} with {label} (more than the head in "
-            f"{_higher(shares, default)}, at least 80 % in {_near(shares.values())}, worse than "
-            f"a constant in {sum(share < 0 for share in shares.values())})"
-        )
-    return (
-        f"From about equal numbers of tokens, in {len(default)} environments, critics explain "
-        f"these shares of the possible: {', '.join(parts[:-1])}, and {parts[-1]}. In place of the "
-        "prompt, the hidden state explains more than beside it in "
-        f"{_higher(_shares('state'), _shares('hidden'))}."
-    )
-
-
-def _shares(*names: str) -> dict[str, float]:
-    """Returns the explained share of the possible of the best of critics, by environment."""
-    return {
-        env: max(row["critics"][name]["all"][0] for name in known) / row["possible"]["all"][0]
-        for env, row in _critics().items()
-        if (known := [name for name in names if name in row["critics"]])
-    }
-
-
-def _higher(some: dict[str, float], others: dict[str, float]) -> str:
-    """Returns in how many environments of both the first shares are higher."""
-    both = some.keys() & others.keys()
-    return f"{sum(some[env] > others[env] for env in both)} of {len(both)}"
-
-
-def _near(shares: Collection[float]) -> int:
-    return sum(share >= 0.8 for share in shares)
-
-
-def _percents(shares: Collection[float]) -> str:
-    return f"{100 * min(shares):.0f} to {100 * max(shares):.0f} %"
-
-
-def _critics() -> dict[str, Any]:
-    return (results_if_any("critic") or {"environments": {}})["environments"]
-
-
-def _best(row: dict[str, Any]) -> str:
-    """Returns the critic with the highest explained variance over all turns."""
-    return max(row["critics"], key=lambda name: row["critics"][name]["all"][0])
-
-
-def decisive_turns() -> str:
-    """Returns how often the turn that decides an episode comes first, by estimator."""
-    environments = (results_if_any("decisive_turn") or {"environments": {}})["environments"]
-    if not environments:
-        return NOTHING
-    decided = {name: f"{row['decided']} of {row['episodes']}" for name, row in environments.items()}
-    header = [f"{k} ({v} decided): {x}" for k, v in decided.items() for x in ("place", "first")]
-    rows = []
-    for estimator in next(iter(environments.values()))["estimators"]:
-        found = [row["estimators"][estimator] for row in environments.values()]
-        cells = [cell for x in found for cell in (interval(x["place"]), _percent_range(x["first"]))]
-        rows.append((estimator, *cells))
-    chance = [x for row in environments.values() for x in ("0.50", f"{100 * row['chance']:.0f}")]
-    return table(("Estimator", *header), [*rows, ("chance", *chance)])
+from figure_results import NOTHING, interval, percent_interval, results, results_if_any, table
 
 
 def planning() -> str:
@@ -288,12 +166,7 @@ def _success(row: dict[str, Sequence[float]]) -> str:
 def _share(row: dict[str, Sequence[float]] | None, name: str) -> str:
     if row is None:
         return "-"
-    return _percent_range(row[name])
-
-
-def _percent_range(estimate: Sequence[float]) -> str:
-    mean, low, high = (100 * x for x in estimate)
-    return f"{mean:.0f} [{low:.0f}, {high:.0f}]"
+    return percent_interval(row[name])
 
 
 def serve_load() -> str:
@@ -316,7 +189,7 @@ def reader() -> str:
     rows = []
     for env_id, models in content["environments"].items():
         for model, found in models.items():
-            success = _percent_range(found["success"]) + " %"
+            success = percent_interval(found["success"]) + " %"
             seconds = f"{found['cpu_seconds']:.0f} s"
             rows.append((env_id, model, seconds, interval(found["reward"]), success))
     return table(("Environment", "Model", "CPU time", "Reward", "Success"), rows)
@@ -370,11 +243,6 @@ def sb3_webshop_table() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     function.__name__: function
     for function in (
-        critics,
-        critics_by_turn,
-        critics_summary,
-        critics_settings,
-        decisive_turns,
         planning,
         planning_exit,
         world_model,
