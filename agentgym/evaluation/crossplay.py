@@ -41,7 +41,7 @@ class Match:
         task: the task's name.
         seed: the seed of the game.
         returns: sum of the rewards of each seat.
-        cooperation: mean cooperation of each seat's choices, in [0, 1]. None if it is no dilemma, or
+        cooperation: mean cooperation of each seat's choices, in [0, 1]. None if it is no dilemma or
             no round was finished.
         exploitation: mean of (1 - own cooperation) x mean cooperation of the others, per seat.
     """
