@@ -30,8 +30,6 @@ class Anything:
 class Stub(ModuleType):
     """A module with any name."""
 
-    __path__: tuple[str, ...] = ()
-
     def __getattr__(self, name: str) -> Any:
         return Anything
 
