@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -98,8 +99,8 @@ def agent_table(result: CrossPlay, values: Sequence[NashConv]) -> Table:
     if len(result.agents) > 1:
         columns["Elo"] = [_between(rating) for rating in result.ratings()]
     if (rates := result.dilemma()) is not None:
-        columns["cooperates %"] = [f"{100 * mine:.1f}" for mine, _ in rates]
-        columns["exploits %"] = [f"{100 * taken:.1f}" for _, taken in rates]
+        columns["cooperates %"] = [_percent(mine) for mine, _ in rates]
+        columns["exploits %"] = [_percent(taken) for _, taken in rates]
     if values:
         columns["NashConv"] = [f"{value.nashconv:.4f}" for value in values]
         columns["exploitability"] = [f"{value.exploitability:.4f}" for value in values]
@@ -118,7 +119,13 @@ def _between(rating: Estimate) -> str:
     return f"{rating.mean:.0f} [{rating.low:.0f}, {rating.high:.0f}]"
 
 
+def _percent(rate: float) -> str:
+    return "" if math.isnan(rate) else f"{100 * rate:.1f}"
+
+
 def _plus_minus(cell: Estimate) -> str:
+    if math.isnan(cell.mean):
+        return ""
     if cell.high is None:
         return f"{cell.mean:.3f}"
     return f"{cell.mean:.3f} ± {cell.high - cell.mean:.3f}"

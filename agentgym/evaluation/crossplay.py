@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,6 +27,9 @@ from agentgym.tasks import task_rng
 Lineup = tuple[int, ...]
 """The number of the agent in each seat."""
 
+NO_ESTIMATE = Estimate(math.nan, None, None)
+"""The return of agents that did not play each other."""
+
 
 @dataclass(frozen=True)
 class Match:
@@ -37,7 +41,8 @@ class Match:
         task: the task's name.
         seed: the seed of the game.
         returns: sum of the rewards of each seat.
-        cooperation: mean cooperation of each seat's choices, in [0, 1]. None if it is no dilemma.
+        cooperation: mean cooperation of each seat's choices, in [0, 1]. None if it is no dilemma or
+            no round was finished.
         exploitation: mean of (1 - own cooperation) x mean cooperation of the others, per seat.
     """
 
@@ -93,11 +98,14 @@ class CrossPlay:
     def matrix(self, seat: int | None = None) -> list[list[Estimate]]:
         """Returns the mean return of each agent (rows) against each agent (columns).
 
+        Without self-play, the means of the diagonal are NaN.
+
         Args:
             seat: the seat of the row's agent. None: all seats, equally often.
         """
         agents = range(len(self.agents))
-        return [[mean_interval(self.returns(i, j, seat)) for j in agents] for i in agents]
+        cells = [[self.returns(i, j, seat) for j in agents] for i in agents]
+        return [[mean_interval(gains) if gains else NO_ESTIMATE for gains in row] for row in cells]
 
     def ratings(self) -> list[Estimate]:
         """Returns the Elo rating of each agent, with a bootstrap interval. Needs two agents.
@@ -124,46 +132,58 @@ class CrossPlay:
     def self_play_gap(self) -> float | None:
         """Returns the mean return of self-play minus that of cross-play between different agents.
 
-        None for zero-sum games and a single agent. In a cooperative game it measures conventions
-        that other agents do not share.
+        None for zero-sum games, a single agent, and without self-play. In a cooperative game it
+        measures conventions that other agents do not share.
         """
         n = len(self.agents)
         if self.zero_sum or n < 2:
             return None
         means = np.array([[cell.mean for cell in row] for row in self.matrix()])
-        return float(means.trace() / n - (means.sum() - means.trace()) / (n * n - n))
+        gap = float(means.trace() / n - (means.sum() - means.trace()) / (n * n - n))
+        return None if np.isnan(gap) else gap
 
     def dilemma(self) -> list[tuple[float, float]] | None:
         """Returns cooperation and exploitation rate of each agent. None if it is no dilemma.
 
         The exploitation rate is the mean of (1 - own cooperation) x mean cooperation of the others:
-        in two-player games the share of choices in which only the co-player cooperates.
+        in two-player games the share of choices in which only the co-player cooperates. Games
+        without a finished round are left out. Rates of an agent without other games are NaN.
         """
         found: list[list[tuple[float, float]]] = [[] for _ in self.agents]
         for match in self.matches:
             if match.cooperation is None or match.exploitation is None:
-                return None
+                continue
             rows = zip(match.lineup, match.cooperation, match.exploitation, strict=True)
             for agent, mine, taken in rows:
                 found[agent].append((mine, taken))
-        return [(float(a), float(b)) for a, b in (np.mean(rates, axis=0) for rates in found)]
+        if not any(found):
+            return None
+        means = [np.mean(rates or [(np.nan, np.nan)], axis=0) for rates in found]
+        return [(float(a), float(b)) for a, b in means]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns everything as JSON values."""
+        """Returns everything as JSON values. Those that are NaN are None."""
         seats = range(len(self.matches[0].returns))
         several = len(self.agents) > 1
         rates = self.dilemma()
         return {
             **asdict(self),
-            "matrix": [[asdict(cell) for cell in row] for row in self.matrix()],
+            "matrix": [
+                [None if cell is NO_ESTIMATE else asdict(cell) for cell in row]
+                for row in self.matrix()
+            ],
             "matrix_by_seat": [
-                [[cell.mean for cell in row] for row in self.matrix(seat)] for seat in seats
+                [[_json(cell.mean) for cell in row] for row in self.matrix(seat)] for seat in seats
             ],
             "elo": [asdict(rating) for rating in self.ratings()] if several else None,
             "self_play_gap": self.self_play_gap(),
-            "cooperation": rates and [mine for mine, _ in rates],
-            "exploitation": rates and [taken for _, taken in rates],
+            "cooperation": rates and [_json(mine) for mine, _ in rates],
+            "exploitation": rates and [_json(taken) for _, taken in rates],
         }
+
+
+def _json(number: float) -> float | None:
+    return None if math.isnan(number) else number
 
 
 def cross_play(
@@ -193,7 +213,7 @@ def cross_play(
         num_games: number of games played at the same time.
         seed: seed of the deals.
         env_kwargs: arguments of the game.
-        self_play: whether agents play themselves too. Without, the result has no `matrix()`.
+        self_play: whether agents play themselves too.
         save: a file to which every seat of each finished game is appended, as one line of JSON with
             the transcript, as `evaluate` does.
         on_match: called after each game.
@@ -205,6 +225,8 @@ def cross_play(
         raise ConfigError(f"num_games must be at least 1, got {num_games}.")
     if isinstance(agents, str) or not agents:
         raise ConfigError(f"Expected a sequence of at least one agent, got {agents!r}.")
+    if not self_play and len(agents) == 1:
+        raise ConfigError("self_play=False needs at least two agents, got 1.")
     env, kwargs = find(env).id, dict(env_kwargs or {})
     game: TextGame = make_parallel(env, **kwargs).game
     players = [game_agent(game, agent) for agent in agents]
@@ -319,7 +341,6 @@ class _Table:
             )
             for agent in game.possible_agents
         }
-        self.choices: list[dict[str, float]] = []
 
     def acting(self, number: int) -> list[str]:
         """Returns the seats of an agent that act now."""
@@ -334,8 +355,6 @@ class _Table:
     def play(self, actions: Mapping[str, str]) -> None:
         """Plays one turn."""
         game = self.game
-        chosen = {seat: game.cooperation(seat, action) for seat, action in actions.items()}
-        self.choices += [{k: v for k, v in chosen.items() if v is not None}]
         for seat, action in actions.items():
             self.logs[seat].act(action)
         playing = [seat for seat in game.possible_agents if not game.over(seat)]
@@ -346,9 +365,9 @@ class _Table:
     def match(self) -> Match:
         """Returns the result of the finished game."""
         cooperation = exploitation = None
-        rounds = [turn for turn in self.choices if len(turn) == len(self.lineup)]
-        if rounds:
-            shares = np.array([[turn[seat] for seat in self.logs] for turn in rounds])
+        chosen = [self.game.cooperation(seat) for seat in self.logs]
+        if all(chosen):
+            shares = np.array(chosen).T
             others = (shares.sum(1, keepdims=True) - shares) / (shares.shape[1] - 1)
             cooperation = tuple(shares.mean(0).tolist())
             exploitation = tuple(((1 - shares) * others).mean(0).tolist())

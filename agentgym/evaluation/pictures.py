@@ -13,7 +13,8 @@ from agentgym.evaluation.crossplay import CrossPlay
 def draw_cross_play(result: CrossPlay, file: str | Path) -> None:
     """Draws the mean returns of agents (rows) against agents (columns) as a heat map.
 
-    Colours are symmetric about the mean of the matrix, which is 0 in a zero-sum game.
+    Colours are symmetric about the mean of the matrix, which is 0 in a zero-sum game. Without
+    self-play, the diagonal is empty.
 
     Args:
         result: the result of `cross_play`.
@@ -35,11 +36,12 @@ def draw_cross_play(result: CrossPlay, file: str | Path) -> None:
     figure = Figure(figsize=(size + 1.2, size), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    centre = 0.0 if result.zero_sum else float(means.mean())
-    reach = max(float(np.abs(means - centre).max()), 1e-9)
+    centre = 0.0 if result.zero_sum else float(np.nanmean(means))
+    reach = max(float(np.nanmax(np.abs(means - centre))), 1e-9)
     image = axes.imshow(means, cmap="RdBu", vmin=centre - reach, vmax=centre + reach)
-    for (i, j), mean in np.ndenumerate(means):
-        high, dark = cells[i][j].high, abs(mean - centre) > 0.6 * reach
+    for i, j in np.argwhere(~np.isnan(means)):
+        mean, high = cells[i][j].mean, cells[i][j].high
+        dark = abs(mean - centre) > 0.6 * reach
         text = f"{mean:.2f}" if high is None else f"{mean:.2f}\n±{high - mean:.2f}"
         axes.text(j, i, text, ha="center", va="center", color="white" if dark else "black")
     axes.set_xticks(range(len(names)), names, rotation=30, ha="right")

@@ -151,8 +151,8 @@ class Report:
 
         `success`, `truncated` and each `failure/KIND` are shares of episodes (Wilson intervals).
         `reward`, `progress`, `valid`, `turns`, each `reward/TERM` and each `cost/NAME` are means
-        over episodes (t intervals), and so is each `exploration/NAME` over the episodes that have
-        it.
+        over episodes (t intervals), and so are `cost/regret` and each `exploration/NAME` over the
+        episodes that have it.
 
         The intervals assume independent episodes. If each task of a small split is played several
         times, they are conservative (too wide).
@@ -170,7 +170,9 @@ class Report:
         for term in [name for name in terms[0] if all(name in each for each in terms)]:
             columns[f"reward/{term}"] = [e.reward_terms[term] for e in episodes]
         for name in dict.fromkeys(name for e in episodes for name in e.costs):
-            columns[f"cost/{name}"] = [e.costs.get(name, 0.0) for e in episodes]
+            # An episode without a resource used none. Regret is measured in some environments.
+            measured = [e for e in episodes if name in e.costs or name != "regret"]
+            columns[f"cost/{name}"] = [e.costs.get(name, 0.0) for e in measured]
         for name in dict.fromkeys(name for e in episodes for name in e.exploration):
             some = [e.exploration[name] for e in episodes if name in e.exploration]
             columns[f"exploration/{name}"] = some

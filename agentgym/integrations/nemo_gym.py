@@ -16,6 +16,7 @@ import json
 from typing import Any
 
 from agentgym.making import TextGym, make_env
+from agentgym.snapshots import restore_snapshot, snapshot_of
 
 try:
     from resources_servers.gymnasium import GymnasiumServer, extract_text
@@ -33,7 +34,7 @@ class AgentGymServer(GymnasiumServer):
 
     A row of the data set names the environment (`env`, `env_kwargs`), the task and the seed.
     Rewards are those of each step, which the agent sums up. Checkpoints of sessions are exact
-    snapshots.
+    snapshots, with the state of wrappers.
     """
 
     async def reset(
@@ -63,13 +64,13 @@ class AgentGymServer(GymnasiumServer):
     def serialize_session_state(self, state: Any) -> dict[str, Any]:
         """Returns the row and the snapshot of a session as JSON values."""
         env, metadata = state
-        return _json({"row": metadata, "snapshot": env.unwrapped.snapshot()})
+        return _json({"row": metadata, "snapshot": snapshot_of(env)})
 
     def deserialize_session_state(self, state: dict[str, Any]) -> Any:
         """Returns the session of a row and a snapshot."""
         env = _made(state["row"])
         env.reset(seed=0, options={"task": state["row"]["task"]})
-        env.unwrapped.restore(state["snapshot"])
+        restore_snapshot(env, state["snapshot"])
         return env, state["row"]
 
 

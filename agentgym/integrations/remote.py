@@ -89,7 +89,8 @@ class RemoteEnv(gymnasium.Env[str, str]):
         super().reset(seed=seed)
         options = dict(options or {})
         drawn = int(self.np_random.integers(len(self.tasks.train)))
-        self._task = self.tasks.check(options.get("task", self.tasks.train[drawn]))
+        task = options.get("task")
+        self._task = self.tasks.train[drawn] if task is None else self.tasks.check(task)
         self._turn = 0
         if self._own:
             data = {"task": self._task, "seed": int(self.np_random.integers(2**31))}

@@ -192,8 +192,9 @@ async def _play_game(game: TextGame, task: vf.Task, agents: vf.Agents) -> None:
             segments = dict(zip(acting, await asyncio.gather(*turns), strict=True))
             if any(segment.terminated for segment in segments.values()):
                 break
+            playing = [seat for seat in seats if not game.over(seat)]
             game.play({seat: segment.last_reply for seat, segment in segments.items()})
-            for seat in seats:
+            for seat in playing:
                 rewards[seat] += game.reward(seat)
             for seat in acting:
                 valid[seat].append(game.outcome(seat).valid)

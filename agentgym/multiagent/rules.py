@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -209,14 +209,11 @@ class GameRules:
             "Compare agents by playing instead: agentgym eval GAME --agents A B."
         )
 
-    def cooperation(self, agent: str, action: str) -> float | None:
-        """Returns how cooperative an action is in a social dilemma, in [0, 1].
+    def cooperation(self, agent: str) -> Sequence[float] | None:
+        """Returns how cooperative an agent's choice was in each finished round of a social dilemma.
 
-        None: the game is no dilemma, the action is invalid, or the turn has no such choice.
-
-        Args:
-            agent: the agent that acts.
-            action: its action.
+        Values are in [0, 1]. The choice is the move of the game, after invalid actions too. None:
+        the game is no dilemma.
         """
         return None
 

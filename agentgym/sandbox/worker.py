@@ -232,7 +232,8 @@ def cpython(request: Request, converse: Converse) -> Response:
         output, error, stopped = _collect(process, request["output"], deadline)
         if stopped:
             process.kill()
-        result = process.wait()
+        # A program can close its output and sleep. It is killed when time is up.
+        result = process.wait(max(0.0, deadline - time.monotonic()))
     text, errors = output.decode("utf-8", "replace"), error.decode("utf-8", "replace")
     if not stopped and not result.success:
         stopped = _reason(result)
@@ -271,7 +272,9 @@ def _collect(process: Any, limit: int, deadline: float) -> tuple[bytes, bytes, s
 
 
 def _reason(result: Any) -> str:
-    if result.signal == signal.SIGXCPU or result.exit_code == 128 + signal.SIGXCPU:
+    if result.reason.name == "TIMEOUT" or result.signal == signal.SIGXCPU:
+        return "time"
+    if result.exit_code == 128 + signal.SIGXCPU:
         return "time"
     return "crash" if result.exit_code < 0 or result.signal > 0 else ""
 

@@ -67,6 +67,7 @@ class Limits:
 class _Slot:
     """A session and its use."""
 
+    env: str
     session: Session
     running: Future[Any] | None = None
     used: float = field(default_factory=time.monotonic)
@@ -93,8 +94,8 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._slots) + self._starting
 
-    async def start(self, make: Callable[[], TextGym]) -> str:
-        """Starts a session and returns its id.
+    async def start(self, env: str, make: Callable[[], TextGym]) -> str:
+        """Starts a session of an environment and returns its id.
 
         Raises:
             ProtocolError: if there are too many sessions, or the environment cannot be made, or not
@@ -117,19 +118,27 @@ class Sessions:
             raise ProtocolError(SESSION_ERROR, f"No environment: {error!s:.200}") from error
         finally:
             self._starting -= 1
-        self._slots[session.id] = _Slot(session)
+        self._slots[session.id] = _Slot(env, session)
         return session.id
 
-    async def call(self, id: str, method: Callable[..., Any], *args: Any) -> Any:
+    def check(self, env: str, id: str) -> None:
+        """Checks that an environment has a session.
+
+        Raises:
+            ProtocolError: if it has not.
+        """
+        if id not in self._slots or self._slots[id].env != env:
+            raise ProtocolError(SESSION_ERROR, f"{env} has no such session: reset starts one.")
+
+    async def call(self, env: str, id: str, method: Callable[..., Any], *args: Any) -> Any:
         """Runs a method of `Session` on a thread and returns its result.
 
         Raises:
-            ProtocolError: from the method, if there is no such session, another call of it is in
-                progress, or the call takes too long.
+            ProtocolError: from the method, if the environment has no such session, another call of
+                it is in progress, or the call takes too long.
         """
-        slot = self._slots.get(id)
-        if slot is None:
-            raise ProtocolError(SESSION_ERROR, "There is no such session: reset starts one.")
+        self.check(env, id)
+        slot = self._slots[id]
         if slot.busy:
             raise ProtocolError(EXECUTION_ERROR, "Another call of this session is in progress.")
         slot.running = future = self._threads.submit(method, slot.session, *args)
@@ -259,7 +268,7 @@ class _Served:
         arguments = {name: value for name, value in data.items() if name in RESET}
         new = id is None
         if new:
-            id = await self.sessions.start(self.make)
+            id = await self.sessions.start(self.name, self.make)
         try:
             return await self._call(id, Session.reset, arguments)
         except ProtocolError:
@@ -281,12 +290,14 @@ class _Served:
 
     async def close(self, request: Request) -> Any:
         """Ends a session."""
-        id = (await self._body(request)).get("session_id")
-        self.sessions.end(str(id))
+        id = str((await self._body(request)).get("session_id"))
+        self.sessions.check(self.name, id)
+        self.sessions.end(id)
         return {}
 
     async def _call(self, id: Any, method: Callable[..., Any], *args: Any) -> dict[str, Any]:
-        return {**await self.sessions.call(str(id), method, *args), "session_id": id}
+        found = await self.sessions.call(self.name, str(id), method, *args)
+        return {**found, "session_id": id}
 
     async def _body(self, request: Request) -> dict[str, Any]:
         body = b""
@@ -305,7 +316,7 @@ class _Served:
         id = ""
         with contextlib.suppress(WebSocketDisconnect, RuntimeError, TimeoutError):
             try:
-                id = await self.sessions.start(self.make)
+                id = await self.sessions.start(self.name, self.make)
                 await self._converse(socket, id)
             except ProtocolError as error:
                 await _send(socket, error.reply())
@@ -321,7 +332,7 @@ class _Served:
                 return
             try:
                 message = read_message(frame.get("text") or frame.get("bytes") or "")
-                reply = await self.sessions.call(id, Session.answer, message)
+                reply = await self.sessions.call(self.name, id, Session.answer, message)
             except ProtocolError as error:
                 reply = error.reply()
             if reply is None:

@@ -18,7 +18,6 @@ from agentgym.multiagent.messages import MAX_MESSAGE, clip, refuse_messages
 from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import match_action
 
 EXPECTED_ROUNDS = 10
 """Planning horizon if the number of rounds is not announced."""
@@ -275,12 +274,11 @@ class IteratedGame(TextGame):
         refuse_messages(type(self).__name__, self.messages)
         yield 1.0, State(task_number(self.tasks.train[0]))
 
-    def cooperation(self, agent: str, action: str) -> float | None:
-        """Returns 1 for the cooperative choice and 0 for the other one."""
-        if self.cooperative is None or self._talking():
+    def cooperation(self, agent: str) -> tuple[float, ...] | None:
+        """Returns 1 for each cooperative choice and 0 for each other one."""
+        if self.cooperative is None:
             return None
-        choice = match_action(action, self.choices)
-        return None if choice is None else float(choice == self.cooperative)
+        return tuple(float(choice == self.cooperative) for choice in self._choices_of(agent)[0])
 
     def measures(self, agent: str) -> dict[str, float]:
         """Returns the agent's external regret so far."""

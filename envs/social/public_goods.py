@@ -18,7 +18,7 @@ from agentgym.multiagent.messages import (
     refuse_messages,
 )
 from agentgym.multiagent.pettingzoo import make_pettingzoo
-from agentgym.multiagent.rules import InvalidMove, Rewards
+from agentgym.multiagent.rules import Rewards
 from agentgym.tasks import NumberedTasks, Tasks, task_number
 from agentgym.time_step import TimeStep
 
@@ -318,12 +318,10 @@ class PublicGoods(TextGame):
             return clip(said)
         return amount(said, self.endowment)
 
-    def cooperation(self, agent: str, action: str) -> float | None:
-        """Returns the share of the endowment that an action contributes."""
-        try:
-            return None if self._talking() else int(amount(action, self.endowment)) / self.endowment
-        except InvalidMove:
-            return None
+    def cooperation(self, agent: str) -> tuple[float, ...]:
+        """Returns the share of the endowment that the agent contributed in each round."""
+        me = self.possible_agents.index(agent)
+        return tuple(given[me] / self.endowment for given in self.state.gifts)
 
     def _fallback(self, agent: str) -> str:
         return "" if self._talking() else "0"

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from agentgym.agents import RandomAgent, View
-from agentgym.cli.cross_play import agent_table
+from agentgym.cli.cross_play import agent_table, matrix_table
 from agentgym.cli.viewer import render
 from agentgym.errors import AgentGymError
 from agentgym.evaluation import cross_play, evaluate, nashconv
 from agentgym.evaluation.crossplay import line_ups
+from agentgym.evaluation.pictures import draw_cross_play
 from agentgym.evaluation.ratings import ELO, bradley_terry, elo
 from agentgym.evaluation.runner import plan_episodes
 from agentgym.multiagent.making import make_parallel
@@ -102,6 +104,39 @@ def test_dilemmas_have_rates():
     assert cross_play("KuhnPoker-v0", ["random"], episodes=1).dilemma() is None
 
 
+def test_rounds_with_invalid_attempts_have_rates():
+    def clumsy(view: View) -> str:
+        return "defect" if len(view.history) % 2 else "hmm"
+
+    def silent(view: View) -> str:
+        return "hmm"
+
+    rates = cross_play("PrisonersDilemma-v0", ["cooperate", clumsy], episodes=3).dilemma()
+    assert rates == [(1.0, 0.0), (0.0, 0.5)]
+    goods = cross_play("PublicGoods-v0", ["altruist", silent], episodes=1).dilemma()
+    assert goods == [(1.0, 0.0), (0.0, pytest.approx(0.4))], "the fallback contributes nothing"
+    kwargs = {"max_turns": 3, "max_invalid": 4}
+    found = cross_play("PrisonersDilemma-v0", ["cooperate", silent], episodes=1, env_kwargs=kwargs)
+    data = found.to_json()  # no round of the second agent is finished
+    assert data["cooperation"] == [1.0, None] and data["exploitation"] == [0.0, None]
+    columns = agent_table(found, []).columns
+    assert [[*column.cells] for column in columns[2:]] == [["100.0", ""], ["0.0", ""]]
+
+
+def test_moves_of_the_game_count_as_choices():
+    game = make_parallel("PrisonersDilemma-v0", max_invalid=1).game
+    game.reset(seed=0)
+    assert game.cooperation("player_0") == ()
+    for _ in range(3):
+        game.play({"player_0": "hmm", "player_1": "cooperate"})
+    moves = [first for first, _ in game.state.history]
+    assert game.cooperation("player_0") == tuple(float(move == "cooperate") for move in moves)
+    assert game.cooperation("player_1") == (1.0, 1.0, 1.0)
+    poker = make_parallel("KuhnPoker-v0").game
+    poker.reset(seed=0)
+    assert poker.cooperation("player_0") is None
+
+
 def test_conventions_show_as_a_gap_between_self_play_and_cross_play():
     def stag(view: View) -> str:
         return "stag"
@@ -162,6 +197,7 @@ def test_a_seat_of_cross_play_equals_a_single_seat():
         ({"agents": []}, "at least one agent"),
         ({"agents": "random"}, "Expected a sequence"),
         ({"episodes": 0}, "at least 1, got 0"),
+        ({"self_play": False}, "self_play=False needs at least two agents"),
         ({"num_games": 0}, "num_games must be at least 1"),
         ({"env": "NumberLine-v0"}, "single-agent environment"),
         ({"env_kwargs": {"handz": 3}}, "Did you mean: hands"),
@@ -235,7 +271,7 @@ def test_intervals_cover_the_truth_and_shrink():
     assert widths[-1] < min(widths[:-1])
 
 
-def test_two_agents_can_play_each_other_alone_on_given_tasks():
+def test_two_agents_can_play_each_other_alone_on_given_tasks(tmp_path):
     result = cross_play(
         "TicTacToe-v0", ["random", "optimal"], episodes=["opening/", "opening/5"], self_play=False
     )
@@ -245,3 +281,14 @@ def test_two_agents_can_play_each_other_alone_on_given_tasks():
     assert [m.task for m in result.matches[::2]] == ["opening/", "opening/5"]
     with_self = cross_play("TicTacToe-v0", ["random", "optimal"], episodes=["opening/"])
     assert result.returns(0, 1)[:1] == with_self.returns(0, 1)
+    data = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert data["matrix"][0][0] is data["matrix_by_seat"][1][1][1] is None
+    assert data["matrix"][0][1]["mean"] == -data["matrix"][1][0]["mean"]
+    console = Console(width=80, color_system=None)
+    with console.capture() as capture:
+        console.print(matrix_table(result))
+    assert "None" not in capture.get() and "nan" not in capture.get()
+    draw_cross_play(result, tmp_path / "matrix.png")
+    assert (tmp_path / "matrix.png").stat().st_size > 1000
+    hunts = cross_play("StagHunt-v0", ["random", "stag"], episodes=1, self_play=False)
+    assert hunts.self_play_gap() is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,11 @@ def test_regret_is_reported_and_saved(tmp_path: Path):
     assert expert < random / 2
     assert straight == pytest.approx(1, abs=0.1) and bent < 0.8
     assert greedy > 0.5
+
+
+def test_regret_is_averaged_over_the_episodes_that_measure_it():
+    bandits, others = (evaluate(env, "random", tasks=4) for env in ("Bandit-v0", "NumberLine-v0"))
+    searched = [replace(each, costs={"searches": 2.0}) for each in others.episodes]
+    mixed = replace(bandits, episodes=[*bandits.episodes, *searched], planned=8).aggregate()
+    assert mixed["cost/regret"] == bandits.aggregate()["cost/regret"]
+    assert mixed["cost/searches"].mean == 1.0, "an episode without searches had none"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import sys
+from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -81,3 +83,38 @@ def test_a_session_continues_from_its_snapshot(server: Any):
     action = response.model_validate(message("+"))
     first, second = (asyncio.run(server.step(action, row, name)) for name in "ab")
     assert first == second
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The server on a base class that only keeps sessions, in place of NeMo Gym's."""
+
+    class Base:
+        def __init__(self):
+            self.session_state: dict[str | None, Any] = {}
+
+    base: Any = ModuleType("resources_servers.gymnasium")
+    base.GymnasiumServer, base.extract_text = Base, str
+    monkeypatch.setitem(sys.modules, "resources_servers", ModuleType("resources_servers"))
+    monkeypatch.setitem(sys.modules, base.__name__, base)
+    name = "agentgym.integrations.nemo_gym"
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    yield importlib.import_module(name).AgentGymServer()
+    sys.modules.pop(name)
+
+
+def test_a_restored_session_has_the_state_of_its_wrappers(sessions: Any):
+    wrap = ["MultiTrial:n=3,stop_on_success=false", "Memory"]
+    row = {"env": "Blackjack-v0", "env_kwargs": {"wrap": wrap}, "task": "train/1", "seed": 0}
+
+    def step(action: str, session: str) -> Any:
+        return asyncio.run(sessions.step(action, row, session))
+
+    asyncio.run(sessions.reset(row, "a"))
+    step("remember: the dealer is strong", "a")
+    step("stand", "a")
+    saved = json.loads(json.dumps(sessions.serialize_session_state(sessions.session_state["a"])))
+    sessions.session_state["b"] = sessions.deserialize_session_state(saved)
+    found = step("stand", "a")
+    assert "Notes:\n1. the dealer is strong\n" in found[0] and "attempt 3 of 3" in found[0]
+    assert found == step("stand", "b")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentgym.sandbox import Interpreter, Limits, run_program
+from agentgym.sandbox import Interpreter, Limits, client, run_program
 
 pytest.importorskip("sandlock", reason="needs the extra code")
 pytest.importorskip("pydantic_monty", reason="needs the extra code")
@@ -216,6 +216,19 @@ def test_a_loop_that_ignores_errors_and_signals_is_stopped(interpreter: Interpre
     outcome = run_program(STUBBORN[interpreter], interpreter=interpreter, limits=Limits(seconds=1))
     assert outcome.stopped in ("time", "crash")
     assert outcome.error
+
+
+@pytest.mark.slow
+def test_a_program_that_closes_its_output_and_sleeps_is_killed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(client, "_idle", [])  # the program is a child of a worker of its own
+    code = "import os, time\nos.close(1)\nos.close(2)\ntime.sleep(40)"
+    outcome = run_program(code, interpreter="cpython", limits=Limits(seconds=1))
+    assert outcome.stopped == "time"
+    assert outcome.error == "TimeoutError: the program took too long and was stopped"
+    [worker] = client._idle
+    threads = Path(f"/proc/{worker._process.pid}/task").iterdir()
+    assert not any((thread / "children").read_text() for thread in threads)
+    worker.close()
 
 
 @pytest.mark.parametrize("interpreter", ["monty", "cpython"])

@@ -129,6 +129,12 @@ def test_a_program_imports_the_files_of_its_job():
     assert 'File "tax.py", line 2, in f\n    1 / 0' in outcome.error
 
 
+@both
+def test_a_program_sleeps(interpreter: Interpreter):
+    code = "from time import sleep\nsleep(0.01)\nprint('awake')"
+    assert program(code, interpreter=interpreter).output == "awake\n"
+
+
 def test_a_program_that_is_too_long_is_not_run():
     assert "at most 100,000 characters" in program("x = 1\n" * 20_000).error
     assert "at most 100,000 characters" in cell(("x = 1\n" * 20_000,)).error

@@ -180,6 +180,25 @@ def test_sessions_are_isolated(server):
     until(lambda: not len(sessions))
 
 
+def test_a_session_belongs_to_its_environment(server):
+    url, sessions = server
+    session = http(f"{url}/reset", {"seed": 1, "task": "train/5"})[1]["session_id"]
+    turn = {"session_id": session, "action": {"text": "+"}}
+    for path, body in {
+        "step": turn,
+        "reset": {"session_id": session},
+        "close": {"session_id": session},
+        f"state?session_id={session}": None,
+    }.items():
+        status, reply = http(f"{url}/Wordle-v0/{path}", body)
+        assert (status, reply["code"]) == (404, "SESSION_ERROR")
+        assert reply["detail"] == "Wordle-v0 has no such session: reset starts one."
+    assert http(f"{url}/state?session_id={session}")[1]["step_count"] == 0
+    assert http(f"{url}/NumberLine-v0/step", turn)[0] == http(f"{url}/step", turn)[0] == 200
+    assert http(f"{url}/close", {"session_id": session})[0] == 200
+    until(lambda: not len(sessions))
+
+
 def test_more_sessions_than_the_limit_are_refused_and_then_admitted(server):
     url, sessions = server
     clients = [ws(url) for _ in range(8)]
@@ -396,6 +415,15 @@ def test_a_remote_environment_plays_as_the_environment_itself(server):
     assert copy.reset(**start) == env.reset(**start)
     remote.close()
     copy.close()
+    until(lambda: not len(sessions))
+
+
+def test_a_remote_environment_samples_a_task_in_place_of_none(server):
+    url, sessions = server
+    remote = make_env("Remote-v0", url=url, token=TOKEN)
+    first = remote.reset(seed=3)
+    assert remote.reset(seed=3, options={"task": None}) == first
+    remote.close()
     until(lambda: not len(sessions))
 
 
