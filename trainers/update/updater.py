@@ -254,12 +254,12 @@ class Updater:
                 )  # fmt: skip
                 kl = sums[KL] / max(sums[FREE], 1.0)
                 self._check(sums, kl)
+                totals += sums
+                weight += counts.policy
                 if loss.target_kl is not None and kl > loss.target_kl:
                     self.optimizer.zero_grad(set_to_none=True)
                     stopped = True
                     break
-                totals += sums
-                weight += counts.policy
                 if still is not None and still[part].all():
                     # Without a gradient, Adam would repeat its last steps and forget their size.
                     self.optimizer.zero_grad(set_to_none=True)

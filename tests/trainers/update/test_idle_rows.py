@@ -57,7 +57,7 @@ def learn(policy: Any, batch: Batch, *updates: list[bool], **changes: Any) -> tu
     updater.trained.register_forward_hook(count)
     scalars, weights = [], []
     for step, equal in enumerate(updates):
-        credit, rngs = Credit(advantages(batch, equal)), iter([np.random.default_rng(step)])
+        credit, rngs = Credit(advantages(batch, equal)), iter([np.random.default_rng(step)] * 2)
         scalars.append(updater.update(batch, credit, None, step, rngs))
         named = updater.trained.named_parameters()
         weights.append({name: weight.detach().clone() for name, weight in named})
@@ -91,6 +91,18 @@ def test_without_a_gradient_there_is_no_step(make_policy: Any, batch: Batch):
     for name, weight in weights[0].items():
         assert torch.equal(weights[2][name], weight)
         assert torch.equal(weights[3][name], again[1][name])
+
+
+def test_the_minibatch_that_ends_an_update_is_logged(make_policy: Any, batch: Batch):
+    """Its KL is above `target_kl`."""
+    some = [False] * ROWS
+    changes: dict[str, Any] = {"epochs": 2, "lr": 0.1}
+    _, [free], _ = learn(make_policy(), batch, some, **changes)
+    assert free["kl"] > 0 and free["steps"] == 2
+    _, [scalars], _ = learn(make_policy(), batch, some, target_kl=free["kl"], **changes)
+    assert (scalars["steps"], scalars["kl_stopped"]) == (1, 1)
+    for name in ("kl", "policy_loss", "entropy"):
+        assert scalars[name] == pytest.approx(free[name])
 
 
 @pytest.mark.parametrize(
