@@ -220,7 +220,8 @@ class Updater:
     ) -> dict[str, float]:
         """Optimises policy and critic on a batch and returns scalars to log.
 
-        A minibatch without a gradient, such as one of groups with equal returns, takes no step.
+        A minibatch without a gradient, such as one of groups with equal returns, takes no step, and
+        neither does a policy without a critic while `critic_warmup` lasts.
 
         Args:
             batch: the trajectories.
@@ -239,7 +240,8 @@ class Updater:
         rows = Rows.of(batch, self._bootstraps)
         data = self._data(batch, credit, forward, iteration, first_pass)
         together = loss.ratio.startswith("trajectory")
-        still = self._still(rows, data)
+        critic_only = iteration < self.critic.critic_warmup
+        still = self._still(rows, data, critic_only)
         idle = still if self._may_skip_passes() else None
         totals = np.zeros(len(SUMS))
         steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
@@ -264,7 +266,7 @@ class Updater:
                     # Without a gradient, Adam would repeat its last steps and forget their size.
                     self.optimizer.zero_grad(set_to_none=True)
                     continue
-                norms += self._step(critic_only=iteration < self.critic.critic_warmup)
+                norms += self._step(critic_only)
                 steps += 1
             if stopped:
                 break
@@ -292,11 +294,13 @@ class Updater:
             first_pass=first_pass,
         )
 
-    def _still(self, rows: Rows, data: UpdateData) -> NDArray[np.bool_] | None:
+    def _still(self, rows: Rows, data: UpdateData, critic_only: bool) -> NDArray[np.bool_] | None:
         """Returns True for the rows of trajectories without a gradient, one number per row.
 
         None if every row has one, for a term of the loss.
         """
+        if critic_only and self.module.critic is None:  # the critic has its own optimiser
+            return np.ones(len(rows.rows), bool)
         tokens = data.idle(self.loss)
         if tokens is None:
             return None

@@ -93,6 +93,31 @@ def test_without_a_gradient_there_is_no_step(make_policy: Any, batch: Batch):
         assert torch.equal(weights[3][name], again[1][name])
 
 
+def test_without_a_critic_nothing_learns_in_the_warm_up(make_policy: Any, batch: Batch):
+    """A critic with a trunk of its own has its own optimiser."""
+    policy, some = make_policy(), [False] * ROWS
+    before = {f"policy.{name}": weight.clone() for name, weight in policy.named_parameters()}
+    weights, scalars, learned = learn(policy, batch, some, some, critic_warmup=1)
+    assert all(torch.equal(weights[0][name], weight) for name, weight in before.items())
+    assert any(not torch.equal(weights[1][name], weight) for name, weight in before.items())
+    assert [each["steps"] for each in scalars] == [0, 1]
+    assert learned == ROWS  # no gradients of the first update
+    for name in ("policy_loss", "entropy", "kl"):
+        assert scalars[0][name] == pytest.approx(scalars[1][name], abs=1e-6)
+
+
+def test_a_gradient_scaler_outlives_the_warm_up(make_policy: Any, batch: Batch):
+    """That of fp16, which cannot step without a gradient."""
+    config = grpo.Config.of(epochs=1, minibatches=1, max_new_tokens=4, critic_warmup=1)
+    accelerator = Accelerator(cpu=True)
+    accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8)
+    updater = build_updater(accelerator, config, make_policy(), None, None)
+    accelerator.native_amp = True  # not before: the model itself stays in float32
+    for step in range(2):
+        credit, rngs = Credit(advantages(batch, [False] * ROWS)), [np.random.default_rng(step)]
+        assert updater.update(batch, credit, None, step, iter(rngs))["steps"] == step
+
+
 def test_the_minibatch_that_ends_an_update_is_logged(make_policy: Any, batch: Batch):
     """Its KL is above `target_kl`."""
     some = [False] * ROWS
