@@ -10,7 +10,7 @@ Shapes: N trajectories, M turns and K action tokens per batch, k action tokens p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -241,8 +241,7 @@ class Updater:
         data = self._data(batch, credit, forward, iteration, first_pass)
         together = loss.ratio.startswith("trajectory")
         critic_only = iteration < self.critic.critic_warmup
-        still = self._still(rows, data, critic_only)
-        idle = still if self._may_skip_passes() else None
+        still, skips = self._still(rows, data, critic_only), self._may_skip_passes()
         totals = np.zeros(len(SUMS))
         steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
         self.withdraw()
@@ -252,7 +251,7 @@ class Updater:
                 step = partial(self._loss, batch, rows, data, counts)
                 sums = accumulate(
                     self.accelerator, self.learner, self.budget, rows, part, step,
-                    together=together, idle=idle,
+                    together=together, idle=still if skips else None,
                 )  # fmt: skip
                 kl = sums[KL] / max(sums[FREE], 1.0)
                 self._check(sums, kl)
@@ -268,6 +267,9 @@ class Updater:
                     continue
                 norms += self._step(critic_only)
                 steps += 1
+                if data.at_reference:  # no longer
+                    data = replace(data, at_reference=False)
+                    still = self._still(rows, data, critic_only)
             if stopped:
                 break
         self.publish()

@@ -40,7 +40,9 @@ def advantages(batch: Batch, equal: list[bool]) -> np.ndarray:
     return each[batch.turn_trajectory][batch.token_turn].astype(np.float32)
 
 
-def learn(policy: Any, batch: Batch, *updates: list[bool], **changes: Any) -> tuple[Any, ...]:
+def learn(
+    policy: Any, batch: Batch, *updates: list[bool], reference: bool = False, **changes: Any
+) -> tuple[Any, ...]:
     """Returns the weights after each update, the scalars and the rows with a gradient.
 
     The epsilon of Adam makes the steps about as long as the gradients.
@@ -58,7 +60,8 @@ def learn(policy: Any, batch: Batch, *updates: list[bool], **changes: Any) -> tu
     scalars, weights = [], []
     for step, equal in enumerate(updates):
         credit, rngs = Credit(advantages(batch, equal)), iter([np.random.default_rng(step)] * 2)
-        scalars.append(updater.update(batch, credit, None, step, rngs))
+        forward = updater.evaluate_actions(batch, True) if reference else None
+        scalars.append(updater.update(batch, credit, forward, step, rngs))
         named = updater.trained.named_parameters()
         weights.append({name: weight.detach().clone() for name, weight in named})
     return weights, scalars, sum(learned)
@@ -91,6 +94,23 @@ def test_without_a_gradient_there_is_no_step(make_policy: Any, batch: Batch):
     for name, weight in weights[0].items():
         assert torch.equal(weights[2][name], weight)
         assert torch.equal(weights[3][name], again[1][name])
+
+
+def test_a_policy_that_equals_its_reference_takes_no_step_on_rounding_errors(
+    make_policy: Any, batch: Batch
+):
+    """The KL has no gradient there. After a step it has one, in the same update and later."""
+    policy, some, none = make_policy(), [True] * (ROWS - 1) + [False], [True] * ROWS
+    policy.freeze_reference()
+    settings: dict[str, Any] = {"kl_coef": 0.1, "adam_eps": 1e-8, "lr": 1e-3, "minibatches": 2}
+    before = {f"policy.{name}": weight.clone() for name, weight in policy.named_parameters()}
+    found = learn(policy, batch, none, some, none, reference=True, epochs=2, **settings)
+    weights, scalars, learned = found
+    assert all(torch.equal(weights[0][name], weight) for name, weight in before.items())
+    steps = [int(each["steps"]) for each in scalars]
+    assert steps[0] == 0 and steps[1] in (3, 4) and steps[2] == 4
+    # One row makes the first step. Half of all rows make every later one.
+    assert learned == 1 + (steps[1] - 1 + steps[2]) * ROWS // 2
 
 
 def test_without_a_critic_nothing_learns_in_the_warm_up(make_policy: Any, batch: Batch):
@@ -135,17 +155,22 @@ def test_the_minibatch_that_ends_an_update_is_logged(make_policy: Any, batch: Ba
     [
         ({}, {}, True),
         ({"entropy_coef": 0.1}, {}, False),
-        ({"kl_coef": 0.1}, {"reference": True}, False),
-        ({"kl_coef": 0.1, "kl_in": "reward"}, {"reference": True}, True),
-        ({}, {"values": True}, False),
+        ({"kl_coef": 0.1}, {"reference": 1e-3}, False),
+        ({"kl_coef": 0.1}, {"reference": 1e-6}, True),  # rounding
+        ({"kl_coef": 0.1}, {"reference": np.nan}, False),
+        ({"kl_coef": 0.1, "kl_in": "reward"}, {"reference": 1e-3}, True),
+        ({}, {"values": 0.0}, False),
     ],
 )
 def test_a_term_for_all_tokens_needs_every_row(
-    batch: Batch, changes: Any, forward: dict[str, bool], some: bool
+    batch: Batch, changes: Any, forward: dict[str, float], some: bool
 ):
     zeros = np.zeros(batch.num_tokens, np.float32)
     values = Values(zeros, zeros[: batch.num_turns], zeros[:ROWS]) if "values" in forward else None
-    reference = zeros if "reference" in forward else None
+    reference = None
+    if "reference" in forward:
+        reference = zeros.copy()
+        reference[np.flatnonzero(batch.free)[-1]] = forward["reference"]
     loss = grpo.Config.of(**changes).loss
     data = UpdateData.of(
         batch, Credit(zeros, zeros), ForwardPass(zeros, values, reference, zeros), loss,
