@@ -167,7 +167,7 @@ class Updater:
             reuse: keep the pass with its gradient for the first step of `update`, if that step is
                 over the whole batch in one microbatch.
         """
-        rows, self._kept = Rows.of(batch, self._bootstraps), None
+        rows, self._kept = Rows.of(batch, self._bootstraps, self.policy), None
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         share = rows.share(np.arange(len(rows.rows)), rank, world)
         one_step = self.optimisation.minibatches == world == 1
@@ -237,7 +237,7 @@ class Updater:
                 exceeds `max_kl`.
         """
         loss, optimisation = self.loss, self.optimisation
-        rows = Rows.of(batch, self._bootstraps)
+        rows = Rows.of(batch, self._bootstraps, self.policy)
         data = self._data(batch, credit, forward, iteration, first_pass)
         together = loss.ratio.startswith("trajectory")
         critic_only = iteration < self.critic.critic_warmup
