@@ -40,6 +40,8 @@ from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.updater import Updater
 
+from ..helpers.short_of_memory import limit_memory
+
 MODES = ("full", "window", "actions", "current")
 
 
@@ -145,6 +147,27 @@ def test_cutting_a_minibatch_to_fit_into_memory_changes_nothing(folder, ratio, c
     )
     for name, parameter in whole.items():
         torch.testing.assert_close(parameter, cut[name], atol=2e-5, rtol=0, msg=name)
+
+
+@pytest.mark.parametrize("limit", [1, 400])
+def test_microbatches_count_the_candidates_of_whole_actions(policy, limit):
+    """They follow the segments of a pass as trees of tokens."""
+    batch, fed = Batch.of(play(policy, mode="full", normalization="word")), []
+    settings: dict[str, Any] = {"constrain": True, "normalization": "word"}
+    policy.model.register_forward_pre_hook(
+        lambda _, args, inputs: fed.append(inputs["input_ids"].shape), with_kwargs=True
+    )
+    one_update(updater_of(policy, microbatch_tokens=limit, **settings), batch)
+    longest = max(width for _, width in fed)
+    contexts = [len(each.segments[0].tokens) for each in batch.trajectories]
+    if limit == 1:  # each row in a pass of its own, with at least two nodes per turn
+        assert len(fed) == 2 * len(contexts)
+        assert longest >= max(contexts) + 2 * min(len(each.turns) for each in batch.trajectories)
+    assert all(rows * width <= max(limit, longest) for rows, width in fed)
+    limit_memory(policy, 10, 10)
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        one_update(updater_of(policy, microbatch_tokens=1, **settings), batch)
+    assert f"has {longest} tokens" in str(caught.value.__notes__)
 
 
 def test_tokens_without_an_alternative_teach_nothing(policy):

@@ -108,7 +108,7 @@ class PreferenceModel(RecipeHooks):
 
     def _each(self, batch: Batch, step: Callable[[list[Row]], None]) -> None:
         """Calls a function with the rows of each microbatch."""
-        rows = Rows.of(batch, bootstrap=False)
+        rows = Rows.of(batch, bootstrap=False, scorer=self.model)
         self.budget.each(
             rows,
             np.arange(len(rows.rows)),

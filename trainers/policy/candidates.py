@@ -265,7 +265,9 @@ def _tree_totals(
         lengths = torch.tensor([len(prompts[i]) for i in some])
         rows = [torch.from_numpy(np.asarray(prompts[i], np.int64)) for i in some]
         tokens = pad_sequence(rows, batch_first=True, padding_value=policy.pad_token)
-        forest = Forest.of(policy, tokens, torch.arange(len(some)), lengths - 1, trees)
+        forest = Forest.of(
+            policy, tokens, lengths.numpy(), torch.arange(len(some)), lengths - 1, trees
+        )
         _, outputs = read(policy, forest.row, forest.column, **forest.inputs)
         edges = score_places(policy, outputs, forest.target)[0]
         totals |= zip(some, forest.totals(edges, finish), strict=True)
@@ -277,7 +279,8 @@ class Forest:
     """Rows of tokens followed by trees of candidates, for one forward pass.
 
     Attributes:
-        inputs: the inputs of the model: token ids and positions [B, S + n], attention mask.
+        inputs: the inputs of the model: token ids and positions [B, T], attention mask. T is the
+            largest number of tokens of a row and its trees.
         row: int64 [e] row of each edge, an edge being a node other than a root.
         column: int64 [e] position of its parent, whose hidden state predicts it.
         target: int64 [e] its token.
@@ -297,29 +300,33 @@ class Forest:
         for choice in collated.choices:
             _check(policy, choice.prompt, choice.candidates)
         trees = [_Tree.of(policy, choice.candidates) for choice in collated.choices]
-        return cls.of(policy, collated.tokens, collated.row[at], collated.column[at], trees)
+        lengths = collated.attention_mask.sum(1).cpu().numpy()
+        rows, columns = collated.row[at], collated.column[at]
+        return cls.of(policy, collated.tokens, lengths, rows, columns, trees)
 
     @classmethod
     def of(
         cls,
         policy: LanguageModel,
         tokens: Tensor,
+        lengths: IntArray,
         rows: Tensor,
         columns: Tensor,
         trees: Sequence[_Tree],
     ) -> Forest:
-        """Returns rows followed by trees.
+        """Returns rows followed by trees, which take the place of padding.
 
         Args:
             policy: the model.
             tokens: int64 [B, S] the rows, padded on the right.
+            lengths: [B] the lengths of the rows without padding.
             rows: row of each tree.
             columns: position of its root, the last token of the prompt.
             trees: the trees.
         """
         roots = list(zip(rows.tolist(), columns.tolist(), trees, strict=True))
         count, width = tokens.shape
-        ends = np.full(count, width)
+        ends = lengths.copy()
         for row, _, tree in roots:
             ends[row] += len(tree.token) - 1
         whole = int(ends.max())
@@ -327,10 +334,10 @@ class Forest:
         fed[:, :width] = tokens.cpu().numpy()
         positions = np.broadcast_to(np.minimum(np.arange(whole), width - 1), fed.shape).copy()
         # Rows attend causally. Every node attends to its prompt, its ancestors and itself.
-        visible = np.broadcast_to(np.tri(whole, dtype=bool), (count, whole, whole)).copy()
-        visible[:, width:] = False
-        visible[:, range(width, whole), range(width, whole)] = True
-        next_free = np.full(count, width)
+        inside = np.arange(whole) < lengths[:, None]
+        visible = np.tri(whole, dtype=bool) & inside[:, :, None]
+        visible[:, range(whole), range(whole)] = True
+        next_free = lengths.copy()
         parents = []
         for row, column, tree in roots:
             first = int(next_free[row])
@@ -341,7 +348,7 @@ class Forest:
             visible[row, nodes, : column + 1] = True
             visible[row, nodes, nodes] = tree.sees[1:, 1:]
             parents.append(np.where(tree.parent[1:] == 0, column, first + tree.parent[1:] - 1))
-        lengths = torch.tensor([len(tree.token) - 1 for tree in trees])
+        sizes = torch.tensor([len(tree.token) - 1 for tree in trees])
         inputs = {
             "input_ids": torch.from_numpy(fed),
             "attention_mask": as_mask(policy, torch.from_numpy(visible)),
@@ -350,7 +357,7 @@ class Forest:
         device = policy.device
         return cls(
             {name: array.to(device) for name, array in inputs.items()},
-            row=torch.repeat_interleave(rows.cpu(), lengths).to(device),
+            row=torch.repeat_interleave(rows.cpu(), sizes).to(device),
             column=torch.from_numpy(np.concatenate(parents)).to(device),
             target=torch.from_numpy(np.concatenate([t.token[1:] for t in trees])).to(device),
             trees=trees,

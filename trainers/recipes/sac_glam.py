@@ -191,11 +191,12 @@ class SoftActorCritic(RecipeHooks):
         config, context = self.config, self.trainer.context
         env = self.trainer.pool.env(0)
         room = action_room(self.trainer.policy, config.sampling(), config.rollout.constrain)
+        limit = self.trainer.rollouts.turn_limit(iteration)
         relabelled = [
             again
             for trajectory in fresh
             if config.hindsight and not trajectory.success
-            if (again := in_hindsight(trajectory, env, context, room)) is not None
+            if (again := in_hindsight(trajectory, env, context, room, limit)) is not None
         ]
         for trajectory in [*fresh, *relabelled]:
             self.buffer.extend(steps_of(trajectory))

@@ -37,7 +37,11 @@ class _Again(Play):
 
 
 def in_hindsight(
-    trajectory: Trajectory, env: gymnasium.Env[Any, Any], context: Context, room: Room
+    trajectory: Trajectory,
+    env: gymnasium.Env[Any, Any],
+    context: Context,
+    room: Room,
+    max_turns: int | None = None,
 ) -> Trajectory | None:
     """Returns a trajectory relabelled with the goal that its final state achieves.
 
@@ -46,6 +50,7 @@ def in_hindsight(
         env: its environment.
         context: prompt builder.
         room: maps admissible actions to the number of tokens kept free for an action.
+        max_turns: turn limit of the episode. None: that of the environment.
 
     Returns:
         The relabelled trajectory, which ends when the goal is first achieved. None if the goal of
@@ -55,7 +60,7 @@ def in_hindsight(
     if not isinstance(goal_env, GoalConditioned):
         return None
     actions = samples_of(trajectory, len(trajectory.turns))
-    episode = EpisodeSpec(trajectory.task, trajectory.seed, (0,), actions)
+    episode = EpisodeSpec(trajectory.task, trajectory.seed, (0,), actions, max_turns)
     _Again(episode, env).replay(context, room)
     goal = goal_env.achieved()
     if goal is None:

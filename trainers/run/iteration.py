@@ -45,7 +45,7 @@ class Iteration:
         trajectories = trainer.rollouts.collect(self._number) if trainer.hooks.plays else []
         collected = time.perf_counter()
         trainer.callbacks.call("on_rollout_end", trainer, trajectories)
-        trainer.policy.engine.sleep()
+        self._sleep()
         first_pass = self._first_pass_recomputes
         batch, forward = self._batch(trajectories), None
         if not first_pass:
@@ -78,6 +78,10 @@ class Iteration:
             for policy in trainer.policies.values():
                 policy.freeze_reference(loss.reference_tau)
             trainer.state.reference = self._number
+
+    def _sleep(self) -> None:
+        """Frees the memory of the engine, which hooks that play or act wake."""
+        self._trainer.policy.engine.sleep()
 
     def _batch(self, trajectories: list[Trajectory]) -> Batch:
         """Returns the trajectories to learn from, given those that were played."""
@@ -117,6 +121,7 @@ class Iteration:
         """Returns the batch, with recomputed log-probs if set, and the forward pass if needed."""
         trainer, recompute = self._trainer, self._config.recompute_logprobs
         forward = None
+        self._sleep()
         if recompute or self._needs_forward:
             forward = trainer.updaters.evaluate_actions(
                 batch, reference=trainer.wants_reference, reuse=trainer.algorithm.hooks is None
@@ -177,6 +182,7 @@ class Iteration:
     ) -> dict[str, float]:
         """Updates policy and critic and returns the losses."""
         trainer, number = self._trainer, self._number
+        self._sleep()
         factors = trust if self._config.critic.lr_by_reliability else {}
         set_learning_rates(trainer.updaters, self._config, number, factors)
         epochs = range(self._config.optimisation.epochs)

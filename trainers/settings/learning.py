@@ -46,9 +46,10 @@ class OptimisationConfig:
     max_grad_norm: Annotated[float, Ge(1e-12)] = 1.0
     """Gradient norm clip, for policy, critic and the models of recipes separately."""
     microbatch_tokens: Positive | None = None
-    """Tokens per forward and backward pass, padding included (None: as many as fit into the free
-    memory of a GPU, 4096 on a CPU). Gradients are accumulated over a minibatch, so a lower value
-    saves memory and gives the same result. It is halved if a GPU runs out of memory."""
+    """Tokens per forward and backward pass, with padding and, with `normalization`, all admissible
+    actions (None: as many as fit into the free memory of a GPU, 4096 on a CPU). Gradients are
+    accumulated over a minibatch, so a lower value saves memory and gives the same result. It is
+    halved if a GPU runs out of memory."""
 
 
 @dataclass

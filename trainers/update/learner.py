@@ -89,7 +89,7 @@ class Rows:
 
     Attributes:
         rows: the trajectory and the segment of each row.
-        lengths: the number of tokens of each row.
+        lengths: the number of tokens of each row in a forward pass.
         tokens: the indices of the action tokens of each row.
     """
 
@@ -98,27 +98,31 @@ class Rows:
     tokens: list[NDArray[np.int64]]
 
     @classmethod
-    def of(cls, batch: Batch, bootstrap: bool = True) -> Rows:
+    def of(cls, batch: Batch, bootstrap: bool = True, scorer: Policy | None = None) -> Rows:
         """Returns the segments with action tokens, and those with a bootstrap value.
 
         Args:
             batch: the trajectories.
             bootstrap: whether bootstrap values are wanted, as in `collate`.
+            scorer: the policy that scores the actions. A row then has the trees of candidates of
+                the actions that were sampled as a whole, too. None: only hidden states are read.
         """
         rows = segment_rows(batch, bootstrap)
         spans: dict[Row, list[NDArray[np.int64]]] = {row: [] for row in rows}
-        stops = dict.fromkeys(rows, 0)
+        stops, trees = dict.fromkeys(rows, 0), dict.fromkeys(rows, 0)
         owners = batch.turn_trajectory
         for m, turn in enumerate(batch.turns):
             span = np.arange(batch.token_offsets[m], batch.token_offsets[m + 1])
             row = int(owners[m]), turn.segment
             spans[row].append(span)
             stops[row] = max(stops[row], turn.stop)
+            if turn.choice is not None and scorer is not None and scorer.blocks:
+                trees[row] += len(scorer.trie(turn.admissible)[0]) - 1  # without the root
         empty = np.zeros(0, np.int64)
         whole = [len(batch.trajectories[n].segments[s].tokens) for n, s in rows]
         lengths = whole if bootstrap else list(stops.values())
         tokens = [np.concatenate(spans[row]) if spans[row] else empty for row in rows]
-        return cls(rows, np.array(lengths), tokens)
+        return cls(rows, np.array(lengths) + np.array(list(trees.values())), tokens)
 
     def parts(
         self, count: int, rng: np.random.Generator, together: bool

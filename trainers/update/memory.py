@@ -26,7 +26,8 @@ SHARE = 0.8
 
 _ADVICE = (
     "Out of memory with {} tokens per forward and backward pass, and the longest context has {} "
-    "tokens. To save memory, set max_tokens, gradient_checkpointing, or lora_rank."
+    "tokens (with normalization, its admissible actions included). To save memory, set max_tokens, "
+    "gradient_checkpointing, or lora_rank."
 )
 _SHARDED = (
     "Out of memory with {} tokens per forward and backward pass. Sharded processes exchange "

@@ -28,6 +28,8 @@ SUMS = (
 )
 """Sums over the tokens of a microbatch."""
 KL, FREE = SUMS.index("kl"), SUMS.index("free")
+ROUNDING = 1e-5
+"""Largest log ratio, in nats, by which rounding tells a policy from a reference that it equals."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class UpdateData:
     old_logprobs: Tensor | None  # None: those of the pass itself, before the only step
     sampler_logprobs: Tensor | None  # None: without importance weights
     reference: Tensor | None
+    at_reference: bool  # whether the policy equals its reference before the update
     free: Tensor
     weights: losses.Weights
     span: Tensor | None
@@ -104,6 +107,9 @@ class UpdateData:
             detached = _low_entropy(batch, credit, free, settings.covariance_clip, generator)
         kind = settings.ratio.removesuffix("_product")
         span = {"turn": turn, "trajectory": trajectory}.get(kind)
+        at_reference = False
+        if forward is not None and forward.reference is not None:
+            at_reference = bool(np.abs(forward.log_ratio).max(initial=0.0) <= ROUNDING)
         sampled = None
         if settings.importance_cap is not None:
             sampled = batch.logprobs if first_pass else batch.sampler_logprobs
@@ -114,6 +120,7 @@ class UpdateData:
             old_logprobs=None if first_pass else old_logprobs,
             sampler_logprobs=tensor(sampled),
             reference=None if forward is None else tensor(forward.reference),
+            at_reference=at_reference,
             free=free.to(device),
             weights=_weights(settings, wanted, turn, trajectory, length).to(device),
             span=None if span is None else span.to(device),
@@ -127,12 +134,14 @@ class UpdateData:
         """Returns the tokens whose log-probability and entropy have no gradient in the loss, [K].
 
         Their advantage is 0, as in a group of equal returns. None if an entropy bonus, a KL penalty
-        or a value loss gives a gradient to all tokens.
+        or a value loss gives a gradient to all tokens. A policy that equals its reference has no
+        gradient of the penalty until the first step.
 
         Args:
             settings: settings of the policy loss.
         """
         penalised = self.reference is not None and settings.kl_in == "loss" and settings.kl_coef
+        penalised = penalised and not self.at_reference
         if settings.entropy_coef or penalised or self.targets is not None:
             return None
         return ((self.advantages == 0) | ~self.free).cpu().numpy()

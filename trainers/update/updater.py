@@ -10,7 +10,7 @@ Shapes: N trajectories, M turns and K action tokens per batch, k action tokens p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -167,7 +167,7 @@ class Updater:
             reuse: keep the pass with its gradient for the first step of `update`, if that step is
                 over the whole batch in one microbatch.
         """
-        rows, self._kept = Rows.of(batch, self._bootstraps), None
+        rows, self._kept = Rows.of(batch, self._bootstraps, self.policy), None
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         share = rows.share(np.arange(len(rows.rows)), rank, world)
         one_step = self.optimisation.minibatches == world == 1
@@ -220,7 +220,8 @@ class Updater:
     ) -> dict[str, float]:
         """Optimises policy and critic on a batch and returns scalars to log.
 
-        A minibatch without a gradient, such as one of groups with equal returns, takes no step.
+        A minibatch without a gradient, such as one of groups with equal returns, takes no step, and
+        neither does a policy without a critic while `critic_warmup` lasts.
 
         Args:
             batch: the trajectories.
@@ -236,11 +237,11 @@ class Updater:
                 exceeds `max_kl`.
         """
         loss, optimisation = self.loss, self.optimisation
-        rows = Rows.of(batch, self._bootstraps)
+        rows = Rows.of(batch, self._bootstraps, self.policy)
         data = self._data(batch, credit, forward, iteration, first_pass)
         together = loss.ratio.startswith("trajectory")
-        still = self._still(rows, data)
-        idle = still if self._may_skip_passes() else None
+        critic_only = iteration < self.critic.critic_warmup
+        still, skips = self._still(rows, data, critic_only), self._may_skip_passes()
         totals = np.zeros(len(SUMS))
         steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
         self.withdraw()
@@ -250,22 +251,25 @@ class Updater:
                 step = partial(self._loss, batch, rows, data, counts)
                 sums = accumulate(
                     self.accelerator, self.learner, self.budget, rows, part, step,
-                    together=together, idle=idle,
+                    together=together, idle=still if skips else None,
                 )  # fmt: skip
                 kl = sums[KL] / max(sums[FREE], 1.0)
                 self._check(sums, kl)
+                totals += sums
+                weight += counts.policy
                 if loss.target_kl is not None and kl > loss.target_kl:
                     self.optimizer.zero_grad(set_to_none=True)
                     stopped = True
                     break
-                totals += sums
-                weight += counts.policy
                 if still is not None and still[part].all():
                     # Without a gradient, Adam would repeat its last steps and forget their size.
                     self.optimizer.zero_grad(set_to_none=True)
                     continue
-                norms += self._step(critic_only=iteration < self.critic.critic_warmup)
+                norms += self._step(critic_only)
                 steps += 1
+                if data.at_reference:  # no longer
+                    data = replace(data, at_reference=False)
+                    still = self._still(rows, data, critic_only)
             if stopped:
                 break
         self.publish()
@@ -292,11 +296,13 @@ class Updater:
             first_pass=first_pass,
         )
 
-    def _still(self, rows: Rows, data: UpdateData) -> NDArray[np.bool_] | None:
+    def _still(self, rows: Rows, data: UpdateData, critic_only: bool) -> NDArray[np.bool_] | None:
         """Returns True for the rows of trajectories without a gradient, one number per row.
 
         None if every row has one, for a term of the loss.
         """
+        if critic_only and self.module.critic is None:  # the critic has its own optimiser
+            return np.ones(len(rows.rows), bool)
         tokens = data.idle(self.loss)
         if tokens is None:
             return None

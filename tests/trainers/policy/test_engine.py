@@ -4,6 +4,7 @@ import socket
 import sys
 import threading
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
 from agentgym.trainers.policy.vllm_server import ServerError, VLLMServer
 from agentgym.trainers.recipes import load
-from agentgym.trainers.update.updater import Updater
+from agentgym.trainers.update.role_updater import RoleUpdater
 
 
 class Recorder:
@@ -173,17 +174,36 @@ def test_a_gpu_is_freed_on_a_gpu_only(make_policy):
         VLLMEngine(make_policy(), sleep=True)
 
 
-def test_an_engine_sleeps_before_every_update(tmp_path: Path, monkeypatch):
+@pytest.mark.parametrize(
+    ("recipe", "changes"),
+    [
+        ("grpo", {"group_size": 2}),
+        ("vine", {"continuations": 1}),  # plays once more to assign credit
+        ("aepo", {"group_size": 2}),  # plays branches before the forward pass
+        ("archer", {"replayed": 4, "critic_steps": 2, "critic_warmup": 0}),  # acts again
+    ],
+)
+def test_an_engine_sleeps_before_every_pass_of_training(
+    recipe: str, changes: dict, tmp_path: Path, monkeypatch
+):
     calls = []
-    monkeypatch.setattr(OwnEngine, "sleep", lambda self: calls.append("sleep"))
-    monkeypatch.setattr(Updater, "update", spy(Updater.update, lambda: calls.append("update")))
+    for owner, name in (
+        *((OwnEngine, each) for each in ("sleep", "generate", "serve")),
+        *((RoleUpdater, each) for each in ("evaluate_actions", "update")),
+    ):
+        record = partial(calls.append, name)
+        monkeypatch.setattr(owner, name, spy(getattr(owner, name), record))
     train(
-        "grpo", env_id="NumberLine-v0", env_kwargs={"size": 4, "max_turns": 2}, model="nano",
-        context="current", max_new_tokens=2, group_size=2, episodes_per_iteration=2, iterations=2,
+        recipe, env_id="NumberLine-v0", env_kwargs={"size": 4, "max_turns": 2}, model="nano",
+        context="current", max_new_tokens=2, episodes_per_iteration=2, iterations=2, kl_coef=0.1,
         eval_episodes=0, bc_demonstrations=0, device="cpu", threads=1, quiet=True,
-        run_dir=str(tmp_path),
+        run_dir=str(tmp_path), **changes,
     )  # fmt: skip
-    assert calls == ["sleep", "update"] * 2
+    awake = True
+    for call in calls:
+        assert not (awake and call in ("evaluate_actions", "update")), calls
+        awake = call in ("generate", "serve") or (awake and call != "sleep")
+    assert calls.count("update") == 2 == calls.count("evaluate_actions")
 
 
 def test_vllm_is_an_extra(make_policy, monkeypatch, tmp_path: Path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -16,10 +17,12 @@ from agentgym.envs.planning.env import PlanningEnv
 from agentgym.goals import GoalConditioned
 from agentgym.making import make_env
 from agentgym.table import TABLE
+from agentgym.trainers import train
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
+from agentgym.trainers.recipes import sac_glam
 from agentgym.trainers.rollout.context import Context, ContextSettings
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 from agentgym.trainers.rollout.hindsight import in_hindsight
@@ -192,3 +195,20 @@ def test_wrappers_see_the_new_goal_and_the_old_one_comes_back(context: Context, 
     assert after.turns[0].observation != before.turns[0].observation
     text, _ = env.reset(seed=episode.seed, options={"task": episode.task})
     assert text == before.turns[0].observation
+
+
+def test_what_is_repeated_has_the_turn_limit_of_its_iteration(tmp_path: Path, monkeypatch: Any):
+    found: list[Trajectory | None] = []
+
+    def recorded(*args: Any) -> Trajectory | None:
+        found.append(in_hindsight(*args))
+        return found[-1]
+
+    monkeypatch.setattr(sac_glam, "in_hindsight", recorded)
+    train(
+        "sac_glam", env_id="NumberLine-v0", env_kwargs={"max_turns": 2}, horizons=(6,),
+        model="nano", context="current", episodes_per_iteration=16, iterations=1, eval_episodes=0,
+        bc_demonstrations=0, critic_steps=1, replayed=2, device="cpu", threads=1, quiet=True,
+        log_with=(), run_dir=str(tmp_path),
+    )  # fmt: skip
+    assert 2 < max(len(each.turns) for each in found if each is not None) <= 6

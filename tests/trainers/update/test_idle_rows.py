@@ -40,7 +40,9 @@ def advantages(batch: Batch, equal: list[bool]) -> np.ndarray:
     return each[batch.turn_trajectory][batch.token_turn].astype(np.float32)
 
 
-def learn(policy: Any, batch: Batch, *updates: list[bool], **changes: Any) -> tuple[Any, ...]:
+def learn(
+    policy: Any, batch: Batch, *updates: list[bool], reference: bool = False, **changes: Any
+) -> tuple[Any, ...]:
     """Returns the weights after each update, the scalars and the rows with a gradient.
 
     The epsilon of Adam makes the steps about as long as the gradients.
@@ -57,8 +59,9 @@ def learn(policy: Any, batch: Batch, *updates: list[bool], **changes: Any) -> tu
     updater.trained.register_forward_hook(count)
     scalars, weights = [], []
     for step, equal in enumerate(updates):
-        credit, rngs = Credit(advantages(batch, equal)), iter([np.random.default_rng(step)])
-        scalars.append(updater.update(batch, credit, None, step, rngs))
+        credit, rngs = Credit(advantages(batch, equal)), iter([np.random.default_rng(step)] * 2)
+        forward = updater.evaluate_actions(batch, True) if reference else None
+        scalars.append(updater.update(batch, credit, forward, step, rngs))
         named = updater.trained.named_parameters()
         weights.append({name: weight.detach().clone() for name, weight in named})
     return weights, scalars, sum(learned)
@@ -93,22 +96,81 @@ def test_without_a_gradient_there_is_no_step(make_policy: Any, batch: Batch):
         assert torch.equal(weights[3][name], again[1][name])
 
 
+def test_a_policy_that_equals_its_reference_takes_no_step_on_rounding_errors(
+    make_policy: Any, batch: Batch
+):
+    """The KL has no gradient there. After a step it has one, in the same update and later."""
+    policy, some, none = make_policy(), [True] * (ROWS - 1) + [False], [True] * ROWS
+    policy.freeze_reference()
+    settings: dict[str, Any] = {"kl_coef": 0.1, "adam_eps": 1e-8, "lr": 1e-3, "minibatches": 2}
+    before = {f"policy.{name}": weight.clone() for name, weight in policy.named_parameters()}
+    found = learn(policy, batch, none, some, none, reference=True, epochs=2, **settings)
+    weights, scalars, learned = found
+    assert all(torch.equal(weights[0][name], weight) for name, weight in before.items())
+    steps = [int(each["steps"]) for each in scalars]
+    assert steps[0] == 0 and steps[1] in (3, 4) and steps[2] == 4
+    # One row makes the first step. Half of all rows make every later one.
+    assert learned == 1 + (steps[1] - 1 + steps[2]) * ROWS // 2
+
+
+def test_without_a_critic_nothing_learns_in_the_warm_up(make_policy: Any, batch: Batch):
+    """A critic with a trunk of its own has its own optimiser."""
+    policy, some = make_policy(), [False] * ROWS
+    before = {f"policy.{name}": weight.clone() for name, weight in policy.named_parameters()}
+    weights, scalars, learned = learn(policy, batch, some, some, critic_warmup=1)
+    assert all(torch.equal(weights[0][name], weight) for name, weight in before.items())
+    assert any(not torch.equal(weights[1][name], weight) for name, weight in before.items())
+    assert [each["steps"] for each in scalars] == [0, 1]
+    assert learned == ROWS  # no gradients of the first update
+    for name in ("policy_loss", "entropy", "kl"):
+        assert scalars[0][name] == pytest.approx(scalars[1][name], abs=1e-6)
+
+
+def test_a_gradient_scaler_outlives_the_warm_up(make_policy: Any, batch: Batch):
+    """That of fp16, which cannot step without a gradient."""
+    config = grpo.Config.of(epochs=1, minibatches=1, max_new_tokens=4, critic_warmup=1)
+    accelerator = Accelerator(cpu=True)
+    accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8)
+    updater = build_updater(accelerator, config, make_policy(), None, None)
+    accelerator.native_amp = True  # not before: the model itself stays in float32
+    for step in range(2):
+        credit, rngs = Credit(advantages(batch, [False] * ROWS)), [np.random.default_rng(step)]
+        assert updater.update(batch, credit, None, step, iter(rngs))["steps"] == step
+
+
+def test_the_minibatch_that_ends_an_update_is_logged(make_policy: Any, batch: Batch):
+    """Its KL is above `target_kl`."""
+    some = [False] * ROWS
+    changes: dict[str, Any] = {"epochs": 2, "lr": 0.1}
+    _, [free], _ = learn(make_policy(), batch, some, **changes)
+    assert free["kl"] > 0 and free["steps"] == 2
+    _, [scalars], _ = learn(make_policy(), batch, some, target_kl=free["kl"], **changes)
+    assert (scalars["steps"], scalars["kl_stopped"]) == (1, 1)
+    for name in ("kl", "policy_loss", "entropy"):
+        assert scalars[name] == pytest.approx(free[name])
+
+
 @pytest.mark.parametrize(
     ("changes", "forward", "some"),
     [
         ({}, {}, True),
         ({"entropy_coef": 0.1}, {}, False),
-        ({"kl_coef": 0.1}, {"reference": True}, False),
-        ({"kl_coef": 0.1, "kl_in": "reward"}, {"reference": True}, True),
-        ({}, {"values": True}, False),
+        ({"kl_coef": 0.1}, {"reference": 1e-3}, False),
+        ({"kl_coef": 0.1}, {"reference": 1e-6}, True),  # rounding
+        ({"kl_coef": 0.1}, {"reference": np.nan}, False),
+        ({"kl_coef": 0.1, "kl_in": "reward"}, {"reference": 1e-3}, True),
+        ({}, {"values": 0.0}, False),
     ],
 )
 def test_a_term_for_all_tokens_needs_every_row(
-    batch: Batch, changes: Any, forward: dict[str, bool], some: bool
+    batch: Batch, changes: Any, forward: dict[str, float], some: bool
 ):
     zeros = np.zeros(batch.num_tokens, np.float32)
     values = Values(zeros, zeros[: batch.num_turns], zeros[:ROWS]) if "values" in forward else None
-    reference = zeros if "reference" in forward else None
+    reference = None
+    if "reference" in forward:
+        reference = zeros.copy()
+        reference[np.flatnonzero(batch.free)[-1]] = forward["reference"]
     loss = grpo.Config.of(**changes).loss
     data = UpdateData.of(
         batch, Credit(zeros, zeros), ForwardPass(zeros, values, reference, zeros), loss,
