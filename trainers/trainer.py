@@ -133,6 +133,9 @@ class Trainer:
             iteration, _, epoch = self.saver.saved
             cloning = f"epoch {epoch} of behaviour cloning"
             self.log.say(f"Resumed after {f'iteration {iteration}' if epoch is None else cloning}.")
+        elif config.run.resume:
+            folder = self.folder.path.absolute()
+            self.log.say(f"There is no run in {folder} to resume, so a new one starts.")
 
     def _build(self, env: Any, reward: RewardFn | None) -> None:
         """Makes the parts that learn and play, and restores them from the newest checkpoint."""

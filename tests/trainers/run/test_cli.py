@@ -139,6 +139,44 @@ def test_a_run_continues_with_the_settings_in_its_folder(tmp_path: Path):
     assert [row["iteration"] for row in rows if "time/update" in row] == [1, 2]
 
 
+def test_the_file_of_a_run_names_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["turn", *FEW, "--run-dir", "made/{recipe}-{seed}"]) == 0
+    run, elsewhere = tmp_path / "made" / "turn-0", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    moved = run.rename(tmp_path / "braces {}")
+    for file in (moved, moved / "config.json"):
+        found = read_config("turn", ["--config", str(file), "--resume"]).run
+        assert (Path(found.run_dir.format()), found.resume) == (moved, True)
+        assert read_config("turn", ["--config", str(file)]).run.run_dir == "made/{recipe}-{seed}"
+    flags = ["--config", str(moved), "--resume", "--run-dir", "other"]
+    assert read_config("turn", flags).run.run_dir == "other"
+    assert main(["turn", "--config", str(moved), "--resume", "--iterations", "2"]) == 0
+    assert not any(elsewhere.iterdir())
+    assert "There is no run" not in capsys.readouterr().out
+    # A resumed run keeps the folder of its settings, for runs with other seeds.
+    saved = json.loads((moved / "config.json").read_text())["config"]
+    assert (saved["run_dir"], saved["iterations"]) == ("made/{recipe}-{seed}", 2)
+    assert read_config("turn", ["--config", str(moved)]).run.iterations == 2
+    # Without --resume, a folder that holds a run is refused, also one of an older version.
+    assert "resume" not in saved
+    (moved / "config.json").write_text(json.dumps({"config": saved | {"resume": True}}))
+    again = ["turn", "--config", str(moved), "--iterations", "3"]
+    assert main([*again, "--run-dir", str(moved).replace("{}", "{{}}")]) == 2
+    assert "holds a run already" in capsys.readouterr().err
+
+
+def test_a_run_that_cannot_be_resumed_is_a_new_one_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    few = [flag for flag in FEW if flag != "--quiet"]
+    assert main(["turn", *few, "--iterations", "0", "--run-dir", "misspelt", "--resume"]) == 0
+    line = f"There is no run in {tmp_path / 'misspelt'} to resume, so a new one starts."
+    assert line in capsys.readouterr().out.splitlines()
+
+
 @pytest.mark.slow
 def test_files_that_are_no_settings(tmp_path: Path):
     with pytest.raises(
@@ -312,19 +350,35 @@ def test_a_full_disk_is_an_error_with_its_remedy(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("processes", "line"),
+    ("processes", "flags", "line"),
     [
-        ("1", "  agentgym train poad --env-kwargs 'size=5 6' --resume"),
-        ("2", "Start all processes again with --resume."),
+        ("1", [], "  agentgym train poad --env-kwargs 'size=5 6' --resume"),
+        ("2", [], "Start all processes again with --resume."),
+        ("2", ["--resume"], "Start all processes again with --resume."),
+        (
+            "1",
+            ["--config=a.yaml"],
+            "  agentgym train poad --env-kwargs 'size=5 6' --config=a.yaml --run-dir 'a/{seed}' "
+            "--resume",
+        ),
+        (
+            "1",
+            ["--config=a.yaml", "--run_dir=b"],
+            "  agentgym train poad --env-kwargs 'size=5 6' --config=a.yaml --run_dir=b --resume",
+        ),
     ],
 )
-def test_a_stopped_run_shows_how_to_continue(monkeypatch, capsys, processes, line):
+def test_a_stopped_run_shows_how_to_continue(
+    monkeypatch, capsys, tmp_path, processes, flags, line
+):
     def train(*_: Any) -> None:
         raise Interrupted(15)
 
     monkeypatch.setattr(api, "train", train)
     monkeypatch.setenv("WORLD_SIZE", processes)
-    assert main(["poad", "--env-kwargs", "size=5 6"]) == 143
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text("run_dir: a/{seed}\n")
+    assert main(["poad", "--env-kwargs", "size=5 6", *flags]) == 143
     assert capsys.readouterr().err.splitlines()[-1] == line
 
 
