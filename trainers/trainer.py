@@ -29,10 +29,9 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.run.checks import check_hooks, check_recipe
+from agentgym.trainers.run.checks import check_hooks, check_recipe, check_start
 from agentgym.trainers.run.environment import (
     RewardFn,
-    check_constraint,
     environment_factory,
     evaluation_factory,
     instructions_by_id,
@@ -107,7 +106,7 @@ class Trainer:
         with ExitStack() as opened:
             opened.enter_context(self.pool)
             self.tasks = tasks_of(self.pool.env(0)).split("train")
-            check_constraint(config, self.pool.env(0))
+            check_start(config, self.pool.env(0))
             self.lineup = Lineup(config, self.pool.env(0))
             self.folder = open_folder(self.accelerator, recipe, config)
             opened.callback(self.folder.close)

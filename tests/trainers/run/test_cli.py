@@ -139,7 +139,9 @@ def test_a_run_continues_with_the_settings_in_its_folder(tmp_path: Path):
     assert [row["iteration"] for row in rows if "time/update" in row] == [1, 2]
 
 
-def test_the_file_of_a_run_names_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+def test_the_file_of_a_run_names_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     assert main(["turn", *FEW, "--run-dir", "made/{recipe}-{seed}"]) == 0
     run, elsewhere = tmp_path / "made" / "turn-0", tmp_path / "elsewhere"
@@ -296,6 +298,58 @@ def test_settings_made_in_python_are_checked_at_once(setting, expected):
         poad.Config.of(**setting)
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("poad --data missing.jsonl", "missing.jsonl cannot be read"),
+        ("poad --bc-demonstrations 1 --general-data missing.jsonl", "missing.jsonl cannot be read"),
+        ("poad --data broken.jsonl", "broken.jsonl, line 1: not JSON"),
+        ("poad --process-reward progres", "has task, invalid. Did you mean: progress"),
+        ("poad --reward-constraints fromat=0 --wrap ExtractAction:format=tags,format_penalty=0.5 "
+         "--no-constrain", "AgentGym/NumberLine-v0 has task, invalid, format. Did you"),
+        ("filtered_bc --judge vald", "judge names the reward term 'vald'"),
+        ("mt_grpo --turn-score vald --group-size 2", "turn_score names the reward term 'vald'"),
+        ("exit --teacher search:mcst", "Unknown search 'mcst'. Did you mean: mcts"),
+        ("exit --teacher search:mcst,budget=9 --guided", "Unknown search 'mcst'"),
+        ("exit --teacher serch:mcts", "Unknown agent 'serch:mcts'"),
+        ("poad --rollout-workers 2", "needs the package 'ray'"),
+        ("poad --engine vllm", "needs the package 'vllm'"),
+    ],
+)  # fmt: skip
+def test_faults_are_found_before_the_folder_is_made(
+    words, expected, tmp_path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    for package in ("ray", "vllm"):
+        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.chdir(tmp_path)
+    Path("broken.jsonl").write_text("{")
+    recipe, *flags = words.split()
+    assert main([recipe, *FEW, "--run-dir", "run", *flags]) == 2
+    assert expected in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
+def test_names_of_reward_terms_that_exist_are_accepted(tmp_path: Path):
+    config = poad.Config.of(
+        env_id="NumberLine-v0", model="nano", device="cpu", threads=1,
+        process_reward="speed", reward_constraints={"speed": 0.5}, iterations=0, eval_episodes=0,
+        run_dir=str(tmp_path / "run"), quiet=True, log_with=(),
+    )  # fmt: skip
+    api.train("poad", config, reward=lambda transition: {"speed": 1.0})
+    with pytest.raises(ConfigError, match="'speed', and AgentGym/NumberLine-v0 has task, invalid"):
+        api.train("poad", config)
+
+
+def test_a_resumed_run_needs_its_data_no_more(tmp_path: Path):
+    data, run = tmp_path / "data.jsonl", tmp_path / "run"
+    messages = [{"role": "user", "content": "7"}, {"role": "assistant", "content": "right"}]
+    data.write_text(json.dumps({"messages": messages}))
+    flags = [*FEW, "--run-dir", str(run), "--data", str(data), "--bc-epochs", "1"]
+    assert main(["turn", *flags]) == 0
+    data.unlink()
+    assert main(["turn", *flags, "--resume", "--iterations", "2"]) == 0
+
+
 def test_an_environment_without_tasks(tmp_path, capsys):
     run = ["--env-id", "CartPole-v1", "--run-dir", str(tmp_path / "run")]
     assert cli.main(["train", "poad", *run]) == 2
@@ -368,9 +422,7 @@ def test_a_full_disk_is_an_error_with_its_remedy(monkeypatch, capsys):
         ),
     ],
 )
-def test_a_stopped_run_shows_how_to_continue(
-    monkeypatch, capsys, tmp_path, processes, flags, line
-):
+def test_a_stopped_run_shows_how_to_continue(monkeypatch, capsys, tmp_path, processes, flags, line):
     def train(*_: Any) -> None:
         raise Interrupted(15)
 
