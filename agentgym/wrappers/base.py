@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +11,8 @@ import gymnasium
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import RecordConstructorArgs
 
-from agentgym.errors import ConfigError, SnapshotError
-from agentgym.snapshots import refused, restore_snapshot, snapshot_of
+from agentgym.errors import ConfigError
+from agentgym.snapshots import other_snapshot, refused, restore_snapshot, snapshot_of
 from agentgym.spaces import UnicodeText
 from agentgym.utils.arguments import check_types, keyword_parameters
 
@@ -108,10 +107,7 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """
         known = isinstance(snapshot, Mapping)
         if not known or snapshot.get("wrapper") != type(self).__name__ or "env" not in snapshot:
-            got = snapshot.get("wrapper", snapshot.get("env")) if known else snapshot
-            raise SnapshotError(
-                f"Expected a snapshot of {type(self).__name__}, got one of {reprlib.repr(got)}."
-            )
+            raise other_snapshot(snapshot, type(self).__name__)
         memory = self._memory()
         try:
             before = snapshot_of(self.env)
