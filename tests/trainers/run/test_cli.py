@@ -304,14 +304,14 @@ def test_settings_made_in_python_are_checked_at_once(setting, expected):
         ("poad --data missing.jsonl", "missing.jsonl cannot be read"),
         ("poad --bc-demonstrations 1 --general-data missing.jsonl", "missing.jsonl cannot be read"),
         ("poad --data broken.jsonl", "broken.jsonl, line 1: not JSON"),
-        ("poad --process-reward progres", "has task, invalid. Did you mean: progress"),
-        ("poad --reward-constraints fromat=0 --wrap ExtractAction:format=tags,format_penalty=0.5 "
+        ("poad --process-reward progrss", "has task, invalid. Did you mean: progress"),
+        ("poad --reward-constraints formt=0 --wrap ExtractAction:format=tags,format_penalty=0.5 "
          "--no-constrain", "AgentGym/NumberLine-v0 has task, invalid, format. Did you"),
         ("filtered_bc --judge vald", "judge names the reward term 'vald'"),
         ("mt_grpo --turn-score vald --group-size 2", "turn_score names the reward term 'vald'"),
         ("exit --teacher search:mcst", "Unknown search 'mcst'. Did you mean: mcts"),
         ("exit --teacher search:mcst,budget=9 --guided", "Unknown search 'mcst'"),
-        ("exit --teacher serch:mcts", "Unknown agent 'serch:mcts'"),
+        ("exit --teacher searc:mcts", "Unknown agent 'searc:mcts'"),
         ("poad --rollout-workers 2", "needs the package 'ray'"),
         ("poad --engine vllm", "needs the package 'vllm'"),
     ],
