@@ -304,7 +304,7 @@ def test_settings_made_in_python_are_checked_at_once(setting, expected):
         ("poad --data missing.jsonl", "missing.jsonl cannot be read"),
         ("poad --bc-demonstrations 1 --general-data missing.jsonl", "missing.jsonl cannot be read"),
         ("poad --data broken.jsonl", "broken.jsonl, line 1: not JSON"),
-        ("poad --process-reward progrss", "has task, invalid. Did you mean: progress"),
+        ("poad --process-reward progresx", "has task, invalid. Did you mean: progress"),
         ("poad --reward-constraints formt=0 --wrap ExtractAction:format=tags,format_penalty=0.5 "
          "--no-constrain", "AgentGym/NumberLine-v0 has task, invalid, format. Did you"),
         ("filtered_bc --judge vald", "judge names the reward term 'vald'"),
