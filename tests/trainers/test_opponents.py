@@ -60,7 +60,7 @@ def test_a_mixture_keeps_words_and_weights(parts: list[tuple[str, float]]):
         ("plan_execute", "expected plan_execute:AGENT, got 'plan_execute'"),
         ("plan_execut:random", "unknown kind 'plan_execut'. Did you mean: plan_execute"),
         ("mirror,a=b:c", "unknown kind 'mirror,a=b'"),
-        ("mirrorr", "Did you mean: mirror.* Known: (?!.*(reflexion|rules)).*instructions:AGENT"),
+        ("mirrox", "Did you mean: mirror.* Known: (?!.*(reflexion|rules)).*instructions:AGENT"),
         ("reflexion,trials=2:chat:m@http://h/v1", "reflexion cannot be an opponent.*adapt:AGENT"),
         ("rules:random", "rules cannot be an opponent.* policy:FOLDER, .*cases:AGENT"),
         ("mirror=-1", "weight must be at least 0 and finite"),
