@@ -40,16 +40,28 @@ class SandboxError(AgentGymError, RuntimeError):
 
 
 class MissingExtraError(AgentGymError, ImportError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed.
 
-    def __init__(self, what: str, extra: str, package: str | None = None):
+    Args:
+        what: the feature that needs it.
+        extra: the extra that installs it.
+        package: the package, if its name is another one.
+        command: the command that installs a package without an extra.
+    """
+
+    def __init__(
+        self, what: str, extra: str, package: str | None = None, command: str | None = None
+    ):
+        install = command or f"pip install 'agentgym-suite[{extra}]'"
         super().__init__(
             f"{what} needs the package {package or extra!r}, which is not installed. "
-            f"Install it with: pip install 'agentgym-suite[{extra}]'"
+            f"Install it with: {install}"
         )
-        self._arguments = what, extra, package
+        self._arguments = what, extra, package, command
 
-    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str | None]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type[MissingExtraError], tuple[str, str, str | None, str | None]]:
         return type(self), self._arguments
 
 

@@ -82,8 +82,8 @@ def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
         kwargs: arguments of the environment.
 
     Raises:
-        ConfigError: for an unknown id, argument or wrapper, or a value that the environment or
-            wrapper refuses.
+        ConfigError: for an unknown id, argument or wrapper, a missing argument, or a value that the
+            environment or wrapper refuses.
         MissingExtraError: if the environment needs an optional dependency that is not installed.
     """
     id = import_module_of(full_id(id))
@@ -98,6 +98,16 @@ def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
         raise
     except ValueError as error:  # how a constructor refuses an argument
         raise ConfigError(f"{id}: {error}") from error
+    except TypeError as error:
+        known = keyword_parameters(_entry_point(id)).values()
+        missing = [p.name for p in known if p.default is p.empty and f"{p.name!r}" in str(error)]
+        if not missing or "required" not in str(error):
+            raise
+        words = " ".join(f"{name}=..." for name in missing)
+        options = ", ".join(f"`{name}=`" for name in missing)
+        raise ConfigError(
+            f"{id} needs {' and '.join(missing)}: --env-kwargs {words} ({options} in gym.make)."
+        ) from error
     return wrap_env(env, [wrap] if isinstance(wrap, str) else wrap)
 
 

@@ -57,8 +57,7 @@ def check_wrapper(snapshot: Any, name: str) -> None:
     """
     known = isinstance(snapshot, Mapping)
     if not known or snapshot.get("wrapper") != name or "env" not in snapshot:
-        got = snapshot.get("wrapper", snapshot.get("env")) if known else snapshot
-        raise SnapshotError(f"Expected a snapshot of {name}, got one of {reprlib.repr(got)}.")
+        raise other_snapshot(snapshot, name)
 
 
 def check_owner(snapshot: Any, name: str) -> None:
@@ -67,9 +66,16 @@ def check_owner(snapshot: Any, name: str) -> None:
     Raises:
         SnapshotError: if it is of another class than `name`, or no snapshot.
     """
-    other = snapshot.get("env") if isinstance(snapshot, Mapping) else None
-    if other != name:
-        raise SnapshotError(f"Expected a snapshot of {name}, got one of {reprlib.repr(other)}.")
+    if not isinstance(snapshot, Mapping) or snapshot.get("env") != name:
+        raise other_snapshot(snapshot, name)
+
+
+def other_snapshot(snapshot: Any, name: str) -> SnapshotError:
+    """Returns the error for a snapshot of another owner than `name`, or no snapshot."""
+    keys = ("wrapper", "env") if isinstance(snapshot, Mapping) else ()
+    owner = next((snapshot[key] for key in keys if key in snapshot), None)
+    got = reprlib.repr(snapshot) if owner in (None, name) else f"one of {reprlib.repr(owner)}"
+    return SnapshotError(f"Expected a snapshot of {name}, got {got}.")
 
 
 def generator_of(state: Mapping[str, Any]) -> np.random.Generator:

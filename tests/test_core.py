@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from agentgym.core import UnreadableAction
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError
 from agentgym.time_step import INFO_KEYS
+from agentgym.wrappers.base import TextWrapper
 
 from .helpers.echo import Echo, State
 
@@ -244,6 +246,11 @@ def test_snapshots_that_do_not_fit_are_refused_and_change_nothing():
             env.restore({**good, **damage})
     with pytest.raises(SnapshotError, match="damaged"):
         env.restore({"env": "Echo"})
+    wrong: Any
+    for wrong in ({"a": 1}, "x", None):
+        for each in (env, TextWrapper(env)):
+            with pytest.raises(SnapshotError, match=rf", got {re.escape(repr(wrong))}\."):
+                each.restore(wrong)
     assert env.snapshot() == good
 
 

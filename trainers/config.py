@@ -202,6 +202,11 @@ class TrainConfig:
         return "dataset" in groups_of(type(self))
 
     @property
+    def score_sources(self) -> dict[str, str]:
+        """The settings that name a source of process scores (see `turn_scores`), by name."""
+        return {"process_reward": self.reward.process_reward}
+
+    @property
     def compared_outcome(self) -> Literal["return", "success"]:
         """The outcome of episodes that a recipe compares in groups, for `filter_groups`."""
         return "return"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agentgym.agents.scaffolds import SCAFFOLDS
+from agentgym.agents.scaffolds import SCAFFOLDS, SEATED
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.evaluation.meta_games import META_STRATEGIES
 
@@ -18,7 +18,7 @@ POOLS = ("past", "winrate", "league", "psro")
 - "league": prioritised fictitious self-play.
 - "psro", "psro:META": a meta-strategy of the payoff matrix of the members.
 """
-OUTSIDE = ("chat", *SCAFFOLDS)
+OUTSIDE = ("chat", *SEATED)
 """Kinds that `make_agent` makes: served models, and agents around an agent."""
 FORMS = {
     "scripted": "scripted or scripted:LEVEL",
@@ -29,7 +29,7 @@ FORMS = {
     "psro": f"psro or psro:META with META one of {', '.join(META_STRATEGIES)}",
     "policy": "policy:FOLDER",
     "chat": "chat:MODEL@URL",
-    **{name: f"{name}:AGENT" for name in SCAFFOLDS},
+    **{name: f"{name}:AGENT" for name in SEATED},
 }
 """How an opponent of each kind is written."""
 
@@ -107,7 +107,13 @@ def _split(word: str) -> tuple[str, float | None]:
 def _opponent(word: str, weight: float) -> Opponent:
     kind, _, argument = word.partition(":")
     name, comma, _ = kind.partition(",")
-    if name not in FORMS or (comma and name not in SCAFFOLDS):
+    if name in SCAFFOLDS and name not in SEATED:
+        can = ", ".join(FORMS[each] for each in ("policy", *OUTSIDE))
+        raise ConfigError(
+            f"opponents: {name} cannot be an opponent, because it makes several attempts at a "
+            f"task. Agents that can: {can}."
+        )
+    if name not in FORMS or (comma and name not in SEATED):
         known = ", ".join(FORMS.values())
         hint = did_you_mean(name, FORMS)
         raise ConfigError(f"opponents: unknown kind {kind!r}.{hint} Known: {known}.")

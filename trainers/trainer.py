@@ -29,10 +29,9 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.run.checks import check_hooks, check_recipe
+from agentgym.trainers.run.checks import check_hooks, check_recipe, check_start
 from agentgym.trainers.run.environment import (
     RewardFn,
-    check_constraint,
     environment_factory,
     evaluation_factory,
     instructions_by_id,
@@ -107,7 +106,7 @@ class Trainer:
         with ExitStack() as opened:
             opened.enter_context(self.pool)
             self.tasks = tasks_of(self.pool.env(0)).split("train")
-            check_constraint(config, self.pool.env(0))
+            check_start(config, self.pool.env(0))
             self.lineup = Lineup(config, self.pool.env(0))
             self.folder = open_folder(self.accelerator, recipe, config)
             opened.callback(self.folder.close)
@@ -133,6 +132,9 @@ class Trainer:
             iteration, _, epoch = self.saver.saved
             cloning = f"epoch {epoch} of behaviour cloning"
             self.log.say(f"Resumed after {f'iteration {iteration}' if epoch is None else cloning}.")
+        elif config.run.resume:
+            folder = self.folder.path.absolute()
+            self.log.say(f"There is no run in {folder} to resume, so a new one starts.")
 
     def _build(self, env: Any, reward: RewardFn | None) -> None:
         """Makes the parts that learn and play, and restores them from the newest checkpoint."""

@@ -31,15 +31,19 @@ def complain(message: str) -> None:
 
 
 @contextlib.contextmanager
-def plain_errors() -> Iterator[None]:
-    """Turns the framed errors of tyro into plain ones. Nothing else should run inside."""
+def plain_errors(*, none: bool = True) -> Iterator[None]:
+    """Turns the framed errors of tyro into plain ones. Nothing else should run inside.
+
+    Args:
+        none: whether None is a value that flags take. tyro lists it anyway.
+    """
     written = io.StringIO()
     try:
         with contextlib.redirect_stderr(written):
             yield
     except SystemExit as ended:
         if ended.code == 2 and (text := unframed(written.getvalue())):
-            complain(text)
+            complain(text if none else re.sub(r"'None', |, 'None'(?=\))", "", text))
             written = io.StringIO()
         raise
     finally:

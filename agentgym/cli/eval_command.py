@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json as json_module
 import os
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from agentgym.agents import Agent, HumanAgent, NoExpertError, make_agent
+from agentgym.agents import KINDS, Agent, HumanAgent, NoExpertError, make_agent
 from agentgym.cli.command_line import INTERRUPTED, KeyValues, Wrappers, standard_output
 from agentgym.cli.cross_play import show_cross_play
 from agentgym.cli.eval_output import (
@@ -26,6 +27,7 @@ from agentgym.cli.eval_output import (
     tell_apart,
     write_json,
 )
+from agentgym.entry import import_module_of
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.report import Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
@@ -102,7 +104,7 @@ def run_evaluation(
             view shows them.
         resume: Continue the evaluation whose episodes are in --save, if the file exists.
     """
-    ids = [full_id(id) for id in envs]
+    ids = [_id(word) for word in envs]
     if agents or nashconv or picture:
         other = suite or wrap or agent_kwargs or resume or price or split == "both"
         other = other or agent != ("random",)
@@ -153,6 +155,18 @@ def run_evaluation(
         for spec, player in zip(agent, players, strict=True)
     ]
     return _run(plan, Usages(price), json, save, SUITES[suite] if suite else None, notes)
+
+
+def _id(word: str) -> str:
+    """Returns the full id of an environment, whose module is imported if it names one."""
+    try:
+        id = full_id(word)
+        import_module_of(id)
+    except ConfigError as error:
+        if re.split("[:,]", word)[0] in {kind.partition(":")[0] for kind in KINDS}:
+            raise ConfigError(f"{error} An agent goes to --agent.") from error
+        raise
+    return id
 
 
 def _run(

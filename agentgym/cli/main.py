@@ -323,7 +323,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(words: Sequence[str]) -> Callable[[], int]:
     """Returns the command of a command line."""
     config = (tyro.conf.DisallowNone,)
-    with plain_errors():
+    with plain_errors(none=False):
         if words and words[0] in COMMANDS:  # errors and suggestions are those of this command
             name, *rest = words
             return tyro.cli(

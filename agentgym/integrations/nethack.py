@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.core import TextEnv
-from agentgym.errors import ConfigError, SnapshotError, did_you_mean
+from agentgym.errors import ConfigError, MissingExtraError, SnapshotError, did_you_mean
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 
@@ -103,8 +103,8 @@ class NetHack(TextEnv):
         **kwargs: arguments of `TextEnv`.
 
     Raises:
-        ImportError: without the packages nle and minihack. They pin another release of Gymnasium
-            than AgentGym needs, so that no extra can install them.
+        MissingExtraError: without the packages nle and minihack. They pin another release of
+            Gymnasium than AgentGym needs, so that no extra can install them.
         ConfigError: for an unknown task or wrong settings.
     """
 
@@ -235,7 +235,7 @@ def _engine(task_id: str) -> Any:
     """Imports the engine that has a task.
 
     Raises:
-        ImportError: if a package is not installed.
+        MissingExtraError: if a package is not installed.
         ConfigError: for an unknown task.
     """
     try:
@@ -244,9 +244,7 @@ def _engine(task_id: str) -> Any:
         if task_id.startswith("MiniHack-"):
             importlib.import_module("minihack")
     except ModuleNotFoundError as error:
-        raise ImportError(
-            f"AgentGym/NetHack-v0 needs the package {error.name!r}. Install it with: {INSTALL}."
-        ) from error
+        raise MissingExtraError("AgentGym/NetHack-v0", "nle", error.name, INSTALL) from error
     known = [id for id in gymnasium.registry if id.startswith(("NetHack", "MiniHack-"))]
     if task_id not in known or task_id == "NetHackChallenge-v0":
         hint = did_you_mean(task_id, known)

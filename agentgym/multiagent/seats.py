@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 
 from agentgym.agents import MODELS, POLICY_AGENTS, Agent, ScriptedAgent, View, make_agent
-from agentgym.agents.scaffolds import SCAFFOLDS
+from agentgym.agents.scaffolds import SCAFFOLDS, SEATED
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.search import GameSearch
@@ -137,9 +137,15 @@ def game_agent(game: TextGame, agent: GameAgent) -> Agent:
             "Expected a level, an agent with `name` and `act(views)`, or a function of a View, "
             f"got {agent!r:.80} ({type(agent).__name__})."
         )
-    if wrap := tuple(getattr(made, "wrap", ())):
+    wrap = tuple(map(str, getattr(made, "wrap", ())))
+    if any(each.startswith("MultiTrial") for each in wrap):
         raise ConfigError(
-            f"Agent {made.name!r} needs the wrappers {', '.join(map(str, wrap))}, which the seats "
+            f"Agent {made.name!r} makes several attempts at a task, which the seats of a game do "
+            f"not have. Agents that can play in them: {', '.join(_known(game))}."
+        )
+    if wrap:
+        raise ConfigError(
+            f"Agent {made.name!r} needs the wrappers {', '.join(wrap)}, which the seats "
             "of a game do not have. Train it without them, or evaluate it in a single seat."
         )
     return made
@@ -159,12 +165,17 @@ def _named(game: TextGame, word: str) -> Agent:
         return _search(word)
     if word == "human" or kind in (*POLICY_AGENTS, "chat", *SCAFFOLDS):
         return make_agent(word)
-    others = ("human", "search:mcts", *MODELS, "plan_execute:AGENT")
-    known = (*game.levels, "expert", *others)
+    known = _known(game)
     raise ConfigError(
         f"Unknown agent {word!r} for {type(game).__name__}.{did_you_mean(word, known)} "
         f"Known: {', '.join(known)}."
     )
+
+
+def _known(game: TextGame) -> tuple[str, ...]:
+    """Returns the words for agents in the seats of a game."""
+    around = (f"{name}:AGENT" for name in SEATED)
+    return (*game.levels, "expert", "human", "search:mcts", *MODELS, *around)
 
 
 def _search(word: str) -> Agent:

@@ -327,6 +327,21 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
         ("eval TicTacToe-v0 --env-kwargs game=x", "keyword argument 'game'"),
         ("eval NumberLine-v0 --env-kwargs invalid_penalty=NaN", "'invalid_penalty' of AgentGym"),
         ("eval ReferentialGame-v0 --env-kwargs word_cost=-Infinity", "must be finite"),
+        (
+            "eval Remote-v0",
+            "AgentGym/Remote-v0 needs url: --env-kwargs url=... (`url=` in gym.make)",
+        ),
+        (
+            "play ReasoningGym-v0",
+            "AgentGym/ReasoningGym-v0 needs dataset: --env-kwargs dataset=...",
+        ),
+        ("serve TextArena-v0", "AgentGym/TextArena-v0 needs game: --env-kwargs game=..."),
+        ("eval BrowserGym-v0", "AgentGym/BrowserGym-v0 needs task_id: --env-kwargs task_id=..."),
+        (
+            "eval policy:runs/a",
+            "'policy' that could register 'policy:runs/a'. An agent goes to --agent.",
+        ),
+        ("eval reflexion,trials=2:random", "An agent goes to --agent."),
         ("eval NumberLine-v0 --episodes 0", "at least 1"),
         ("eval NumberLine-v0 --episodes many", "--episodes: expected an integer, got 'many'"),
         ("eval NumberLine-v0 --price 1 x", "--price: expected {FLOAT FLOAT}, got '1' 'x'"),
@@ -364,6 +379,14 @@ def test_wrong_use_is_explained_without_a_traceback(line, message, capsys, monke
     assert message in shown
     assert shown.startswith("error: "), "all errors look alike"
     assert "│" not in shown
+
+
+def test_none_is_no_choice_on_the_command_line(capsys):
+    assert run("eval", "--suite", "foo") == cli.WRONG_USE
+    shown = capsys.readouterr().err
+    assert "'agentboard'" in shown and "None" not in shown
+    assert run("train", "poad", "--normalization", "foo") == cli.WRONG_USE
+    assert "None" in capsys.readouterr().err, "a value of this setting"
 
 
 def test_help_of_a_command_is_complete(capsys):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import pickle
 from enum import IntEnum
 from typing import Any
 
 import pytest
 
-from agentgym.errors import ConfigError
+from agentgym.cli.command_line import WRONG_USE
+from agentgym.cli.main import main
+from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.integrations.nethack import DEPTHS, RANKS, NetHack, action_names, progress_of
+from agentgym.making import make_env
 
 installed = importlib.util.find_spec("nle") and importlib.util.find_spec("minihack")
 needs_engine = pytest.mark.skipif(not installed, reason="needs nle and minihack")
@@ -43,8 +47,12 @@ def test_progress_is_that_of_the_better_level():
 
 @pytest.mark.skipif(bool(installed), reason="nle is installed")
 def test_a_missing_engine_names_the_command():
-    with pytest.raises(ImportError, match="pip install nle minihack"):
-        NetHack()
+    with pytest.raises(MissingExtraError, match="pip install nle minihack") as found:
+        make_env("NetHack-v0")
+    assert isinstance(found.value, ImportError)
+    copy = pickle.loads(pickle.dumps(found.value))
+    assert str(copy) == str(found.value)
+    assert main(["eval", "NetHack-v0"]) == WRONG_USE
 
 
 @needs_engine

@@ -100,7 +100,7 @@ def test_a_scaffold_around_an_agent_plays_a_seat():
     assert [len(history) for _, history in planner.seen] == [0, 0, 1]
     by_word = make("plan_execute:random", seat="player_0")
     assert "plan_execute:random" in str(by_word.spec) and play(by_word) == play(by_word)
-    with pytest.raises(ConfigError, match="needs the wrappers MultiTrial"):
+    with pytest.raises(ConfigError, match="makes several attempts at a task"):
         make("reflexion:random")
 
 

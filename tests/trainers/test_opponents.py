@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentgym.agents.scaffolds import SCAFFOLDS
 from agentgym.errors import ConfigError
+from agentgym.making import make_env
+from agentgym.multiagent.seats import game_agent
 from agentgym.trainers import recipes
-from agentgym.trainers.opponents import Opponent, parse_opponents
+from agentgym.trainers.opponents import FORMS, Opponent, parse_opponents
 from agentgym.trainers.run.cli import read_config
 
 WORDS = [
@@ -54,6 +60,9 @@ def test_a_mixture_keeps_words_and_weights(parts: list[tuple[str, float]]):
         ("plan_execute", "expected plan_execute:AGENT, got 'plan_execute'"),
         ("plan_execut:random", "unknown kind 'plan_execut'. Did you mean: plan_execute"),
         ("mirror,a=b:c", "unknown kind 'mirror,a=b'"),
+        ("mirrox", "Did you mean: mirror.* Known: (?!.*(reflexion|rules)).*instructions:AGENT"),
+        ("reflexion,trials=2:chat:m@http://h/v1", "reflexion cannot be an opponent.*adapt:AGENT"),
+        ("rules:random", "rules cannot be an opponent.* policy:FOLDER, .*cases:AGENT"),
         ("mirror=-1", "weight must be at least 0 and finite"),
         ("mirror=nan", "weight must be at least 0 and finite"),
         ("mirror=0", "at least one weight must be above 0"),
@@ -65,6 +74,20 @@ def test_a_mixture_keeps_words_and_weights(parts: list[tuple[str, float]]):
 def test_each_fault_has_its_message(opponents: str | tuple[str, ...], message: str):
     with pytest.raises(ConfigError, match=f"opponents: .*{message}"):
         recipes.load("poad").Config.of(opponents=opponents)
+
+
+def test_the_documented_opponents_are_those_that_are_accepted():
+    page = (Path(__file__).parents[2] / "docs/tutorials/self_play.md").read_text(encoding="utf-8")
+    rows = page.partition("| opponent |")[2].partition("\n\n")[0].splitlines()[2:]
+    named = {kind for row in rows for kind in re.findall(r"`(\w+)", row.split("|")[1])}
+    assert named == set(FORMS)
+    game = make_env("KuhnPoker-v0").unwrapped.game  # type: ignore[attr-defined]
+    for kind in SCAFFOLDS:
+        if kind in FORMS:
+            assert game_agent(game, f"{kind}:random").name == f"{kind}:random"
+        else:
+            with pytest.raises(ConfigError, match=f"{kind}.*several attempts.* seats.*adapt:AGENT"):
+                game_agent(game, f"adapt:{kind}:random")
 
 
 def test_the_command_line_takes_one_word_or_several():

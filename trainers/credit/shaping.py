@@ -26,6 +26,8 @@ ScoreFn = Callable[[Trajectory], Sequence[float]]
 """Scores the turns of a trajectory, in [0, 1]."""
 Scorer = Callable[[Sequence[Trajectory]], Sequence[Sequence[float]]]
 """Scores the turns of several trajectories, in [0, 1]."""
+OWN_SCORES = ("progress", "valid")
+"""Sources of scores in every environment."""
 Combine = Literal["mean", "outcome", "gated", "episode", "turn"]
 
 

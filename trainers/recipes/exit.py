@@ -93,18 +93,19 @@ class Teaching(RecipeHooks):
     Args:
         trainer: the trainer of the policy.
         config: the settings.
+        teacher: the teacher. None: in games, and with `guided`, it is made here.
     """
 
     branches = True
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Trainer, config: Config, teacher: Agent | None = None):
         super().__init__()
         self.trainer, self.config = trainer, config
         self.earlier = ReplayBuffer(None)
         self.games = bool(trainer.lineup.agents)
         if config.visited and not self.games:
             raise ConfigError("visited is a setting of games: set opponents to 'mirror'.")
-        self.teacher = self._seats() if self.games else self._planner()
+        self.teacher = teacher or (self._seats() if self.games else self._guided())
 
     def _seats(self) -> Agent:
         """Returns the teacher in the seats of a game."""
@@ -117,19 +118,18 @@ class Teaching(RecipeHooks):
         assert isinstance(single, SingleSeat)
         return game_agent(single.game, self.config.teacher)
 
-    def _planner(self) -> Agent:
-        """Returns the teacher in an environment with one agent."""
-        trainer, config, options = self.trainer, self.config, {}
-        if config.guided:
-            from agentgym.trainers.policy_agent.agent import PolicyAgent
+    def _guided(self) -> Agent:
+        """Returns the teacher to which the policy proposes actions."""
+        from agentgym.trainers.policy_agent.agent import PolicyAgent
 
-            options["policy"] = PolicyAgent(
-                trainer.policy,
-                config.context_settings(),
-                config.sampling(),
-                constrain=config.rollout.constrain,
-            )
-        return make_agent(config.teacher, **options)
+        trainer, config = self.trainer, self.config
+        policy = PolicyAgent(
+            trainer.policy,
+            config.context_settings(),
+            config.sampling(),
+            constrain=config.rollout.constrain,
+        )
+        return make_agent(config.teacher, policy=policy)
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -235,4 +235,9 @@ class Teaching(RecipeHooks):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of expert iteration."""
-    return Algorithm(hooks=lambda trainer: Teaching(trainer, config))
+    teacher = None  # made or at least checked before the run's folder is made
+    if config.game.scripted and not config.guided:
+        teacher = make_agent(config.teacher)
+    elif config.teacher.startswith("search:"):
+        make_agent(config.teacher.partition(",")[0])
+    return Algorithm(hooks=lambda trainer: Teaching(trainer, config, teacher))

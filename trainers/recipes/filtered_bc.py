@@ -55,6 +55,11 @@ class Config(TrainConfig):
         if self.judge:
             scorer(self.judge, option="judge")
 
+    @property
+    def score_sources(self) -> dict[str, str]:
+        """Those of all recipes, and `judge`."""
+        return {**super().score_sources, "judge": self.judge}
+
 
 class Best(RecipeHooks):
     """Keeps the best episodes of an iteration and weighs all of their tokens equally.

@@ -64,6 +64,11 @@ class Config(TrainConfig):
         scorer(self.turn_score, option="turn_score")
         self.fixed("groups of equal returns differ in the scores of turns", filter_groups=False)
 
+    @property
+    def score_sources(self) -> dict[str, str]:
+        """Those of all recipes, and `turn_score`."""
+        return {**super().score_sources, "turn_score": self.turn_score}
+
 
 @dataclass(frozen=True)
 class TurnGroups:

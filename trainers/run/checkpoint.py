@@ -181,6 +181,9 @@ class RunFolder:
     ) -> None:
         """Writes the settings. If there is a run to resume, checks them against its settings.
 
+        `resume` is not written, and a run that is resumed keeps its `run_dir`, which may hold the
+        names of settings: the file is read for other runs too.
+
         Args:
             recipe: name of the recipe.
             config: the settings as JSON values.
@@ -191,6 +194,7 @@ class RunFolder:
         """
         file = self.path / "config.json"
         new = {"recipe": recipe, **json.loads(json.dumps(config))}
+        new.pop("resume", None)
         if self.latest() is not None and file.exists():
             try:
                 old = dict(json.loads(file.read_text(encoding="utf-8"))["config"])
@@ -208,6 +212,8 @@ class RunFolder:
                     f"The run in {self.path} was started with other settings and can only be "
                     "continued with the same ones:\n" + "\n".join(different)
                 )
+            if "run_dir" in old:
+                new["run_dir"] = old["run_dir"]
         text = json.dumps({"config": new, "versions": versions()}, indent=1)
         write_text(file, text + "\n")
 

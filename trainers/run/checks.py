@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from agentgym.errors import ConfigError
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import gymnasium
+
+from agentgym.data.reading import read_episodes
+from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
+from agentgym.making import env_name
+from agentgym.mixture import Mixture
 from agentgym.trainers import recipes
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
+from agentgym.trainers.credit.shaping import OWN_SCORES
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.model_defaults import check_spelling
 from agentgym.trainers.run.environment import (
@@ -31,9 +41,55 @@ def check_run(recipe: str, config: TrainConfig) -> None:
     for make in dict.fromkeys((make_env, make_eval_env)):
         env = make()
         if make is make_env:
-            check_constraint(config, env)
+            check_start(config, env)
             Lineup(config, env)
         env.close()
+
+
+def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
+    """Checks, before the folder of a run is made, everything that a new run would find later.
+
+    Args:
+        config: the settings.
+        env: an environment of the run, or a mixture.
+
+    Raises:
+        ConfigError: if actions are constrained that are read from whole replies, or for the name of
+            a reward term that the environment does not have.
+        DataError: if a file of the settings cannot be used.
+        MissingExtraError: if Ray or vLLM is needed and not installed.
+    """
+    check_constraint(config, env)
+    rollout, files = config.rollout, (*config.imitation.data, *config.imitation.general_data)
+    if rollout.rollout_workers and find_spec("ray") is None:
+        raise MissingExtraError("rollout_workers", "ray")
+    own = rollout.engine == "vllm" and rollout.engine_url is None and not rollout.rollout_workers
+    if own and find_spec("vllm") is None:
+        raise MissingExtraError("The engine 'vllm'", "vllm")
+    if files and not config.run.resume:  # a run that goes on may need them no more
+        read_episodes(files)
+    constraints = [("reward_constraints", name) for name in config.reward.reward_constraints]
+    if named := [*constraints, *filter(_is_term, config.score_sources.items())]:
+        for each in env.envs.values() if isinstance(env, Mixture) else (env,):
+            _check_terms(each, named, config.run.seed)
+
+
+def _is_term(source: tuple[str, str]) -> bool:
+    return bool(source[1]) and ":" not in source[1] and source[1] not in OWN_SCORES
+
+
+def _check_terms(env: gymnasium.Env[Any, Any], named: Sequence[tuple[str, str]], seed: int) -> None:
+    """Raises a ConfigError unless a turn of an environment has the reward terms of settings."""
+    _, info = env.reset(seed=seed)
+    *_, info = env.step(next(iter(info.get("admissible", ())), ""))  # wrappers may add terms
+    terms = tuple(info.get("reward_terms", ("task",)))
+    for option, name in named:
+        if name not in terms:
+            known = terms if option == "reward_constraints" else (*terms, *OWN_SCORES)
+            raise ConfigError(
+                f"{option} names the reward term {name!r}, and {env_name(env)} has "
+                f"{', '.join(terms)}.{did_you_mean(name, known)}"
+            )
 
 
 def check_recipe(recipe: str, config: TrainConfig, algorithm: Algorithm) -> None:

@@ -84,11 +84,11 @@ def main(argv: Sequence[str]) -> int:
         train(recipe, config)
     except Interrupted as interrupted:
         notes = getattr(interrupted, "__notes__", ())
-        print(*notes, _continuation(recipe, flags), sep="\n", file=sys.stderr)
+        print(*notes, _continuation(recipe, flags, config), sep="\n", file=sys.stderr)
         return 128 + int(interrupted.args[0])
     except KeyboardInterrupt:
         note = "Stopped immediately. --resume continues from the last checkpoint."
-        print(note, _continuation(recipe, flags), sep="\n", file=sys.stderr)
+        print(note, _continuation(recipe, flags, config), sep="\n", file=sys.stderr)
         return 128 + signal.SIGINT
     except (Diverged, torch.OutOfMemoryError) as error:
         print(f"error: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
@@ -97,7 +97,8 @@ def main(argv: Sequence[str]) -> int:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         note = "Make room, and continue from the last checkpoint:"
-        print(f"error: {error}", note, _continuation(recipe, flags), sep="\n", file=sys.stderr)
+        command = _continuation(recipe, flags, config)
+        print(f"error: {error}", note, command, sep="\n", file=sys.stderr)
         return 1
     except AgentGymError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -105,12 +106,15 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _continuation(recipe: str, flags: Sequence[str]) -> str:
+def _continuation(recipe: str, flags: Sequence[str], config: TrainConfig) -> str:
     """Returns the command that continues a run, as far as this process knows how it was started."""
+    added = [] if "--resume" in flags else ["--resume"]
+    given = {flag.partition("=")[0].replace("_", "-") for flag in flags}
+    if added and "--config" in given and "--run-dir" not in given:
+        added = ["--run-dir", config.run.run_dir, *added]  # not the folder of the file
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        return "Start all processes again with --resume."
-    resume = [] if "--resume" in flags else ["--resume"]
-    return f"  {shlex.join(['agentgym', 'train', recipe, *flags, *resume])}"
+        return f"Start all processes again with {shlex.join(added or ['--resume'])}."
+    return f"  {shlex.join(['agentgym', 'train', recipe, *flags, *added])}"
 
 
 def overview() -> str:
@@ -142,7 +146,8 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
     finder.add_argument("--config", type=Path)
     found, flags = finder.parse_known_args(list(argv))
     if found.config is not None:
-        flags = [*flags_of_file(kind, recipe, found.config), *flags]
+        resume = "--resume" in flags
+        flags = [*flags_of_file(kind, recipe, found.config, resume=resume), *flags]
     with _ONE_AT_A_TIME, plain_errors():
         return tyro.cli(
             kind,
@@ -154,8 +159,16 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
         )
 
 
-def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]:
+def flags_of_file(
+    kind: type[TrainConfig], recipe: str, path: Path, *, resume: bool = False
+) -> list[str]:
     """Returns the settings of a YAML file, or of a run's folder or `config.json`, as flags.
+
+    Args:
+        kind: the type of the settings.
+        recipe: name of the recipe.
+        path: the file or folder.
+        resume: whether a run is to be continued. Then `run_dir` is the folder of the run.
 
     Raises:
         ConfigError: if it cannot be read, names an unknown setting or is of another recipe.
@@ -179,6 +192,9 @@ def flags_of_file(kind: type[TrainConfig], recipe: str, path: Path) -> list[str]
         found = dict(run)
         if (own := found.pop("recipe", recipe)) != recipe:
             raise ConfigError(f"{path} is of a run of {own}: use `agentgym train {own}`.")
+        found.pop("resume", None)  # of an older version: the command decides
+        if resume:  # the folder of the file may have a template as its name, or have moved
+            found["run_dir"] = str(path.parent).replace("{", "{{").replace("}", "}}")
     defaults = kind().as_dict()
     names = list(defaults)
     flags = []

@@ -20,9 +20,12 @@ SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "instructions": InstructionsAgent,
 }
 """The agents that `make_agent` puts around another one, as in "reflexion:chat:MODEL@URL"."""
+SEATED = tuple(name for name in SCAFFOLDS if name not in ("reflexion", "rules"))
+"""Those that can play in the seats of games. The others make several attempts at a task."""
 
 __all__ = [
     "SCAFFOLDS",
+    "SEATED",
     "AdaptAgent",
     "CasesAgent",
     "ExamplesAgent",

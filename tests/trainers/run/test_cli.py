@@ -139,6 +139,46 @@ def test_a_run_continues_with_the_settings_in_its_folder(tmp_path: Path):
     assert [row["iteration"] for row in rows if "time/update" in row] == [1, 2]
 
 
+def test_the_file_of_a_run_names_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["turn", *FEW, "--run-dir", "made/{recipe}-{seed}"]) == 0
+    run, elsewhere = tmp_path / "made" / "turn-0", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    moved = run.rename(tmp_path / "braces {}")
+    for file in (moved, moved / "config.json"):
+        found = read_config("turn", ["--config", str(file), "--resume"]).run
+        assert (Path(found.run_dir.format()), found.resume) == (moved, True)
+        assert read_config("turn", ["--config", str(file)]).run.run_dir == "made/{recipe}-{seed}"
+    flags = ["--config", str(moved), "--resume", "--run-dir", "other"]
+    assert read_config("turn", flags).run.run_dir == "other"
+    assert main(["turn", "--config", str(moved), "--resume", "--iterations", "2"]) == 0
+    assert not any(elsewhere.iterdir())
+    assert "There is no run" not in capsys.readouterr().out
+    # A resumed run keeps the folder of its settings, for runs with other seeds.
+    saved = json.loads((moved / "config.json").read_text())["config"]
+    assert (saved["run_dir"], saved["iterations"]) == ("made/{recipe}-{seed}", 2)
+    assert read_config("turn", ["--config", str(moved)]).run.iterations == 2
+    # Without --resume, a folder that holds a run is refused, also one of an older version.
+    assert "resume" not in saved
+    (moved / "config.json").write_text(json.dumps({"config": saved | {"resume": True}}))
+    again = ["turn", "--config", str(moved), "--iterations", "3"]
+    assert main([*again, "--run-dir", str(moved).replace("{}", "{{}}")]) == 2
+    assert "holds a run already" in capsys.readouterr().err
+
+
+def test_a_run_that_cannot_be_resumed_is_a_new_one_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    few = [flag for flag in FEW if flag != "--quiet"]
+    assert main(["turn", *few, "--iterations", "0", "--run-dir", "misspelt", "--resume"]) == 0
+    line = f"There is no run in {tmp_path / 'misspelt'} to resume, so a new one starts."
+    assert line in capsys.readouterr().out.splitlines()
+
+
 @pytest.mark.slow
 def test_files_that_are_no_settings(tmp_path: Path):
     with pytest.raises(
@@ -258,6 +298,58 @@ def test_settings_made_in_python_are_checked_at_once(setting, expected):
         poad.Config.of(**setting)
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("poad --data missing.jsonl", "missing.jsonl cannot be read"),
+        ("poad --bc-demonstrations 1 --general-data missing.jsonl", "missing.jsonl cannot be read"),
+        ("poad --data broken.jsonl", "broken.jsonl, line 1: not JSON"),
+        ("poad --process-reward progresx", "has task, invalid. Did you mean: progress"),
+        ("poad --reward-constraints formt=0 --wrap ExtractAction:format=tags,format_penalty=0.5 "
+         "--no-constrain", "AgentGym/NumberLine-v0 has task, invalid, format. Did you"),
+        ("filtered_bc --judge vald", "judge names the reward term 'vald'"),
+        ("mt_grpo --turn-score vald --group-size 2", "turn_score names the reward term 'vald'"),
+        ("exit --teacher search:mcst", "Unknown search 'mcst'. Did you mean: mcts"),
+        ("exit --teacher search:mcst,budget=9 --guided", "Unknown search 'mcst'"),
+        ("exit --teacher searc:mcts", "Unknown agent 'searc:mcts'"),
+        ("poad --rollout-workers 2", "needs the package 'ray'"),
+        ("poad --engine vllm", "needs the package 'vllm'"),
+    ],
+)  # fmt: skip
+def test_faults_are_found_before_the_folder_is_made(
+    words, expected, tmp_path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    for package in ("ray", "vllm"):
+        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.chdir(tmp_path)
+    Path("broken.jsonl").write_text("{")
+    recipe, *flags = words.split()
+    assert main([recipe, *FEW, "--run-dir", "run", *flags]) == 2
+    assert expected in capsys.readouterr().err
+    assert not Path("run").exists()
+
+
+def test_names_of_reward_terms_that_exist_are_accepted(tmp_path: Path):
+    config = poad.Config.of(
+        env_id="NumberLine-v0", model="nano", device="cpu", threads=1,
+        process_reward="speed", reward_constraints={"speed": 0.5}, iterations=0, eval_episodes=0,
+        run_dir=str(tmp_path / "run"), quiet=True, log_with=(),
+    )  # fmt: skip
+    api.train("poad", config, reward=lambda transition: {"speed": 1.0})
+    with pytest.raises(ConfigError, match="'speed', and AgentGym/NumberLine-v0 has task, invalid"):
+        api.train("poad", config)
+
+
+def test_a_resumed_run_needs_its_data_no_more(tmp_path: Path):
+    data, run = tmp_path / "data.jsonl", tmp_path / "run"
+    messages = [{"role": "user", "content": "7"}, {"role": "assistant", "content": "right"}]
+    data.write_text(json.dumps({"messages": messages}))
+    flags = [*FEW, "--run-dir", str(run), "--data", str(data), "--bc-epochs", "1"]
+    assert main(["turn", *flags]) == 0
+    data.unlink()
+    assert main(["turn", *flags, "--resume", "--iterations", "2"]) == 0
+
+
 def test_an_environment_without_tasks(tmp_path, capsys):
     run = ["--env-id", "CartPole-v1", "--run-dir", str(tmp_path / "run")]
     assert cli.main(["train", "poad", *run]) == 2
@@ -312,19 +404,33 @@ def test_a_full_disk_is_an_error_with_its_remedy(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("processes", "line"),
+    ("processes", "flags", "line"),
     [
-        ("1", "  agentgym train poad --env-kwargs 'size=5 6' --resume"),
-        ("2", "Start all processes again with --resume."),
+        ("1", [], "  agentgym train poad --env-kwargs 'size=5 6' --resume"),
+        ("2", [], "Start all processes again with --resume."),
+        ("2", ["--resume"], "Start all processes again with --resume."),
+        (
+            "1",
+            ["--config=a.yaml"],
+            "  agentgym train poad --env-kwargs 'size=5 6' --config=a.yaml --run-dir 'a/{seed}' "
+            "--resume",
+        ),
+        (
+            "1",
+            ["--config=a.yaml", "--run_dir=b"],
+            "  agentgym train poad --env-kwargs 'size=5 6' --config=a.yaml --run_dir=b --resume",
+        ),
     ],
 )
-def test_a_stopped_run_shows_how_to_continue(monkeypatch, capsys, processes, line):
+def test_a_stopped_run_shows_how_to_continue(monkeypatch, capsys, tmp_path, processes, flags, line):
     def train(*_: Any) -> None:
         raise Interrupted(15)
 
     monkeypatch.setattr(api, "train", train)
     monkeypatch.setenv("WORLD_SIZE", processes)
-    assert main(["poad", "--env-kwargs", "size=5 6"]) == 143
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text("run_dir: a/{seed}\n")
+    assert main(["poad", "--env-kwargs", "size=5 6", *flags]) == 143
     assert capsys.readouterr().err.splitlines()[-1] == line
 
 
