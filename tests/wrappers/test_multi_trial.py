@@ -116,8 +116,7 @@ def test_an_action_without_a_turn_repeats_no_end_of_an_attempt(wrapper, played, 
     trials = MultiTrial(Echo(invalid_penalty=1.0), 3, stop_on_success=False)
     env = wrapper(trials if isinstance(idle, int) else ExtractAction(trials))
     env.reset(seed=0)
-    for action in played:
-        info = env.step(action)[-1]
+    *_, info = [env.step(action)[-1] for action in played]
     assert (info["trial"], info["trial_end"], info["trial_success"]) == (1, True, True)
     assert info["trial_observation"] == "stop"
     again = env.step(idle)[-1]
