@@ -39,34 +39,56 @@ def read_episodes(paths: str | Path | Sequence[str | Path]) -> list[RecordedEpis
         DataError: if a file is missing, has no episodes, or holds anything else.
     """
     found = []
-    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
-        file = path / "trajectories.jsonl" if path.is_dir() else path
+    for file in _files(paths):
         before = len(found)
-        for where, row in _rows(file):
-            try:
-                found.append(_episode(row))
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-                raise DataError(f"{file}, {where}: not an episode ({error!r:.200}).") from error
+        found += _episodes(file)
         if len(found) == before:
             raise DataError(f"{file} has no episodes.")
     return found
 
 
+def check_episodes(paths: str | Path | Sequence[str | Path]) -> None:
+    """Reads the first episode of each file, to find wrong files early.
+
+    Args:
+        paths: as in `read_episodes`.
+
+    Raises:
+        DataError: if a file is missing, has no episodes, or begins with anything else.
+    """
+    for file in _files(paths):
+        if next(_episodes(file), None) is None:
+            raise DataError(f"{file} has no episodes.")
+
+
+def _files(paths: str | Path | Sequence[str | Path]) -> Iterator[Path]:
+    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
+        yield path / "trajectories.jsonl" if path.is_dir() else path
+
+
+def _episodes(file: Path) -> Iterator[RecordedEpisode]:
+    for where, row in _rows(file):
+        try:
+            yield _episode(row)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise DataError(f"{file}, {where}: not an episode ({error!r:.200}).") from error
+
+
 def _rows(file: Path) -> Iterator[tuple[str, Any]]:
     """Yields the place and the JSON object of each episode."""
+    where = ""
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        with file.open(encoding="utf-8-sig") as lines:
+            for number, line in enumerate(lines, 1):
+                if not where and line.lstrip().startswith("["):
+                    where = "the list"
+                    rows = json.loads(line + lines.read())
+                    yield from ((f"entry {i}", row) for i, row in enumerate(rows, 1))
+                elif line.strip():
+                    where = f"line {number}"
+                    yield where, json.loads(line)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file} cannot be read as text: {error}.") from error
-    where = "the list"
-    try:
-        if text.lstrip().startswith("["):
-            yield from ((f"entry {i}", row) for i, row in enumerate(json.loads(text), 1))
-            return
-        for number, line in enumerate(text.split("\n"), 1):
-            where = f"line {number}"
-            if line.strip():
-                yield where, json.loads(line)
     except (ValueError, RecursionError) as error:
         message = f"{file}, {where}: not JSON, one object per line: {error!s:.200}."
         raise DataError(message) from error

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
-from agentgym.data.reading import read_episodes
+from agentgym.data.reading import check_episodes, read_episodes
 from agentgym.data.writing import WRITERS, preference_rows
 from agentgym.errors import DataError
 
@@ -95,6 +95,12 @@ def test_a_json_list_is_read_as_lines_are(tmp_path):
     row = {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}
     (tmp_path / "list.json").write_text(json.dumps([row, row]))
     assert len(read_episodes([tmp_path / "list.json"])) == 2
+    (tmp_path / "rows.jsonl").write_text(
+        f"\n{json.dumps(row)}\n[1]"
+    )  # a list, but not at the start
+    check_episodes(tmp_path / "rows.jsonl")
+    with pytest.raises(DataError, match="line 3: not an episode"):
+        read_episodes(tmp_path / "rows.jsonl")
 
 
 @pytest.mark.parametrize(

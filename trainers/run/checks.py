@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.data.reading import read_episodes
+from agentgym.data.reading import check_episodes
 from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
 from agentgym.making import env_name
 from agentgym.mixture import Mixture
@@ -67,7 +67,7 @@ def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
     if own and find_spec("vllm") is None:
         raise MissingExtraError("The engine 'vllm'", "vllm")
     if files and not config.run.resume:  # a run that goes on may need them no more
-        read_episodes(files)
+        check_episodes(files)
     constraints = [("reward_constraints", name) for name in config.reward.reward_constraints]
     if named := [*constraints, *filter(_is_term, config.score_sources.items())]:
         for each in env.envs.values() if isinstance(env, Mixture) else (env,):
