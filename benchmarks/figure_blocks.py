@@ -176,26 +176,35 @@ def _learned(name: str) -> list[dict[str, Any]]:
     return [run["agents"] | {"run": run} for run in results(f"learning_{name}")["runs"]]
 
 
-def _learning_table(name: str) -> str:
-    header = ("Seed", "Random", "After behaviour cloning", "After POAD", "Expert")
-    rows = [
-        (
-            str(agents["run"]["seed"]),
-            *(_interval(agents[a]["reward"]) for a in ("random", "imitation", "poad", "expert")),
-        )
-        for agents in _learned(name)
-    ]
-    return table(header, rows)
+LEARNED = {
+    "Random": "random",
+    "After behaviour cloning": "imitation",
+    "After POAD": "poad",
+    "Expert": "expert",
+}
+"""Columns of tables of learning, and the agent of each."""
+FILES = {"truncate": "webshop_files", "terminate": "webshop_files_terminal"}
+"""Results on the original's products, by turn limit."""
 
 
 def learning_webshop() -> str:
     """Returns the rewards on generated products, a row per seed."""
-    return _learning_table("webshop")
+    rows = [
+        (str(agents["run"]["seed"]), *(_interval(agents[a]["reward"]) for a in LEARNED.values()))
+        for agents in _learned("webshop")
+    ]
+    return table(("Seed", *LEARNED), rows)
 
 
 def learning_webshop_files() -> str:
-    """Returns the rewards on the original's products, a row per seed."""
-    return _learning_table("webshop_files")
+    """Returns rewards and truncated episodes on the original's products, by turn limit."""
+    rows = []
+    for limit, name in FILES.items():
+        for agents in _learned(name):
+            stuck = [f"{100 * agents[a]['truncated'][0]:.1f} %" for a in ("imitation", "poad")]
+            rewards = (_interval(agents[a]["reward"]) for a in LEARNED.values())
+            rows.append((f"`{limit}`", *rewards, " to ".join(stuck)))
+    return table(("Turn limit", *LEARNED, "Truncated episodes"), rows)
 
 
 def _gain(name: str) -> str:
@@ -209,11 +218,6 @@ def _gain(name: str) -> str:
 def learning_webshop_gain() -> str:
     """Returns the mean reward before and after POAD on generated products."""
     return _gain("webshop")
-
-
-def learning_webshop_files_gain() -> str:
-    """Returns the mean reward before and after POAD on the original's products."""
-    return _gain("webshop_files")
 
 
 def learning_webshop_files_one_epoch() -> str:
@@ -302,7 +306,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
         learning_webshop,
         learning_webshop_files,
         learning_webshop_gain,
-        learning_webshop_files_gain,
         learning_webshop_files_one_epoch,
         learning_webshop_success,
         engines,
