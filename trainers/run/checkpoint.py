@@ -177,7 +177,11 @@ class RunFolder:
             )
 
     def record_config(
-        self, recipe: str, config: Mapping[str, Any], free: Collection[str] = ()
+        self,
+        recipe: str,
+        config: Mapping[str, Any],
+        free: Collection[str] = (),
+        defaults: Mapping[str, Any] | None = None,
     ) -> None:
         """Writes the settings. If there is a run to resume, checks them against its settings.
 
@@ -188,6 +192,7 @@ class RunFolder:
             recipe: name of the recipe.
             config: the settings as JSON values.
             free: settings that may differ.
+            defaults: the values of settings that the file of an earlier version does not have.
 
         Raises:
             CheckpointError: if other settings differ, with a list of them, or cannot be read.
@@ -202,10 +207,11 @@ class RunFolder:
                 raise CheckpointError(
                     f"{file} is damaged ({error!r}): the run cannot be continued."
                 ) from error
+            before = {**json.loads(json.dumps(defaults or {})), **old}
             different = [
-                f"  {key}: {old.get(key)!r} -> {new.get(key)!r}"
+                f"  {key}: {before.get(key)!r} -> {new.get(key)!r}"
                 for key in sorted({*old, *new} - set(free))
-                if not same_setting(old.get(key), new.get(key))
+                if not same_setting(before.get(key), new.get(key))
             ]
             if different:
                 raise CheckpointError(

@@ -91,7 +91,7 @@ def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> c
         errors = [None]
         try:
             folder = checkpoint.RunFolder(name, resume=config.run.resume)
-            folder.record_config(recipe, config.to_json(), free)
+            folder.record_config(recipe, config.to_json(), free, type(config)().to_json())
             folder.set_damaged_aside()
         except Exception as error:
             errors = [error]

@@ -187,6 +187,20 @@ def test_an_id_may_be_given_with_or_without_the_namespace_of_the_suite(tmp_path:
     folder.close()
 
 
+def test_a_setting_that_an_earlier_version_did_not_have_had_its_default(tmp_path: Path):
+    folder = RunFolder(tmp_path)
+    folder.record_config("poad", {"lr": 1.0})
+    (folder.checkpoints / "000001").mkdir(parents=True)
+    new = {"lr": 1.0, "turn_limit": "truncate", "horizons": ()}
+    folder.record_config("poad", new, defaults={**new, "lr": 2.0})
+    assert json.loads((tmp_path / "config.json").read_text())["config"]["turn_limit"] == "truncate"
+    with pytest.raises(CheckpointError, match="turn_limit: 'truncate' -> 'terminate'"):
+        folder.record_config("poad", {**new, "turn_limit": "terminate"}, defaults=new)
+    with pytest.raises(CheckpointError, match=r"lr: 1\.0 -> 2\.0"):
+        folder.record_config("poad", {**new, "lr": 2.0}, defaults={**new, "lr": 2.0})
+    folder.close()
+
+
 # Damage to a checkpoint, as disks, copies and people do it.
 
 
