@@ -128,11 +128,11 @@ def test_an_interrupted_environment_keeps_its_finished_critics(
     )  # fmt: skip
     fitted = []
 
-    def fit(name: str, *rest: Any) -> Any:
-        fitted.append(name)
+    def fit(chosen: Any, *rest: Any) -> Any:
+        fitted.append(chosen)
         if len(fitted) == 2:
             raise KeyboardInterrupt
-        return original(name, *rest)
+        return original(chosen, *rest)
 
     original = critic.fit
     monkeypatch.setattr(critic, "fit", fit)
@@ -141,7 +141,7 @@ def test_an_interrupted_environment_keeps_its_finished_critics(
     with pytest.raises(SystemExit, match="tokens = 1 -> 2"):
         critic.measure("TicTacToe-v0", replace(settings, tokens=2), {})
     found = critic.measure("TicTacToe-v0", settings, {})
-    assert fitted == ["shared", "state", "state"]
+    assert fitted == [two["shared"], two["state"], two["state"]]
     assert found["critics"].keys() == {"shared", "state"}
 
 

@@ -21,7 +21,7 @@ from agentgym.trainers.recipes import grpo
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
 from agentgym.trainers.rollout.ray_executor import Weights
-from agentgym.trainers.run import rollouts
+from agentgym.trainers.run import checks, rollouts
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.workers import WorkerSetup
 from agentgym.trainers.trajectory import Batch, Trajectory
@@ -54,6 +54,7 @@ def plays_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return PlaysAtOnce(policy, pool, context, config.sampling(), constrain, **callbacks)
 
     monkeypatch.setattr(rollouts, "make_executor", make)
+    monkeypatch.setattr(checks, "find_spec", lambda package: True)  # without Ray
 
 
 @pytest.mark.slow
