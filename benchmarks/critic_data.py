@@ -69,7 +69,7 @@ ROWS = (
 class Settings(critic_episodes.Settings):
     """Settings of the benchmark."""
 
-    envs: tuple[str, ...] = ("WebShop-v0",)
+    envs: tuple[str, ...] = ("WebShop-v0", "TextCraft-v0")
     """Environments, with admissible actions."""
     most: int = 3000
     """Largest number of episodes on training tasks."""
