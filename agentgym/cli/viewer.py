@@ -46,7 +46,7 @@ _EPISODE: Fields = {
     "last_observation": str,
 }
 _PLAYED: Fields = {"observation": str, "action": str}
-_OPTIONAL: Fields = {"seed": int, "seat": str}
+_OPTIONAL: Fields = {"seed": int, "seat": str, "at_limit": bool}
 _OPTIONAL_OF_TURN: Fields = {"admissible": list, "progress": (int, float)}
 _METRICS: Fields = {"env_steps": (int, float)}
 

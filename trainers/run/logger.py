@@ -191,6 +191,7 @@ class RunLog:
                     "success": trajectory.success,
                     "terminated": trajectory.terminated,
                     "truncated": trajectory.truncated,
+                    "at_limit": trajectory.extras.get("at_limit", trajectory.truncated),
                     **_seat(trajectory),
                     "turns": [
                         _turn(batch, m, credit, values, others, decode)

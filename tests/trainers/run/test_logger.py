@@ -11,6 +11,8 @@ import pytest
 from accelerate import Accelerator
 from matplotlib.image import imread
 
+from agentgym.cli.viewer import render
+from agentgym.trainers import train
 from agentgym.trainers.run.logger import RunLog, critic_curve, draw_curve, read_metrics
 
 
@@ -79,3 +81,22 @@ def test_a_run_goes_on_when_the_reader_of_its_output_leaves(
 
 def _height(folder: Path) -> int:
     return imread(folder / "curve.png").shape[0]
+
+
+@pytest.mark.parametrize("turn_limit", ["truncate", "terminate"])
+def test_episodes_at_the_turn_limit_are_told_apart_from_others(tmp_path: Path, turn_limit: str):
+    train(
+        "turn", env_id="NumberLine-v0", env_kwargs={"max_turns": 4}, model="nano", constrain=True,
+        turn_limit=turn_limit, iterations=1, episodes_per_iteration=16, transcripts=16,
+        eval_every=0, eval_episodes=0, device="cpu", quiet=True, run_dir=str(tmp_path),
+    )  # fmt: skip
+    lines = (tmp_path / "trajectories.jsonl").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    for each in found:
+        assert each["at_limit"] == (not each["success"])
+        assert each["truncated"] == (each["at_limit"] and turn_limit == "truncate")
+        assert each["terminated"] != each["truncated"]
+    assert {each["at_limit"] for each in found} == {True, False}
+    at_limit = sum(each["at_limit"] for each in found) / len(found)
+    assert read_metrics(tmp_path)[-1]["rollout/truncated"] == at_limit
+    assert '"at_limit":true' in render(tmp_path).replace(" ", "")
