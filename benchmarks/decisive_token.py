@@ -25,8 +25,10 @@ fixed before the first measurement:
 
 The 95 % intervals are from a bootstrap over the starts of the groups. Estimators with a critic use
 a token-level one ("state" in `critic.py`), whose explained variance is reported beside the best
-possible. "vine" values each turn by continuations from the states before and after it. "progress"
-is the process reward of a turn, 1 if it raises the progress. Two further rows show the noise of the
+possible. "vine" values each turn by continuations from the states before and after it. "lookahead"
+values each token by that critic, after each likely action of the turn. "lookahead, 0" has a GAE
+lambda of 0 inside an action, "lookahead, one step" also between turns. "progress" is the process
+reward of a turn, 1 if it raises the progress. Two further rows show the noise of the
 measurement: "token values" is A* from a second set of continuations, and "action values" gives the
 sum of these over an action to all of its tokens, as a perfect critic of actions would. Finished
 environments are kept. Prints tables and writes JSON.
@@ -41,12 +43,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import critic_episodes
 import numpy as np
 import torch
 import tyro
+from accelerate import PartialState
 from credit_figures import COLUMNS
 from critic_episodes import ForkSpec, Player, clone, play
 from critic_fits import CRITICS, explained, fit, interval, possible
@@ -57,21 +61,32 @@ from result_files import measured, settings_of, versions
 from rich.console import Console
 from rich.table import Table
 
+from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.compare import side_by_side
 from agentgym.trainers.credit.shaping import turn_scores
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.critics.heads import TokenValueHead
+from agentgym.trainers.critics.value_model import ValueModel
+from agentgym.trainers.hooks.lookahead import Lookahead
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.rollout.episode import samples_of
-from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory
+from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory, Values
 from agentgym.trainers.update.update_data import correlation
 
 EPISODES = {"Overcooked-TomatoLettuceSalad-v0": 24, "TextCraft-v0": 24}
 """Number of held-out episodes, where others would take long."""
 FITTED = {"WebShop-v0": 3000}
 """Number of episodes that the critic is fitted to, where `CASES` has too few (`critic_data.py`)."""
+GAMMA, LEAST = 0.99, 0.02
+"""Discount between turns, and the smallest probability of an action that "lookahead" tries."""
+AHEAD = {
+    "lookahead": (GAMMA, 0.95, 1.0),
+    "lookahead, 0": (GAMMA, 0.95, 0.0),
+    "lookahead, one step": (GAMMA, 0.0, 0.0),
+}
+"""Discount and lambda between turns, and lambda inside an action, of the rows of "lookahead"."""
 
 
 @dataclass
@@ -184,6 +199,22 @@ def reference(turns: Sequence[Tried], runs: slice) -> tuple[FloatArray, FloatArr
     return exact, error
 
 
+def look_ahead(player: Player, batch: Batch, critic: ValueModel, values: Values) -> Values:
+    """Returns the values of the recipe lookahead, from those of a critic of states."""
+    agent = player.agent
+    config = SimpleNamespace(
+        run=SimpleNamespace(seed=player.seed), sampling=lambda: agent.sampling,
+        rollout=SimpleNamespace(normalization=agent.sampling.normalization),
+    )  # fmt: skip
+    trainer: Any = SimpleNamespace(
+        policy=agent.policy, config=config, accelerator=PartialState(), own_critic=critic,
+        play=lambda specs: player.play(specs).trajectories,
+    )  # fmt: skip
+    hooks = Lookahead(trainer, least=LEAST, gamma=GAMMA)
+    hooks.on_rollout_end(list(batch.trajectories), 0, np.random.default_rng(player.seed))
+    return hooks.on_values(batch, values)
+
+
 def choices(batch: Batch) -> NDArray[np.bool_]:
     """Returns whether each token [K] was sampled from more than one."""
     supports = [turn.support for each in batch.trajectories for turn in each.turns]
@@ -251,13 +282,15 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     exact, error = reference(tried, slice(settings.tries))
     again, _ = reference(tried, slice(settings.tries, None))
     train = player.episodes("train", FITTED[name]) if name in FITTED else played.train
-    player.pool.close()
     model, _ = fit(CRITICS["state"], agent, train, settings, TokenValueHead)
     values = model.evaluate(held)
+    ahead = look_ahead(player, held, model, values)
+    player.pool.close()
     actions = np.add.reduceat(again, held.token_offsets[:-1])
     found = {
         **side_by_side(held, values),
         "vine": broadcast(advantages(held, played.returns), held),
+        **{name: two_clock.poad(*each)(held, ahead).advantages for name, each in AHEAD.items()},
         "progress": broadcast(turn_scores(held, "progress").astype(np.float32), held),
         "action values": broadcast(actions, held),
         "token values": again,

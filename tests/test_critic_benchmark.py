@@ -279,7 +279,7 @@ def test_estimators_are_scored_at_decisive_tokens(critic: Any, runs: Path, tmp_p
     found = json.loads(settings.out.read_text())["environments"]["TicTacToe-v0"]
     assert found["episodes"] == 40 and 0 < found["decided"] <= 40
     assert found["estimators"]["grpo"]["place"] == [0.5, 0.5, 0.5]
-    names = {"poad", "turn", "ntpo", "gigpo", "vine", "progress", "token values"}
+    names = {"poad", "turn", "ntpo", "gigpo", "vine", "lookahead", "progress", "token values"}
     assert names <= found["estimators"].keys()
     for row in found["estimators"].values():
         assert row.keys() >= {"place", "sign", "correlation"}

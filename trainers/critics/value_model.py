@@ -123,6 +123,10 @@ class ValueModel(nn.Module):
             return Values(None, values, bootstrap)
         return Values(values, values[batch.token_offsets[:-1]], bootstrap)
 
+    def last_values(self, batch: Batch) -> FloatArray:
+        """Returns the values of the last observations [N], 0 where none is kept."""
+        return self._predict(self._view(batch), last=True)[1]
+
     def begin(
         self, batch: Batch, credit: Callable[[Batch, Values], Credit], rng: np.random.Generator
     ) -> None:
@@ -195,9 +199,17 @@ class ValueModel(nn.Module):
         return self.mean + self.scale * self.head.values(outputs)
 
     @torch.no_grad()
-    def _predict(self, batch: Batch) -> tuple[FloatArray, FloatArray]:
-        """Returns the values [K] or [M], and the bootstrap values [N]."""
-        rows = Rows.of(batch)
+    def _predict(self, batch: Batch, last: bool = False) -> tuple[FloatArray, FloatArray]:
+        """Returns the values [K] or [M], and the bootstrap values [N].
+
+        Args:
+            batch: the trajectories, as the model reads them.
+            last: read the last observations only. Values of other segments are then 0.
+        """
+        rows, trajectories = Rows.of(batch), batch.trajectories
+        chosen = [
+            i for i, (n, s) in enumerate(rows.rows) if not last or s == trajectories[n].bootstrap
+        ]
         count = batch.num_tokens if self.head.reads == "tokens" else batch.num_turns
         values = np.zeros(count, np.float32)
         bootstrap = np.zeros(len(batch.trajectories), np.float32)
@@ -208,7 +220,7 @@ class ValueModel(nn.Module):
             values[index.cpu().numpy()] = found.cpu().numpy()
             bootstrap[collated.bootstrap_trajectory.cpu().numpy()] = last.cpu().numpy()
 
-        self._budget.each(rows, np.arange(len(rows.rows)), step)
+        self._budget.each(rows, np.array(chosen, np.int64), step)
         return values, bootstrap
 
     @torch.no_grad()

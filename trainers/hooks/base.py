@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentgym.trainers.hooks.packing import pack_all, unpack_all
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 
 if TYPE_CHECKING:
     from torch import nn
@@ -69,6 +69,15 @@ class RecipeHooks:
     ) -> Batch:
         """Returns the batch with the rewards that credit is assigned from."""
         return batch
+
+    def on_values(self, batch: Batch, values: Values) -> Values:
+        """Returns the values that credit is assigned from, given those of the recipe's critic.
+
+        Args:
+            batch: the trajectories, with the rewards that credit is assigned from.
+            values: the values of the critic.
+        """
+        return values
 
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator

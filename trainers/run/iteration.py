@@ -158,6 +158,8 @@ class Iteration:
             values = None if forward is None else forward.values
             rewarded = trainer.rewards(rewarded, number, bootstraps=values is not None)
             rewarded = with_penalties(rewarded, forward, self._config)
+            if values is not None:
+                values = hooks.on_values(rewarded, values)
             credit = assign(rewarded, values)
             returns = None if values is None else observed_returns(assign, rewarded)
         if loss.thought_credit == "turn":

@@ -129,8 +129,8 @@ SHORT = {"one turn": {"max_turns": 1}, "errors": {"max_turns": 3}}
 def test_short_episodes_and_nothing_but_errors_give_finite_numbers(
     recipe: str, case: str, models: dict[str, str], tmp_path: Path
 ):
-    if case == "errors" and recipe == "sac_glam":
-        pytest.skip("it scores admissible actions")
+    if case == "errors" and recipe in ("lookahead", "sac_glam"):
+        pytest.skip("it compares admissible actions")
     cut: dict[str, Any] = {"constrain": False, "max_new_tokens": 1} if case == "errors" else {}
     kwargs = {"size": 6, **SHORT[case]}
     model = models["NumberLine-v0"]

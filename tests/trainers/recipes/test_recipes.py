@@ -403,6 +403,7 @@ IMITATION = {"filter_groups", "normalize_advantages"} | HOOKED | UNPLAYED
 REFUSED: dict[str, set[str]] = {
     "flow_grpo": UNREWARDED,
     "vine": HOOKED,
+    "lookahead": UNREWARDED,
     "rae": HOOKED,
     "at_grpo": HOOKED,
     "dpo": {"normalize_advantages"} | HOOKED,

@@ -26,7 +26,7 @@ GAME: dict[str, Any] = {
 ONE_AGENT = "learns from episodes of one agent"
 SINGLE = (
     "aepo agent_q agent_r agent_rlvr archer_iql arpo_entropy bc digi_q early_experience eto ilql "
-    "inverse_prm mc sac_glam sweet_rl"
+    "inverse_prm lookahead mc sac_glam sweet_rl"
 )
 REFUSED = {**dict.fromkeys(SINGLE.split(), ONE_AGENT), "comas": "by the scores of its role"}
 """Recipes that do not train all seats of any game, and the reason that they give."""

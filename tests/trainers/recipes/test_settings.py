@@ -58,6 +58,7 @@ VALUES: dict[str, Any] = {
     "exit.teacher": "search:best_first,budget=2",
     "exit.replayed": 2,
     "agent_q.exploration": 8.0,
+    "lookahead.least_probability": 1.0,
     "agent_r.revision": " ",
     "agent_rlvr.hint": f"{__name__}:nothing",
     "early_experience.reflection": "outcomes",
