@@ -54,6 +54,14 @@ def test_alpharank_of_small_games():
     assert alpharank(np.zeros((1, 1))).tolist() == [1.0]
 
 
+@pytest.mark.parametrize("alpha", [0.1, 1.0, 5.0, 100.0])
+def test_alpharank_selects_the_better_of_two_conventions(alpha: float):
+    """With two agents, the ratio of shares is exp(24 alpha) here, by the fixation probabilities."""
+    found = alpharank(np.array([[2.0, 0], [0, 1]]), alpha=alpha)
+    assert found[0] == pytest.approx(1 / (1 + np.exp(-24 * alpha)))
+    assert found[1] == pytest.approx(np.exp(-24 * alpha) / (1 + np.exp(-24 * alpha)))
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.sampled_from(sorted(META_STRATEGIES)), st.integers(2, 6), st.integers(0, 2**31))
 def test_meta_strategies_follow_the_order_of_agents(name: str, size: int, seed: int):
