@@ -80,7 +80,12 @@ def alpharank(
         population: number of individuals, for a finite `alpha`.
         noise: with an infinite `alpha`, the probability that a mutant with a lower payoff takes
             over, which keeps the chain irreducible.
+
+    Raises:
+        ValueError: if `noise` is not above 0 and below 1.
     """
+    if not 0 < noise < 1:
+        raise ValueError(f"noise must be above 0 and below 1, got {noise}.")
     n = len(payoffs)
     if n == 1:
         return np.ones(1)

@@ -52,6 +52,8 @@ def test_alpharank_of_small_games():
     assert alpharank(BIASED) == pytest.approx([1 / 3] * 3)
     assert alpharank(np.array([[0.0, 1], [-1, 0]]), noise=0.01) == pytest.approx([0.99, 0.01])
     assert alpharank(np.zeros((1, 1))).tolist() == [1.0]
+    with pytest.raises(ValueError, match="noise must be above 0"):
+        alpharank(ROCK, noise=0)
 
 
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 5.0, 100.0])
