@@ -241,6 +241,9 @@ def cross_play(
         result.matches.append(table.match())
         if save is not None:
             table.save(Path(save), env, names)
+        for seat, number in zip(table.logs, table.lineup, strict=True):
+            if (finished := getattr(players[number], "finish", None)) is not None:
+                finished(table.view(seat))
         if on_match is not None:
             on_match()
 
