@@ -95,7 +95,7 @@ class Agent(Protocol):
     `make_env`. They are used where no other wrappers are given.
 
     It may have a method `finish(view)`, which `evaluate` calls with the view of each finished
-    episode.
+    episode, and `cross_play` with the view of each of its seats.
 
     For exact evaluation (`agentgym.evaluation.nashconv`), an agent may have a method
     `probabilities(views)`, which returns for each view an array with the probabilities of

@@ -113,7 +113,8 @@ class CrossPlay:
         A game is won by the agent with the higher return (mean over its seats). Ratings of a
         single deal have no interval.
         """
-        n, deals = len(self.agents), sorted({match.deal for match in self.matches})
+        n = len(self.agents)
+        deals = {deal: place for place, deal in enumerate(sorted({m.deal for m in self.matches}))}
         wins = np.zeros((len(deals), n, n))
         for match in self.matches:
             gains: dict[int, list[float]] = {}
@@ -123,8 +124,8 @@ class CrossPlay:
                 (i, mine), (j, theirs) = gains.items()
                 difference = statistics.fmean(mine) - statistics.fmean(theirs)
                 share = 0.5 + 0.5 * np.sign(difference) * (abs(difference) > 1e-9)
-                wins[deals.index(match.deal), i, j] += share
-                wins[deals.index(match.deal), j, i] += 1 - share
+                wins[deals[match.deal], i, j] += share
+                wins[deals[match.deal], j, i] += 1 - share
         if len(deals) == 1:
             return [Estimate(float(rating), None, None) for rating in elo(wins)[0]]
         return [Estimate(*map(float, each)) for each in zip(*elo(wins), strict=True)]
@@ -240,6 +241,9 @@ def cross_play(
         result.matches.append(table.match())
         if save is not None:
             table.save(Path(save), env, names)
+        for seat, number in zip(table.logs, table.lineup, strict=True):
+            if (finished := getattr(players[number], "finish", None)) is not None:
+                finished(table.view(seat))
         if on_match is not None:
             on_match()
 

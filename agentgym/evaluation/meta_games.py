@@ -80,14 +80,19 @@ def alpharank(
         population: number of individuals, for a finite `alpha`.
         noise: with an infinite `alpha`, the probability that a mutant with a lower payoff takes
             over, which keeps the chain irreducible.
+
+    Raises:
+        ValueError: if `noise` is not above 0 and below 1.
     """
+    if not 0 < noise < 1:
+        raise ValueError(f"noise must be above 0 and below 1, got {noise}.")
     n = len(payoffs)
     if n == 1:
         return np.ones(1)
     gain = payoffs.T - payoffs  # [s, r]: of the mutant r against s, minus that of s against r
     if alpha is None:
-        taken = np.where(gain > 0, 1 - noise, noise)
-        taken[np.abs(gain) < TIE] = 0.5
+        taken = np.log(np.where(gain > 0, 1 - noise, noise))
+        taken[np.abs(gain) < TIE] = np.log(0.5)
     else:
         own, size = np.diag(payoffs), population
         mutants = np.arange(1, size)
@@ -98,13 +103,27 @@ def alpharank(
             for k in mutants
         ]  # fmt: skip
         terms = np.cumsum(-alpha / (size - 1) * np.array(ahead), axis=0)
-        taken = np.exp(-np.logaddexp.reduce(np.vstack([np.zeros((1, n, n)), terms]), axis=0))
-    chain = taken / (n - 1)
-    np.fill_diagonal(chain, 0)
-    np.fill_diagonal(chain, 1 - chain.sum(1))
-    balance = np.vstack([chain.T - np.eye(n), np.ones(n)])
-    found = np.linalg.lstsq(balance, np.concatenate([np.zeros(n), [1]]), rcond=None)[0]
-    found = np.maximum(found, 0)
+        taken = -np.logaddexp.reduce(np.vstack([np.zeros((1, n, n)), terms]), axis=0)
+    return _stationary(taken)
+
+
+def _stationary(rates: Floats) -> Floats:
+    """Returns the stationary distribution of a Markov chain, exact for any sizes of its rates.
+
+    It leaves out one state after the other (Grassmann, Taksar & Heyman, Operations Research 33,
+    1985), in logarithms.
+
+    Args:
+        rates: [n, n] logarithms of the rates from row to column. The diagonal is not read.
+    """
+    rates, n = rates.copy(), len(rates)
+    for k in range(n - 1, 0, -1):
+        rates[:k, k] -= np.logaddexp.reduce(rates[k, :k])
+        rates[:k, :k] = np.logaddexp(rates[:k, :k], rates[:k, k, None] + rates[k, None, :k])
+    found = np.zeros(n)
+    for k in range(1, n):
+        found[k] = np.logaddexp.reduce(found[:k] + rates[:k, k])
+    found = np.exp(found - found.max())
     return found / found.sum()
 
 

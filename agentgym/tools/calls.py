@@ -38,6 +38,7 @@ _PYTHON = re.compile(r"\[?\s*[A-Za-z_]\w*\(.*\)\s*\]?", re.DOTALL)
 _NESTED = ("tool_calls", "function_call", "function", "tool_call", "action")
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _NAMES = ("name", "tool", "action")
+_SEVERAL = "An action must have one tool call, got several."
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def read_call(text: str) -> Call | None:
     for mark in (OPEN, _PYTHON_TAG):
         if mark in bare:
             if mark == OPEN and bare.count(mark) > 1:
-                raise ValueError("An action must have one tool call, got several.")
+                raise ValueError(_SEVERAL)
             return _first_call(text[bare.index(mark) + len(mark) :], required=True)
     if fence := _FENCE.search(bare):
         text = text[slice(*fence.span(1))].strip()
@@ -145,10 +146,14 @@ def _first_call(text: str, *, required: bool) -> Call | None:
 def _refuse_second(rest: str) -> None:
     rest = rest.lstrip(" \t\r\n;,")
     if rest.startswith("{"):
-        raise ValueError("An action must have one tool call, got several.")
+        raise ValueError(_SEVERAL)
 
 
 def _as_call(value: Any) -> Call | None:
+    if isinstance(value, dict) and any(
+        isinstance(value.get(key), list) and len(value[key]) > 1 for key in _NESTED
+    ):
+        raise ValueError(_SEVERAL)
     found = innermost(value)
     if found is None or not (name := given_name(found)):
         return None
@@ -185,17 +190,26 @@ def _python_call(text: str) -> Call | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            node = ast.parse(text, mode="eval").body
-        if isinstance(node, ast.List) and len(node.elts) == 1:
-            node = node.elts[0]
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.args:
-            return None
-        values = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
-        if json.dumps(values) and _deep(values):
-            return None
+            nodes = [getattr(each, "value", None) for each in ast.parse(text).body]
+        if len(nodes) == 1 and isinstance(nodes[0], ast.List):
+            nodes = nodes[0].elts
+        found = [_call_of(node) for node in nodes]
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
-    return Call(node.func.id, values)
+    if not found or None in found:
+        return None
+    if len(found) > 1:
+        raise ValueError(_SEVERAL)
+    return found[0]
+
+
+def _call_of(node: Any) -> Call | None:
+    """Returns the call of an expression whose arguments are named literals."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.args:
+        return None
+    words = [(word.arg, ast.literal_eval(word.value)) for word in node.keywords]
+    values = json.loads(json.dumps(dict(words)))  # tuples become lists, keys become strings
+    return None if _deep(values) or None in dict(words) else Call(node.func.id, values)
 
 
 def write_call(call: Call, format: str = "json") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import json
@@ -224,7 +225,8 @@ class FunctionToolEnv(ToolEnv):
     Args:
         tools: functions decorated with `agentgym.tool`. A first parameter named `state` receives
             the state of the episode, a dictionary of JSON values.
-        start: task -> (request, state): the first observation and the initial state.
+        start: task -> (request, state): the first observation and the initial state, which is
+            copied.
         reward: state -> reward at the end of the episode, or functions decorated with
             `agentgym.reward`, whose weighted values are its terms. A sum of 1 or more is a success.
         tasks: the training and test tasks. Default: "train/0", ... and "test/0", ..., for levels
@@ -269,7 +271,7 @@ class FunctionToolEnv(ToolEnv):
         request, values = self._start_function(task)
         if not isinstance(values, Mapping):
             raise TypeError(f"start must return (request, state), got the state {values!r:.80}.")
-        self.state = FunctionState(dict(values))
+        self.state = FunctionState(copy.deepcopy(dict(values)))
         return request
 
     def _run(self, offered: Tool, arguments: dict[str, Any]) -> Any:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from agentgym.agents import ExpertAgent, View, make_agent
-from agentgym.agents.scaffolds import CasesAgent, ExamplesAgent
+from agentgym.agents import ExpertAgent, RandomAgent, View, make_agent
+from agentgym.agents.scaffolds import CasesAgent, ExamplesAgent, InstructionsAgent
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
-from agentgym.evaluation import evaluate
+from agentgym.evaluation import cross_play, evaluate
 from agentgym.making import make_env
 
 ID = "AgentGym/TextCraft-v0"
@@ -159,3 +159,19 @@ def test_arguments_of_cases_are_checked():
         make_agent("cases,pool=1:random")
     with pytest.raises(ConfigError, match="temperature must be positive, got 0"):
         make_agent("cases,temperature=0.0:random")
+
+
+def test_agents_learn_from_the_games_of_cross_play():
+    for agent in (ExamplesAgent(RandomAgent()), InstructionsAgent(RandomAgent(), data=None)):
+        result = cross_play("TicTacToe-v0", [agent, "random"], episodes=4)
+        seats = [
+            gain
+            for m in result.matches
+            for i, gain in zip(m.lineup, m.returns, strict=True)
+            if not i
+        ]
+        if isinstance(agent, ExamplesAgent):
+            assert len(agent.episodes) == sum(gain > 0 for gain in seats) > 0
+        else:
+            assert sum(each.episodes for each in agent.population) == len(seats)
+            assert sum(each.successes for each in agent.population) == sum(g > 0 for g in seats)

@@ -10,6 +10,7 @@ import pytest
 from agentgym.agents import MixedAgent, RandomAgent, ScriptedAgent, View
 from agentgym.errors import ConfigError
 from agentgym.evaluation import evaluate, nashconv
+from agentgym.evaluation.exploitability import action_probabilities
 
 
 class Fixed:
@@ -79,3 +80,23 @@ def test_values_of_a_mixture_are_means_over_pairs_of_members():
     one = nashconv("KuhnPoker-v0", [MixedAgent(members, weights), ScriptedAgent("equilibrium")])
     against = [nashconv("KuhnPoker-v0", [a, "equilibrium"]).values[0] for a in members]
     assert one.values[0] == pytest.approx(np.dot(weights, against))
+
+
+def test_a_mixture_within_a_mixture_keeps_its_member_too():
+    inner = MixedAgent([Fixed(0), Fixed(1)], [1, 3])
+    nested = nashconv("KuhnPoker-v0", MixedAgent([inner, ScriptedAgent("maniac")], [1, 1]))
+    flat = MixedAgent([Fixed(0), Fixed(1), ScriptedAgent("maniac")], [1, 3, 4])
+    assert nested.best_responses == pytest.approx(nashconv("KuhnPoker-v0", flat).best_responses)
+
+
+def test_sampled_actions_do_not_share_what_an_agent_remembers():
+    class Moody(RandomAgent):
+        name, probabilities = "moody", None
+
+        def act(self, views):
+            """Acts as the first one of an episode does, which is random."""
+            moods = [view.memory.setdefault("mood", view.rng.integers(2)) for view in views]
+            return [view.info["admissible"][mood] for view, mood in zip(views, moods, strict=True)]
+
+    [shares] = action_probabilities(Moody(), views(1), samples=400)
+    assert shares == pytest.approx([0.5, 0.5], abs=0.08)

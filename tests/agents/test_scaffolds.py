@@ -132,6 +132,18 @@ def test_numbers_of_edits_are_those_of_the_rules_shown(tmp_path: Path):
     assert agent.rules == ["five", "four"]
 
 
+def test_rules_that_other_episodes_have_edited_keep_their_numbers():
+    replies = ["forget 1\nremember: four", "forget 1\nremember 2: five\nforget 3"]
+    first = lambda view: view.info["trial"] < 2  # noqa: E731
+    model = Scripted(lambda v: "stop" if first(v) else "no", lambda view: replies.pop(0))
+    agent = RulesAgent(model)
+    agent.rules = ["one", "two", "three"]
+    env = lambda: MultiTrial(Echo(max_turns=1), 4, stop_on_success=False)  # noqa: E731
+    evaluate(env, agent, tasks=2, num_envs=2)
+    assert len(model.questions) == 2 and all("3. three" in each for each in model.questions)
+    assert agent.rules == ["five", "four"]
+
+
 def test_attempts_with_different_outcomes_become_rules_for_other_tasks(tmp_path: Path):
     file = tmp_path / "rules.txt"
     replies = ["- remember: Always say stop.\nremember\nforget 7\nWell done!"]
@@ -167,7 +179,7 @@ def test_rules_survive_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     agent = RulesAgent(Scripted(lambda view: ""), data=str(file))
     monkeypatch.setattr(Path, "write_text", fail)
     with pytest.raises(OSError, match="No space left"):
-        agent._edit("remember: Go out")
+        agent._edit("remember: Go out", agent.rules)
     assert file.read_text() == "Go home\n"
 
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.agents import RandomAgent, SearchAgent, View, make_agent
-from agentgym.agents.search.guide import SearchGuide
+from agentgym.agents import ExpertAgent, RandomAgent, SearchAgent, View, make_agent
+from agentgym.agents.search.guide import SearchGuide, Value
 from agentgym.agents.search.simulator import Node, Simulator, state_key
 from agentgym.agents.search.tree import beam
 from agentgym.core import TextEnv
@@ -356,6 +356,22 @@ class Uniform:
 
     def values(self, views: Sequence[View]) -> list[float]:
         return [float(len(view.history)) for view in views]
+
+
+class Doubtful(ExpertAgent):
+    """Proposes an action of its own beside the expert's."""
+
+    def act(self, views: Sequence[View]) -> list[str]:
+        others = [view.info["admissible"][-1] for view in views[1:]]
+        return [*super().act(views[:1]), *others]
+
+
+@pytest.mark.parametrize("algorithm", ["best_first", "beam", "mcts"])
+@pytest.mark.parametrize("value", ["progress", "policy"])
+def test_an_expert_is_asked_in_the_state_that_the_search_expands(algorithm: str, value: Value):
+    agent = SearchAgent(algorithm, budget=80, policy=Doubtful(), width=2, value=value)
+    report = evaluate("Blocksworld-v0", agent, tasks=3)
+    assert [each.success for each in report.episodes] == [True] * 3
 
 
 def test_a_policy_proposes_its_most_probable_actions_and_its_tokens_count():

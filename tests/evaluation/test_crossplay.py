@@ -239,6 +239,27 @@ def test_ratings_follow_the_agents(numbers, order):
     assert bradley_terry(shuffled) == pytest.approx(bradley_terry(wins)[list(order)], abs=1e-6)
 
 
+@settings(deadline=None, max_examples=30)
+@given(st.integers(2, 9), st.sampled_from([10, 1000, 100_000]), st.integers(0, 9))
+def test_ratings_of_unequal_agents_are_at_the_maximum(agents: int, games: int, upsets: int):
+    """The wins that the model expects of each agent are those that it has."""
+    shape = (agents, agents)
+    wins = np.triu(np.full(shape, games), 1) + np.tril(np.full(shape, upsets), -1)
+    found = bradley_terry(wins.astype(float))
+    expected = 1 / (1 + np.exp(found[None] - found[:, None]))
+    counted = wins + (1 - np.eye(agents)) / 2  # with half a win more in both directions
+    won = ((counted + counted.T) * expected).sum(1)
+    assert won == pytest.approx(counted.sum(1), abs=1e-9 * games)
+    assert found.mean() == pytest.approx(0, abs=1e-9)
+
+
+def test_agents_that_did_not_play_have_no_strength():
+    wins = np.zeros((2, 5, 5))
+    wins[:, 0, 1] = wins[:, 2, 3] = 3
+    half = np.log(3.5 / 0.5) / 2
+    assert bradley_terry(wins) == pytest.approx(np.tile([half, -half, half, -half, 0], (2, 1)))
+
+
 def test_an_agent_that_wins_every_game_has_a_finite_rating():
     wins = np.zeros((10, 2, 2))
     wins[:, 0, 1] = 1

@@ -52,6 +52,16 @@ def test_alpharank_of_small_games():
     assert alpharank(BIASED) == pytest.approx([1 / 3] * 3)
     assert alpharank(np.array([[0.0, 1], [-1, 0]]), noise=0.01) == pytest.approx([0.99, 0.01])
     assert alpharank(np.zeros((1, 1))).tolist() == [1.0]
+    with pytest.raises(ValueError, match="noise must be above 0"):
+        alpharank(ROCK, noise=0)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0, 5.0, 100.0])
+def test_alpharank_selects_the_better_of_two_conventions(alpha: float):
+    """With two agents, the ratio of shares is exp(24 alpha) here, by the fixation probabilities."""
+    found = alpharank(np.array([[2.0, 0], [0, 1]]), alpha=alpha)
+    assert found[0] == pytest.approx(1 / (1 + np.exp(-24 * alpha)))
+    assert found[1] == pytest.approx(np.exp(-24 * alpha) / (1 + np.exp(-24 * alpha)))
 
 
 @settings(deadline=None, max_examples=40)

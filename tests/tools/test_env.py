@@ -102,6 +102,18 @@ def test_a_snapshot_can_be_restored_several_times():
         assert env.state.values["notes"] == [text]
 
 
+def test_episodes_do_not_share_what_start_returns():
+    notes: list[str] = []
+    env = FunctionToolEnv(
+        [note], start=lambda task: ("Go.", {"notes": notes}), reward=lambda state: 0.0
+    )
+    for _ in range(2):
+        env.reset(seed=0)
+        env.step(call("note", text="a"))
+        assert env.state.values["notes"] == ["a"]
+    assert not notes
+
+
 def test_the_state_key_does_not_depend_on_the_order_of_calls():
     @tool
     def look(place: str) -> str:

@@ -146,7 +146,13 @@ def test_a_call_in_a_fence_may_hold_code_marks():
     )
 
 
-@pytest.mark.parametrize("text", ["", "Which colour?", "f(x)", "f(x) or (y)", "[1]"])
+def test_arguments_in_python_are_json_values():
+    assert read_call("f(x=(1, 2), y={1: (None,)})") == Call("f", {"x": [1, 2], "y": {"1": [None]}})
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Which colour?", "f(x)", "f(x) or (y)", "[1]", "f(**{'x': 1})", "f(x=1)\n[g(x)]"]
+)
 def test_plain_text_is_no_call(text: str):
     assert read_call(text) is None
 
@@ -160,6 +166,9 @@ def test_plain_text_is_no_call(text: str):
         ("<tool_call>search</tool_call>", "no JSON object"),
         ('{"name": "f"}; {"name": "g"}', "one tool call"),
         ("<tool_call>{}</tool_call><tool_call>{}</tool_call>", "one tool call"),
+        ('{"tool_calls": [{"name": "f"}, {"name": "g"}]}', "one tool call"),
+        ("[f(x=1), g()]", "one tool call"),
+        ("f(x=1)\ng()", "one tool call"),
         ('{"name": "f", "arguments": {"x": ' + "[" * 100 + "]" * 100 + "}}", "too deeply"),
         ('{"x": ' * 5000, "too deeply"),
         ("x" * 200_000, "at most 100,000 characters"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agentgym.agents.scaffolds.base import (
     Program,
     ScaffoldAgent,
@@ -91,13 +93,26 @@ class RulesAgent(ScaffoldAgent):
                     f"Attempt {number}, which {'succeeded' if won else 'failed'}:\n\n{text}"
                     for number, (won, text) in enumerate(attempts, 1)
                 ]
-                shown = [self._shown()] if self.rules else []
-                self._edit((yield from self.write(view, *shown, *texts, COMPARE)))
+                numbered, shown = self.rules.copy(), [self._shown()] if self.rules else []
+                reply = yield from self.write(view, *shown, *texts, COMPARE)
+                self._edit(reply, numbered)
 
-    def _edit(self, reply: str) -> None:
-        """Applies the lines of a reply that are possible edits."""
-        lines = (line.strip().removeprefix("- ") for line in reply.splitlines())
-        edits = [edit for edit in map(EDIT.fullmatch, lines) if edit]
+    def _edit(self, reply: str, numbered: Sequence[str]) -> None:
+        """Applies the lines of a reply that are possible edits.
+
+        Args:
+            reply: the reply.
+            numbered: the rules that it numbers. Other episodes may have edited the list since.
+        """
+        rules = self.rules
+        places = {i: rules.index(rule) + 1 for i, rule in enumerate(numbered, 1) if rule in rules}
+        edits = []
+        for line in reply.splitlines():
+            line = line.strip().removeprefix("- ")
+            if (edit := EDIT.fullmatch(line)) and (number := edit["place"] or edit["old"]):
+                moved = line.replace(number, str(places.get(int(number), 0)), 1)  # 0: not possible
+                edit = EDIT.fullmatch(moved)
+            edits += [edit] if edit else []
         # From the last rule to the first: numbers are those of the list before all edits.
         edits.sort(key=lambda edit: -int(edit["place"] or edit["old"] or 0))
         for edit in edits:

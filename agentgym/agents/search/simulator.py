@@ -121,8 +121,8 @@ class Rehearsal:
         )
 
     def views_of(self, nodes: Sequence[Node]) -> list[View]:
-        """Returns several states as an agent sees them."""
-        return [self.view_of(node) for node in nodes]
+        """Returns several states as an agent sees them that reads only their texts."""
+        return [Rehearsal.view_of(self, node) for node in nodes]
 
 
 class Simulator(Rehearsal):
@@ -166,11 +166,21 @@ class Simulator(Rehearsal):
         if self.steps:
             restore_snapshot(self.view.env, self.root.snapshot)
 
+    def view_of(self, node: Node) -> View:
+        """Returns a state as an agent sees it. The environment, which an expert asks, is in it."""
+        self._go(node)
+        return super().view_of(node)
+
+    def _go(self, node: Node) -> None:
+        """Puts the environment into a state."""
+        if self._at is not node:
+            restore_snapshot(self.view.env, node.snapshot)
+            self._at = node
+
     def step(self, node: Node, action: str) -> Node:
         """Plays an action in a state and returns the next one."""
         env: Any = self.view.env.unwrapped
-        if self._at is not node:
-            restore_snapshot(self.view.env, node.snapshot)
+        self._go(node)
         if self.future == "sampled":
             env.reseed(int(self.view.rng.integers(2**63)))
         before = env.np_random.bit_generator.state
