@@ -505,7 +505,7 @@ def test_actions_without_behaviour_probabilities(recipe: str, setting: dict[str,
 
 IMITATING: dict[str, dict[str, Any]] = {
     "agentprm": {"update": "dpo", "normalize_advantages": "none"},
-    **dict.fromkeys(("dpo", "filtered_bc", "lspo", "malt", "optima", "trpa"), {}),
+    **{name: {} for name in ("dpo", "filtered_bc", "lspo", "malt", "optima", "trpa")},
 }
 """Recipes that imitate or prefer actions of their policy, with settings."""
 
