@@ -104,9 +104,7 @@ class TrainConfig:
         self.kind: Kind = kind_of(model.model, model.lora_rank)
         low = model.mixed_precision == "no" and bfloat16_is_native(model.device)
         found, given = defaults_of(self.kind, low_precision=low), self.as_dict()
-        rollout = self.rollout
-        explores = rollout.epsilon and self.learns_own_actions
-        if rollout.max_staleness or rollout.cross_policy or explores:
+        if self.samples_otherwise and self.policy_gradient:
             found["importance_cap"] = STALE_CAP
         self.by_kind = {name: value for name, value in found.items() if given[name] is None}
         for name in groups_of(type(self)):
@@ -227,9 +225,19 @@ class TrainConfig:
         return False
 
     @property
-    def learns_own_actions(self) -> bool:
-        """Whether a recipe learns from actions that its policy has sampled."""
+    def policy_gradient(self) -> bool:
+        """Whether the loss is an expectation over the policy's actions, as in a policy gradient.
+
+        If other weights or `epsilon` sample some of them, importance weights correct it. Actions
+        that are imitated or preferred to others have the same weight wherever they come from.
+        """
         return True
+
+    @property
+    def samples_otherwise(self) -> bool:
+        """Whether older weights or `epsilon` sample some of the actions."""
+        rollout = self.rollout
+        return bool(rollout.max_staleness or rollout.cross_policy or rollout.epsilon)
 
     @property
     def recompute_logprobs(self) -> bool:
@@ -243,7 +251,8 @@ class TrainConfig:
         loss = self.loss
         low = self.model.dtype != "float32" or self.model.mixed_precision != "no"
         starting = loss.ratio != "none" or loss.covariance_clip > 0
-        return (starting and (self.foreign_actions or low)) or loss.importance_cap is not None
+        foreign = self.foreign_actions or self.samples_otherwise
+        return (starting and (foreign or low)) or loss.importance_cap is not None
 
     def context_settings(self) -> ContextSettings:
         """Returns the settings of the prompt."""
@@ -324,3 +333,8 @@ class PreferenceConfig(TrainConfig):
             normalize_advantages="none",
             aggregation="constant",
         )
+
+    @property
+    def policy_gradient(self) -> bool:
+        """False: actions are preferred to others."""
+        return False

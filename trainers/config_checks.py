@@ -173,7 +173,7 @@ def _check_rollout(config: TrainConfig) -> None:
     if not 0 < rollout.top_p <= 1:
         raise ConfigError(f"top_p must be in (0, 1], got {rollout.top_p}.")
     if config.foreign_actions:
-        sampled: dict[str, Any] = {"epsilon": 0.0} if config.learns_own_actions else {}
+        sampled: dict[str, Any] = {"epsilon": 0.0} if config.policy_gradient else {}
         config.fixed(
             "the policy has not sampled some of the actions that it learns from",
             **sampled,
@@ -316,6 +316,9 @@ def _check_loss(config: TrainConfig) -> None:
             f"ratio = 'none' has no clip, so {without[0]} = {getattr(loss, without[0])} has no "
             "effect: leave it out, or set ratio to 'token'."
         )
+    if not config.policy_gradient:
+        why = "importance weights correct a policy gradient, and it imitates or prefers actions"
+        config.fixed(why, importance_cap=None)
     if loss.thought_coef not in (0.0, 1.0) and loss.ratio not in ("token", "none"):
         raise ConfigError(
             f"thought_coef = {loss.thought_coef} weighs tokens, and with ratio = {loss.ratio!r} "

@@ -82,6 +82,11 @@ class Config(PreferenceConfig):
         """True: the policies of earlier iterations have sampled some of the actions."""
         return True
 
+    @property
+    def recompute_logprobs(self) -> bool:
+        """True: the preference loss compares the policy with the one that sampled."""
+        return True
+
 
 @dataclass(eq=False)
 class Edge:

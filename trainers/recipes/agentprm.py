@@ -83,7 +83,16 @@ class Config(TrainConfig):
         """Checks the settings."""
         super().__post_init__()
         if self.update == "dpo":
-            self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
+            self.fixed(
+                "credit is the gradient of a preference loss",
+                normalize_advantages="none",
+                aggregation="token",
+            )
+
+    @property
+    def policy_gradient(self) -> bool:
+        """Whether actions have advantages. With DPO, they are preferred to others."""
+        return self.update == "ppo"
 
 
 class ProcessReward(TurnJudge):

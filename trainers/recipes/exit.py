@@ -82,7 +82,7 @@ class Config(TrainConfig):
         return True
 
     @property
-    def learns_own_actions(self) -> bool:
+    def policy_gradient(self) -> bool:
         """False: the policy's own actions decide on the states of the search alone."""
         return False
 

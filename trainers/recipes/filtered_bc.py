@@ -56,6 +56,11 @@ class Config(TrainConfig):
             scorer(self.judge, option="judge")
 
     @property
+    def policy_gradient(self) -> bool:
+        """False: the best episodes are imitated, wherever they come from."""
+        return False
+
+    @property
     def score_sources(self) -> dict[str, str]:
         """Those of all recipes, and `judge`."""
         return {**super().score_sources, "judge": self.judge}

@@ -108,6 +108,11 @@ class Config(TrainConfig):
         self.fixed("every cloned token has the same weight", **EQUAL_WEIGHTS)
 
     @property
+    def policy_gradient(self) -> bool:
+        """False: outputs are imitated or preferred to others."""
+        return False
+
+    @property
     def team_credit(self) -> bool:
         """True: agents are credited with the team's return."""
         return True

@@ -69,6 +69,11 @@ class Config(TrainConfig):
         )
         self.fixed("episodes are compared by their levels", filter_groups=False)
 
+    @property
+    def policy_gradient(self) -> bool:
+        """False: actions are preferred to others."""
+        return False
+
 
 class LevelPreferences(Preferences):
     """Assigns each episode its weight in the gradient of the loss of TRPA.

@@ -100,7 +100,7 @@ class LossConfig:
     min(exp(log p_training - log p_generation), cap), for generation and training that compute
     different log-probabilities, or differ in their weights. Ratios then compare with the policy
     before the update (None: 5 with `max_staleness`, `cross_policy` or `epsilon`, as AReaL
-    publishes, otherwise no weights)."""
+    publishes, otherwise no weights). Recipes that imitate or prefer actions have no weights."""
     check_logprobs: NonNegative | None = None
     """Abort the run when log-probabilities of generation and of training differ by more than this
     (nats, None: never). `rollout/logprob_gap` is the largest difference."""

@@ -43,7 +43,14 @@ def test_forced_tokens_are_no_part_of_the_means_of_trpa(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("recipe", "setting"),
     [
-        *((name, {"aggregation": "turn"}) for name in ("dpo", "eto", "agent_q", "trpa")),
+        *(
+            (name, {"aggregation": "turn"})
+            for name in ("dpo", "eto", "agent_q", "trpa", "malt", "lspo")
+        ),
+        (
+            "agentprm",
+            {"update": "dpo", "normalize_advantages": "none", "aggregation": "trajectory"},
+        ),
         ("trpa", {"filter_groups": True}),
     ],
 )

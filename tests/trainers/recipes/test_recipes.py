@@ -406,10 +406,10 @@ REFUSED: dict[str, set[str]] = {
     "lookahead": UNREWARDED,
     "rae": HOOKED,
     "at_grpo": HOOKED,
-    "dpo": {"normalize_advantages"} | HOOKED,
-    "trpa": {"aggregation", "filter_groups", "normalize_advantages"} | HOOKED,
-    "malt": {"normalize_advantages"} | HOOKED,
-    "lspo": {"normalize_advantages"} | HOOKED,
+    "dpo": {"normalize_advantages", "importance_cap"} | HOOKED,
+    "trpa": {"aggregation", "filter_groups", "normalize_advantages", "importance_cap"} | HOOKED,
+    "malt": {"normalize_advantages", "importance_cap"} | HOOKED,
+    "lspo": {"normalize_advantages", "importance_cap"} | HOOKED,
     "spag": UNREWARDED,
     "agent_q": IMITATION,
     "eto": {"filter_groups", "normalize_advantages"} | HOOKED | UNPLAYED,
@@ -420,8 +420,8 @@ REFUSED: dict[str, set[str]] = {
     "sweet_rl": HOOKED,
     "etpo": HOOKED,
     "digi_q": IMITATION,
-    "filtered_bc": {"normalize_advantages", "covariance_clip"} | HOOKED,
-    "optima": {"normalize_advantages", "covariance_clip"} | HOOKED,
+    "filtered_bc": {"normalize_advantages", "covariance_clip", "importance_cap"} | HOOKED,
+    "optima": {"normalize_advantages", "covariance_clip", "importance_cap"} | HOOKED,
     "agent_r": IMITATION | {"covariance_clip"},
     "exit": IMITATION | {"covariance_clip"},
     "arpo_replay": {"filter_groups"} | REWARDS - {"shape_progress"},
@@ -487,15 +487,47 @@ def test_groups_are_filtered_by_the_preference_of_spo():
 FOREIGN = [name for name in recipes.names() if recipes.load(name).Config().foreign_actions]
 
 
-@pytest.mark.parametrize("recipe", FOREIGN)
+GRADIENT = [name for name in FOREIGN if recipes.load(name).Config().policy_gradient]
+
+
 @pytest.mark.parametrize(
-    "setting", [{"cross_policy": 0.5}, {"epsilon": 0.1, "constrain": True}, {"importance_cap": 2.0}]
+    ("recipe", "setting"),
+    [
+        *((name, {"cross_policy": 0.5}) for name in FOREIGN),
+        *((name, {"importance_cap": 2.0}) for name in FOREIGN),
+        # Actions that are imitated or preferred may be found by exploration.
+        *((name, {"epsilon": 0.1, "constrain": True}) for name in GRADIENT),
+    ],
 )
 def test_actions_without_behaviour_probabilities(recipe: str, setting: dict[str, Any]):
-    if "epsilon" in setting and not recipes.load(recipe).Config().learns_own_actions:
-        pytest.skip("The loss does not depend on the policy's own actions.")
     with pytest.raises(ConfigError, match="the policy has not sampled some of the actions"):
         recipes.load(recipe).Config.of(**setting)
+
+
+IMITATING: dict[str, dict[str, Any]] = {
+    "agentprm": {"update": "dpo", "normalize_advantages": "none"},
+    **{name: {} for name in ("dpo", "filtered_bc", "lspo", "malt", "optima", "trpa")},
+}
+"""Recipes that imitate or prefer actions of their policy, with settings."""
+
+
+@pytest.mark.parametrize("recipe", IMITATING)
+def test_imitated_and_preferred_actions_have_no_importance_weights(recipe: str):
+    """The weights would make actions that only exploration finds count for next to nothing."""
+    kind, settings = recipes.load(recipe).Config, IMITATING[recipe]
+    for other in ({"epsilon": 0.1, "constrain": True}, {"cross_policy": 0.5}):
+        config = kind.of(**settings, **other)
+        assert config.loss.importance_cap is None and config.recompute_logprobs
+    with pytest.raises(ConfigError, match="importance weights correct a policy gradient"):
+        kind.of(**settings, importance_cap=2.0)
+
+
+@pytest.mark.usefixtures("without_files")
+def test_what_exploration_finds_is_cloned_with_full_weight(tmp_path: Path):
+    few = {"iterations": 1, "epsilon": 0.5, "epochs": 1, "minibatches": 1, "bc_demonstrations": 0}
+    row = train_quickly("filtered_bc", tmp_path, **few)[-1]
+    # Every token has the weight 1 and the ratio 1.
+    assert row["losses/policy_loss"] == pytest.approx(-1.0)
 
 
 @pytest.mark.slow

@@ -332,6 +332,13 @@ def test_agent_q_pairs_share_a_prompt_and_differ_in_the_action(grown: Grown):
         np.testing.assert_array_equal(left.tokens[:start], right.tokens[:start])
 
 
+@pytest.mark.usefixtures("without_files")
+def test_agent_q_needs_no_ratio(tmp_path: Path):
+    changes = {"group_size": 4, "simulations": 4, "episodes_per_iteration": 32, "threshold": 0.0}
+    hooks = trained("agent_q", tmp_path, ratio="none", gamma=0.9, **changes).hooks
+    assert hooks.metrics["pairs"] > 0
+
+
 def test_agent_q_refers_to_the_policy_that_sampled(grown: Grown):
     hooks, _, actions = grown
     batch = Batch.of(actions)
