@@ -435,6 +435,28 @@ def test_what_is_forgiven_is_forgiven_everywhere(id: str):
 
 
 @every
+@pytest.mark.parametrize("form", ["Action: {}", "```\n{}\n```", "`{}`", " {}\n"])
+def test_marks_around_an_action_that_is_not_listed_are_forgiven(id: str, form: str):
+    env = bare(id)
+    _, info = env.reset(seed=0)
+    for _ in range(3):
+        action = env.expert()
+        if action is None or (form == "`{}`" and "\n" in action):
+            break
+        if "```" not in action and not info["admissible"]:
+            before = env.snapshot()
+            _, *_, info = expected = env.step(action)
+            env.restore(before)
+            _, *_, found = said = env.step(form.format(action))
+            assert said[1:4] == expected[1:4]
+            assert (found["valid"], found["success"]) == (info["valid"], info["success"])
+            env.restore(before)
+        _, _, terminated, truncated, info = env.step(action)
+        if terminated or truncated:
+            break
+
+
+@every
 def test_the_docstring_has_the_standard_headings(id: str):
     env = bare(id)
     lines = (env.__doc__ or "").splitlines()

@@ -28,8 +28,7 @@ class ToolState:
 
     Attributes:
         calls: number of valid calls.
-        digest: sum of the hashes of all calls and their results, which identifies the episode so
-            far, whatever the order of the calls.
+        digest: sum of the hashes of all calls and their results, whatever their order.
     """
 
     calls: int = 0
@@ -105,6 +104,10 @@ class ToolEnv(TextEnv):
         """Returns the progress before the end of the episode, in [0, 1]."""
         return 0.0
 
+    def _changed(self) -> Any:
+        """Returns what calls can change, for the state key. The order of changes matters to it."""
+        return None
+
     def _solve(self) -> Call | str | None:
         """Returns the expert's next call (or text, if the environment reads text), if any."""
         return None
@@ -158,8 +161,7 @@ class ToolEnv(TextEnv):
 
     def _note(self, event: str) -> None:
         """Adds an event to the digest of the episode."""
-        digest = hashlib.blake2b(event.encode("utf-8", "surrogatepass"), digest_size=7).digest()
-        self.state.digest = (self.state.digest + int.from_bytes(digest)) % 2**56
+        self.state.digest = (self.state.digest + _hash(event)) % 2**56
 
     def _step(self, text: str, *, over: bool = False, cost: float = 0.0) -> TimeStep:
         """Returns the step after a valid action."""
@@ -171,7 +173,7 @@ class ToolEnv(TextEnv):
             terminated=over,
             success=over and reward >= 1,
             progress=min(1.0, max(0.0, reward)) if over else self._progress(),
-            state_key=f"{self.state.digest:x}",
+            state_key=f"{self.state.digest ^ _hash(repr(self._changed())):x}",
         )
 
     def _invalid(self, message: str) -> TimeStep:
@@ -187,6 +189,12 @@ class ToolEnv(TextEnv):
         """Returns the scripted expert's next action, or None if there is none."""
         action = self._solve()
         return write_call(action, self.call_format) if isinstance(action, Call) else action
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=7).digest()
+    )
 
 
 def _declared(cls: type) -> list[Tool]:
@@ -278,6 +286,9 @@ class FunctionToolEnv(ToolEnv):
         if offered.context:
             return offered.function(self.state.values, **arguments)
         return offered.function(**arguments)
+
+    def _changed(self) -> Any:
+        return self.state.values
 
     def _rewards(self) -> dict[str, float]:
         return {name: float(term(self.state.values)) for name, term in self._terms.items()}

@@ -21,6 +21,7 @@ _ACTION_LABEL = re.compile(_LABEL % "action", re.IGNORECASE | re.MULTILINE)
 _ANY_LABEL = re.compile(_LABEL % "(?:thought|action|observation)", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"```[\w-]{0,20}\n(.*?)\n?```", re.DOTALL)
 _BLOCK = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?```", re.DOTALL)
+_CODE = re.compile(r"`([^`]+)`")
 _MAX_BRACES = 16
 _AROUND = "\"'`“”‘’«»*_"  # typographic quotes on purpose
 _BEHIND = _AROUND + ".,;:!?…"
@@ -93,13 +94,20 @@ def code_blocks(answer: str) -> list[str]:
     return [found[1] for found in _BLOCK.finditer(answer)]
 
 
-def command(answer: str) -> str:
-    """Returns a free-form action without white space around it, a code fence and "Action:".
+def bare(answer: str) -> str:
+    """Returns an action without the white space, code fence or backticks around it and "Action:".
 
-    It is for actions that cannot be listed, such as a query or a shell command.
+    It is for actions that cannot be listed, such as a query or a program.
     """
-    text = unfenced(answer[:LONGEST].strip())
-    return unfenced((":" in text and labelled(text)) or text).strip()
+    text = unfenced(answer.strip())
+    text = unfenced((":" in text and labelled(text)) or text).strip()
+    marked = _CODE.fullmatch(text)
+    return marked[1].strip() if marked else text
+
+
+def command(answer: str) -> str:
+    """Returns `bare` of the first `LONGEST` characters."""
+    return bare(answer[:LONGEST])
 
 
 def plain(text: str, *, cased: bool = False) -> str:

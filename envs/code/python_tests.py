@@ -12,7 +12,7 @@ from agentgym.errors import ConfigError
 from agentgym.sandbox import Interpreter, check_sandbox
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import code_blocks
+from agentgym.utils.action_parsing import bare, code_blocks
 
 LONGEST = 10_000
 """Maximum number of characters of a program."""
@@ -173,7 +173,7 @@ class PythonTests(TextEnv):
 def _program(action: str) -> str:
     """Returns the program in an action, or "" if there is none."""
     marks = f"def {NAME}", f"{NAME} ="
-    candidates = code_blocks(action) or [action]
+    candidates = code_blocks(action) or [bare(action)]
     return next((c for c in reversed(candidates) if any(mark in c for mark in marks)), "")
 
 

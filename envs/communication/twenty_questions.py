@@ -10,6 +10,7 @@ from agentgym.envs.lmrl.objects import things
 from agentgym.envs.lmrl.twenty_questions import (
     SHOWN,
     answers,
+    bare_question,
     guessed,
     guesses,
     question_table,
@@ -206,7 +207,8 @@ class TwentyQuestionsTwoPlayer(TextGame):
         listed = match_action(said, self.menu)
         if listed:
             return listed
-        if not well_formed(said.strip()):
+        said = bare_question(said)
+        if not well_formed(said):
             raise InvalidMove(
                 f"{said[:40]!r} is not a question. Ask one that starts with Is, Does, Can, Do, Are "
                 "or Could, of at most 40 words, for example: Does it have wheels?"

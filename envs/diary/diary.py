@@ -9,7 +9,7 @@ from agentgym.core import TextEnv, TimeStep, TurnLimit
 from agentgym.envs.diary.pages import RELATIONS, Pages, Question, pages_of
 from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import command, plain
 
 LONGEST_NOTE = 100
 """Maximum number of characters of a note."""
@@ -143,7 +143,7 @@ class Diary(TextEnv):
         line = command(action)
         if self.notebook and (found := _NOTE.fullmatch(line)):
             self._note(found[1].strip(), found[2].strip())
-        elif line.lower() != "next":
+        elif plain(line) != "next":
             note = f", or note SUBJECT: TEXT of at most {LONGEST_NOTE} characters"
             return self._invalid(f"Reply with next{note * bool(self.notebook)}.")
         self.state.read += 1

@@ -11,6 +11,7 @@ from agentgym.envs.generation.lexicon import VOCABULARY, words_of
 from agentgym.envs.generation.prompts import KINDS, Prompt, prompt_of, score
 from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks
+from agentgym.utils.action_parsing import command
 
 LONGEST = 2000
 """Maximum number of characters of a text."""
@@ -117,10 +118,11 @@ class TextGeneration(TextEnv):
     def _advance(self, action: str) -> TimeStep:
         if self.words:
             return self._word(action)
-        if len(action) > LONGEST or not (words := words_of(action)):
+        text = command(action)
+        if len(text) > LONGEST or not (words := words_of(text)):
             return self._invalid(f"Reply with a text of at most {LONGEST:,} characters.")
         self.state.words = words
-        return self._finish(action)
+        return self._finish(text)
 
     def _word(self, action: str) -> TimeStep:
         state, prompt = self.state, self.prompt

@@ -16,6 +16,7 @@ from agentgym.envs.lmrl.questions import asked_so_far
 from agentgym.envs.lmrl.traits import FILLERS, rows
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import command
 
 STARTERS = ("is", "does", "can", "do", "are", "could")
 MOST_WORDS = 40
@@ -126,6 +127,11 @@ def truth(meaning: str) -> np.ndarray:
     else:
         found = [meaning in thing.traits for thing in things()]
     return np.where(found, 1, -1).astype(np.int8)
+
+
+def bare_question(said: str) -> str:
+    """Returns a question without "Action:" and the quotes or other marks around it."""
+    return command(said).strip('"“” ')
 
 
 def well_formed(question: str) -> bool:
@@ -276,7 +282,7 @@ class TwentyQuestions(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        question = action.strip()
+        question = bare_question(action)
         if not well_formed(question):
             return self._record(question, INVALID, valid=False)
         question = " ".join(question.split())

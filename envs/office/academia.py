@@ -129,7 +129,7 @@ class Academia(AssignmentEnv):
 
     ## Information
     The common keys. `progress` is the fraction of the solution's calls that were made. `admissible`
-    is empty. `state_key` identifies the calls and results so far, whatever their order.
+    is empty. `state_key` identifies the state, and the calls and results whatever their order.
 
     ## Arguments
     - `call_format` (str, default "json"): format of calls in the instructions and in the expert's

@@ -87,6 +87,9 @@ class AssignmentEnv(ToolEnv):
         expected = self.expected_world(found)
         return float(right and self._compared(given.world) == self._compared(expected))
 
+    def _changed(self) -> Any:
+        return self.state.world
+
     def _compared(self, world: dict[str, Any]) -> dict[str, Any]:
         """Returns the parts of a world that the reward depends on."""
         return world

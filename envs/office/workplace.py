@@ -38,7 +38,7 @@ class Workplace(WorkplaceTools):
 
     ## Information
     The common keys. `progress` is the fraction of the solution's calls that were made. `admissible`
-    is empty. `state_key` identifies the calls and results so far, whatever their order.
+    is empty. `state_key` identifies the state, and the calls and results whatever their order.
 
     ## Arguments
     - `jobs` (int or None, default None): jobs per assignment, 1 or 2. None samples it.

@@ -56,8 +56,8 @@ class WorkplaceMissions(WorkplaceTools):
     ## Information
     The common keys. `success` is whether all missions are right. `progress` is the mean over
     missions: 1 for a right one, and the fraction of its solution's calls that were made for the
-    current one. `admissible` is empty. `state_key` identifies the calls and results so far,
-    whatever their order within a mission.
+    current one. `admissible` is empty. `state_key` identifies the state, and the calls and
+    results whatever their order within a mission.
 
     ## Arguments
     - `missions` (int or None, default None): number of missions, 2 to 4. None samples it.

@@ -19,7 +19,7 @@ from agentgym.envs.propose_solve.domain import Domain, Problem
 from agentgym.multiagent.rules import InvalidMove
 from agentgym.sandbox import Limits, run_calls
 from agentgym.tasks import task_rng
-from agentgym.utils.action_parsing import labelled, unfenced
+from agentgym.utils.action_parsing import bare
 
 LONGEST = 2000
 """Maximum number of characters of a program."""
@@ -94,11 +94,6 @@ def split_proposal(proposal: str) -> tuple[str, list[list[Any]]]:
     if len(program) > LONGEST:
         raise InvalidMove(f"The program must have at most {LONGEST} characters.")
     return program, [arguments_of(text) for text in marked]
-
-
-def bare(answer: str) -> str:
-    """Returns an answer without the label "Action:" and without code fences."""
-    return unfenced((":" in answer and labelled(answer)) or answer).strip()
 
 
 def arguments_of(text: str) -> list[Any]:

@@ -12,6 +12,7 @@ from itertools import combinations
 from agentgym.core import TextEnv, TurnLimit
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import plain
 
 OPERATORS = "+-*/"
 LARGEST = 99
@@ -253,7 +254,7 @@ class Countdown(TextEnv):
         return self._combine(action) if self.steps else self._answer(action)
 
     def _answer(self, action: str) -> TimeStep:
-        answer, state = action.strip(), self.state
+        answer, state = plain(action), self.state
         result = value(answer)
         found = [] if len(answer) > LONGEST else map(int, NUMBER.findall(answer))
         formatted = tuple(sorted(found)) == state.numbers

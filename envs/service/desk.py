@@ -263,6 +263,10 @@ class ServiceDesk(ToolEnv):
 
     # The result.
 
+    def _changed(self) -> Any:
+        changes = sorted(self.database.difference().items())
+        return changes, self.state.user, self.state.confirmed, sorted(self.state.violations)
+
     def _judge(self) -> float:
         self.state.outcome = {name: float(right) for name, right in self._outcome().items()}
         return float(all(self.state.outcome.values()))

@@ -46,8 +46,8 @@ class Retail(RetailTools):
     ## Information
     The common keys, and 1 or 0 for `database`, `outputs` and `policy`, the three factors of the
     reward, at the end of the episode. `progress` is the fraction of requests that the user has
-    finished with. `admissible` is empty. `state_key` identifies the calls, messages and results so
-    far, whatever their order.
+    finished with. `admissible` is empty. `state_key` identifies the state, and the calls,
+    messages and results whatever their order.
 
     ## Arguments
     - `requests` (int or None, default None): requests per task, 1 to 3. None samples it.

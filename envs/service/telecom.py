@@ -96,8 +96,8 @@ class Telecom(TelecomTools):
     ## Information
     The common keys, and 1 or 0 for `database`, `solved` and `policy`, the three factors of the
     reward, at the end of the episode. `progress` is the fraction of the causes that are repaired.
-    `admissible` is empty. `state_key` identifies the calls, messages and results so far, whatever
-    their order.
+    `admissible` is empty. `state_key` identifies the state, and the calls, messages and results
+    whatever their order.
 
     ## Arguments
     - `causes` (int or None, default None): causes per task, 1 to 3. None samples it.
@@ -253,6 +253,9 @@ class Telecom(TelecomTools):
     def _causes(self) -> list[str]:
         """Returns the causes that are not repaired."""
         return faults(self.state.phone, self.network, self.caller.symptom)
+
+    def _changed(self) -> Any:
+        return super()._changed(), self.state.phone, self.state.caller
 
     def _outcome(self) -> dict[str, bool]:
         transferred = not self.state.over

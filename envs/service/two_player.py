@@ -215,7 +215,8 @@ class ServiceTwoPlayer(EnvGame):
 
     def _key(self) -> str:
         """Returns the key of the state while the user acts."""
-        heard = [self.inner.state.digest, self.state.message, *self.state.reports]
+        inner, reports = self.inner, self.state.reports
+        heard = [inner.state.digest, inner._changed(), self.state.message, *reports]
         return hashlib.blake2b(repr(heard).encode(), digest_size=8).hexdigest()
 
     def _read(self, agent: str, said: str) -> str:

@@ -13,7 +13,7 @@ from agentgym.envs.shell.interpreter import COMMANDS, Command, run
 from agentgym.envs.shell.parser import LONGEST
 from agentgym.envs.shell.tree import HOME, Failed, Tree
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import command, plain
 
 SHOWN = 1500
 """Number of characters of the output that are shown."""
@@ -78,7 +78,7 @@ class CommandLine(TextEnv):
     def _advance(self, action: str) -> TimeStep:
         line, state = command(action), self.state
         if submitted := _SUBMIT.fullmatch(line):
-            state.submitted, state.right = True, self._judge((submitted[1] or "").strip())
+            state.submitted, state.right = True, self._judge(plain(submitted[1] or "", cased=True))
             return self._look("Right." if state.right else "Wrong.")
         if not line or len(line) > LONGEST:
             return self._invalid(f"Reply with a command line of at most {LONGEST} characters.")

@@ -206,6 +206,8 @@ def _some(paths: list[str]) -> list[str]:
 
 def _echo(tree: Tree, arguments: list[str], stdin: str) -> str:
     bare = arguments[:1] == ["-n"]
+    if arguments[:1] in (["-e"], ["-ne"], ["-en"]):
+        raise Failed("unknown option -e: use quotes with a line break inside")
     return " ".join(arguments[bare:]) + "\n" * (not bare)
 
 

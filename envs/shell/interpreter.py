@@ -40,7 +40,7 @@ def run(tree: Tree, line: str, commands: Mapping[str, Command] = COMMANDS) -> tu
         for operator, calls in pipelines:
             if (operator == "&&" and not good) or (operator == "||" and good):
                 continue
-            if calls[0].words:
+            if calls[0].words or calls[0].target:
                 output, good = _pipeline(tree, calls, commands)
                 shown = bounded(shown + output)
     except Failed as error:
@@ -51,16 +51,20 @@ def run(tree: Tree, line: str, commands: Mapping[str, Command] = COMMANDS) -> tu
 def _pipeline(tree: Tree, calls: list[Call], commands: Mapping[str, Command]) -> tuple[str, bool]:
     text, errors, good = "", "", True
     for call in calls:
-        name = call.words[0].text
+        name = call.words[0].text if call.words else ""
         arguments = [path for word in call.words[1:] for path in word.expanded(tree)]
         try:
             stdin = text if call.source is None else tree.read(call.source.text)
             text, good = "", True
-            text = bounded(commands[name](tree, arguments, stdin))
+            if name:
+                text = bounded(commands[name](tree, arguments, stdin))
         except (Failed, PatternError) as error:
             text, good = getattr(error, "output", ""), False
-            if str(error) and not call.silent:
-                errors += f"{name}: {str(error)[:300]}\n"
+            message = f"{name}: {str(error)[:300]}\n" if str(error) else ""
+            if call.merged:
+                text = message + text
+            elif not call.silent:
+                errors += message
         if call.target is not None:
             tree.write(call.target.text, text, append=call.append)
             text = ""

@@ -9,7 +9,9 @@ from agentgym.envs.shell.tree import Failed, Tree
 LONGEST = 1000
 """Number of characters of a command line."""
 MOST_COMMANDS = 10
-_OPERATORS = ("&&", "||", ">>", "2>", "|", ";", ">", "<", "\n")
+_TO_OUTPUT = "2>&1"
+_FOR_OUTPUT = {"1>": ">", "1>>": ">>"}
+_OPERATORS = (_TO_OUTPUT, "1>>", "1>", "&&", "||", ">>", "2>", "|", ";", ">", "<", "\n")
 _SPECIAL = "*?["
 
 
@@ -42,6 +44,7 @@ class Call:
         target: file of the output, if it is redirected.
         append: whether the output is appended.
         silent: whether error messages are dropped.
+        merged: whether error messages are part of the output.
     """
 
     words: list[Word] = field(default_factory=list)
@@ -49,6 +52,7 @@ class Call:
     target: Word | None = None
     append: bool = False
     silent: bool = False
+    merged: bool = False
 
 
 Pipeline = tuple[str, list[Call]]
@@ -75,9 +79,11 @@ def parse(line: str) -> list[Pipeline]:
                 call.words.append(token)
         elif redirect:
             raise Failed(f"syntax error near {token!r}")
+        elif token == _TO_OUTPUT:
+            call.merged = True
         elif token in (">", ">>", "<", "2>"):
             redirect = token
-        elif not call.words and token not in (";", "\n"):
+        elif not call.words and call.target is None and token not in (";", "\n"):
             raise Failed(f"syntax error near {token!r}")
         elif token == "|":
             found[-1][1].append(Call())
@@ -94,6 +100,8 @@ def _redirect(call: Call, operator: str, word: Word) -> None:
     if operator == "<":
         call.source = word
     elif operator == "2>":
+        if word.text != "/dev/null":
+            raise Failed("errors can be redirected to /dev/null or to &1 only")
         call.silent = True
     else:
         call.target, call.append = word, operator == ">>"
@@ -106,14 +114,14 @@ def _tokens(line: str) -> list[Word | str]:
     while place < len(line):
         char = line[place]
         operator = ""
-        if char in "&|;><\n" or (char == "2" and word is None):
+        if char in "&|;><\n" or (char in "12" and word is None):
             operator = next((o for o in _OPERATORS if line.startswith(o, place)), "")
         if char in " \t" or operator:
             if word is not None:
                 found.append(word)
             word = None
             if operator:
-                found.append(operator)
+                found.append(_FOR_OUTPUT.get(operator, operator))
             place += len(operator) or 1
             continue
         if char == "#" and word is None:

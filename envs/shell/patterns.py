@@ -208,7 +208,7 @@ class Pattern:
             self._place += 1
             if char in _ESCAPES:
                 return self._state(_Set(_ESCAPES[char]), end), end
-            if char.isalnum() or char == "{":
+            if char.isalnum() or char in "{<>":
                 raise PatternError(f"\\{char} is not supported")
         elif char == "{" and self._extended:
             raise PatternError("{} is not supported")

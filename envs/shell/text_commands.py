@@ -6,6 +6,7 @@ import base64
 import binascii
 import itertools
 import re
+import string
 from collections.abc import Callable
 
 from agentgym.envs.shell.arguments import (
@@ -25,6 +26,17 @@ _KEY = re.compile(r"([0-9]{1,6})([nrf]*)(?:,([0-9]{1,6})([nrf]*))?")
 _SUBSTITUTION = re.compile(
     r"s([^\\\n])((?:\\.|(?!\1)[^\\])*)\1((?:\\.|(?!\1)[^\\])*)\1([gip]*)", re.DOTALL
 )
+_CHARACTER = re.compile(r"\[:([a-z]+):\]|\\(.)|(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+_CLASSES = {
+    "upper": string.ascii_uppercase,
+    "lower": string.ascii_lowercase,
+    "alpha": string.ascii_uppercase + string.ascii_lowercase,
+    "digit": string.digits,
+    "alnum": string.digits + string.ascii_uppercase + string.ascii_lowercase,
+    "punct": string.punctuation,
+    "space": string.whitespace,
+}
 _ADDRESS = re.compile(r"(?:([0-9]{1,6}|\$)(?:,([0-9]{1,6}|\$))?|/((?:\\.|[^/\\])*)/)([pd])")
 
 
@@ -261,20 +273,23 @@ def _tr(tree: Tree, arguments: list[str], stdin: str) -> str:
 
 
 def _characters(text: str) -> str:
-    classes = {"upper": "A-Z", "lower": "a-z", "digit": "0-9", "space": " \\t\\n"}
-    for name, characters in classes.items():
-        text = text.replace(f"[:{name}:]", characters)
-    text = text.replace("\\n", "\n").replace("\\t", "\t")
+    """Returns the characters of a set of tr, in order."""
+    chars: list[tuple[str, bool]] = []  # each with whether it can be the - of a range
+    for name, escaped, char in _CHARACTER.findall(text):
+        if name and name not in _CLASSES:
+            raise Failed(f"unknown character class [:{name[:20]}:]")
+        plain = _CLASSES[name] if name else _ESCAPES.get(escaped, escaped) or char
+        chars += [(each, char == "-") for each in plain]
     found, place = "", 0
-    while place < len(text):
-        if text[place + 1 : place + 2] == "-" and place + 2 < len(text):
-            low, high = ord(text[place]), ord(text[place + 2])
+    while place < len(chars):
+        if chars[place + 1 : place + 2] == [("-", True)] and place + 2 < len(chars):
+            low, high = ord(chars[place][0]), ord(chars[place + 2][0])
             if not low <= high < 0x3000:
-                raise Failed(f"invalid range {text[place : place + 3]!r}")
+                raise Failed(f"invalid range {chr(low)}-{chr(high)}")
             found += "".join(map(chr, range(low, high + 1)))
             place += 3
         else:
-            found += text[place]
+            found += chars[place][0]
             place += 1
         if len(found) > 0x3000:
             raise Failed("too many characters in a set")
@@ -335,7 +350,7 @@ class _Edit:
             return self.pattern.search(line) is not None
         first = count if self.first == "$" else int(self.first)
         last = first if self.last is None else count if self.last == "$" else int(self.last)
-        return first <= place <= last
+        return first <= place <= max(first, last)
 
     def _replaced(self, line: str) -> tuple[str, bool]:
         assert self.pattern is not None
@@ -353,7 +368,7 @@ class _Edit:
         return done + line[begin:], hit
 
     def _inserted(self, match: str) -> str:
-        return re.sub(r"\\(.)|&", lambda m: m[1] or match, self.text)
+        return re.sub(r"\\(.)|&", lambda m: _ESCAPES.get(m[1], m[1]) or match, self.text)
 
 
 def _base64(tree: Tree, arguments: list[str], stdin: str) -> str:

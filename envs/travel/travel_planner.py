@@ -22,6 +22,7 @@ from agentgym.envs.travel.world import CUISINES, DATES, RULES, STATES, World, wo
 from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import command
 
 LONGEST = 10_000
 LINES = 60
@@ -238,7 +239,7 @@ class TravelPlanner(TextEnv):
     def _advance(self, action: str) -> TimeStep:
         if len(action) > LONGEST:
             return self._invalid(f"An action must have at most {LONGEST:,} characters.")
-        lines = [" ".join(line.split()) for line in action.splitlines() if line.strip()]
+        lines = [" ".join(line.split()) for line in command(action).splitlines() if line.strip()]
         if not 1 <= len(lines) <= LINES:
             return self._invalid(f"An action must have 1 to {LINES} lines, got {len(lines)}.")
         if max(map(len, lines)) > LINE:

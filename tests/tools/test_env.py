@@ -128,6 +128,20 @@ def test_the_state_key_does_not_depend_on_the_order_of_calls():
     assert keys[0] == keys[1] != keys[2]
 
 
+def test_the_state_key_depends_on_the_order_of_changes():
+    @tool
+    def put(state: dict, value: int) -> None:
+        """Stores a value."""
+        state["value"] = value
+
+    keys = []
+    for values in ((1, 2), (2, 1)):
+        env = FunctionToolEnv([put], start=lambda task: ("", {}), reward=lambda state: 0.0)
+        env.reset(seed=0)
+        keys.append([env.step(call("put", value=v))[-1]["state_key"] for v in values][-1])
+    assert keys[0] != keys[1]
+
+
 def test_errors_of_the_reward_function_are_raised():
     env = FunctionToolEnv([fail], start=lambda task: ("", {}), reward=lambda state: float("x"))
     env.reset(seed=0)

@@ -110,6 +110,13 @@ def test_entries_are_shown_once():
     assert "Day" not in entries[-1]
 
 
+def test_a_full_stop_behind_next_is_forgiven_with_a_notebook_too():
+    env = Diary(notebook=2)
+    env.reset(seed=0)
+    assert env.step("Next.")[-1]["valid"]
+    assert env.state.read == 1
+
+
 def test_the_notebook_is_bounded_and_notes_are_replaced():
     env = Diary(notebook=2)
     env.reset(seed=0)

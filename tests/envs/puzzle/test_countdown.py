@@ -123,6 +123,7 @@ def ask(numbers: tuple[int, ...], target: int, **kwargs) -> Countdown:
     [
         ("44 + 19 + 35", 1, 0, True),
         (" 35+(44+19) ", 1, 0, True),
+        ('"44 + 19 + 35".', 1, 0, True),
         ("44 + 19 - 35", 0, 0.1, True),
         ("44 19 35", 0, 0.1, True),
         ("44 / (19 - 19) + 35", 0, 0, False),

@@ -86,6 +86,12 @@ OUTPUTS = {
     "cd d && pwd; cd; pwd": f"{HOME}/d\n{HOME}\n",
     "mkdir x && touch x/a x/b && rm x/a && ls x": "b\n",
     "cat nothing 2> /dev/null || echo missing": "missing\n",
+    "cat nothing 2>&1 | wc -l; echo x 1>o; cat o": "1\nx\n",
+    "> o; cat o; wc -l < o": "0\n",
+    "echo 'carve -a' | tr -d '\\r'; echo 'a-b c' | tr 'a\\-z' X": "carve -a\nXXb c\n",
+    "echo 'a.b:c' | tr '[:punct:]' ' '; echo 'x 1' | tr '[:alnum:]' z": "a b c\nz z\n",
+    "head -1 d/b.csv | sed 's/,/\\n/g'": "anna\nrome\n30\n",
+    "sed -n '3,1p' a.txt": "four five six\n",
     "basename d/b.csv .csv; basename / /; basename .csv .csv": "b\n/\n.csv\n",
     "basename -a d/b.csv a.txt; basename -s .csv d/b.csv c/e.csv": "b.csv\na.txt\nb\ne\n",
     "echo abc | rev | base64 | base64 -d": "cba\n",
@@ -171,6 +177,9 @@ def test_changes_are_those_of_the_gnu_tools(line: str):
             "sed -e s/one/1/ -e s/two/2/ a.txt",
             "sort -k 2 -k 1 a.txt",
             "sort -k 1.2 a.txt",
+            "echo -e x",
+            "grep '\\<one' a.txt",
+            "echo x | tr '[:any:]' y",
         ),
     ],
 )
@@ -186,6 +195,7 @@ def test_a_command_that_fails_changes_nothing(line: str):
     [
         *("nosuch", "ls | nosuch", "cat |", "| cat", "echo >", "echo 'a", "ls &", "echo $(ls)"),
         *("`ls`", "ls && && ls", "echo " * 300, ";".join(["ls"] * 11), 'echo "$(ls)"', "> > a"),
+        *("cat q 2> err", "ls &> a"),
     ],
 )
 def test_a_line_that_cannot_be_read_runs_nothing(line: str):
@@ -293,7 +303,7 @@ def test_only_the_right_end_is_rewarded():
             env.step(f"cd; {line}" if extra == "cd /" else line)
         assert env.step("submit")[1:3] == (reward, True)
     env = Shell(kind="question")
-    for text, reward in (("{}", 1), (" ./{} ", 1), ("{} is it", 0), ("", 0)):
+    for text, reward in (("{}", 1), (" ./{} ", 1), ('"{}".', 1), ("{} is it", 0), ("", 0)):
         env.reset(seed=4)
         answer = env.problem.answer
         assert answer is not None
