@@ -263,7 +263,8 @@ def test_instructions_that_the_template_moves_to_the_last_turn_are_written_once(
     tokenizer.chat_template = (
         "{% set system = messages[0].content if messages[0].role == 'system' else '' %}"
         "{% for m in messages %}{% if m.role == 'user' %}"
-        "{{ '[INST] ' + (system + '\n\n' if loop.last and system else '') + m.content + '[/INST]' }}"
+        "{{ '[INST] ' + (system + '\\n\\n' if loop.last and system else '') }}"
+        "{{ m.content + '[/INST]' }}"
         "{% elif m.role == 'assistant' %}{{ ' ' + m.content + eos_token }}{% endif %}{% endfor %}"
     )
     policy = Policy(model, tokenizer)
