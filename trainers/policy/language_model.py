@@ -25,7 +25,7 @@ from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
 from agentgym.trainers.policy.last_layer import can_restrict, last_layer_reads
 from agentgym.trainers.policy.lm_head import check_head, head_reads
-from agentgym.trainers.policy.loading import REFERENCE, base_model, stores_tensors
+from agentgym.trainers.policy.loading import REFERENCE, base_model, drop_nothing, stores_tensors
 from agentgym.trainers.policy.prefix_cache import LayerShape
 from agentgym.trainers.policy.sampling import GenerationStats
 from agentgym.trainers.policy.shared_attention import Reads
@@ -107,9 +107,7 @@ class LanguageModel(nn.Module):
                 "The tokenizer has no end-of-sequence token, which must end every action. "
                 "Set tokenizer.eos_token before creating the policy."
             )
-        for module in model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
+        drop_nothing(model)
         self.model: Any = model
         self.tokenizer = tokenizer
         plain = base_model(model)
