@@ -38,6 +38,13 @@ MODELS: dict[str, dict[str, Any]] = {
         "layer_types": ["sliding_attention", "full_attention"],
     },
     "mistral": {**LLAMA_LIKE, "num_key_value_heads": 2, "sliding_window": 8},
+    # Looks itself whether attention is that of "sdpa".
+    "falcon": {**COMMON, "alibi": False, "max_position_embeddings": 512},
+    # Does not count positions after a cache.
+    "bamba": {
+        **GROUPED,
+        **{"attn_layer_indices": [1], "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8},
+    },
     # No attention at all: a recurrent state.
     "mamba": {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8},
 }

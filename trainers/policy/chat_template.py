@@ -49,8 +49,8 @@ def template_pieces(
 ) -> Pieces:
     """Returns the texts that the tokenizer's chat template writes.
 
-    The instructions are the system message. If the template has no system role, they are the
-    beginning of the first user message.
+    The instructions are the system message. If the template has no system role, or writes it before
+    the last user message only, they are the beginning of the first user message.
 
     Args:
         tokenizer: a `transformers` tokenizer with a chat template.
@@ -63,12 +63,12 @@ def template_pieces(
     """
     kwargs = kwargs or {}
     with _time_limit(TEMPLATE_SECONDS):
-        if instructions:
+        if text := instructions.strip():
             system = [{"role": "system", "content": instructions}]
             # Templates without a system role raise any exception, or leave the message out.
             with contextlib.suppress(Exception):
                 pieces = _cut(tokenizer, system, "", kwargs)
-                if instructions.strip() in pieces.opening:
+                if text in pieces.opening and text not in pieces.between:
                     return pieces
         try:
             return _cut(tokenizer, [], f"{instructions}\n\n" if instructions else "", kwargs)

@@ -25,7 +25,7 @@ from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
 from agentgym.trainers.policy.last_layer import can_restrict, last_layer_reads
 from agentgym.trainers.policy.lm_head import check_head, head_reads
-from agentgym.trainers.policy.loading import REFERENCE, base_model, stores_tensors
+from agentgym.trainers.policy.loading import REFERENCE, base_model, drop_nothing, stores_tensors
 from agentgym.trainers.policy.prefix_cache import LayerShape
 from agentgym.trainers.policy.sampling import GenerationStats
 from agentgym.trainers.policy.shared_attention import Reads
@@ -107,9 +107,7 @@ class LanguageModel(nn.Module):
                 "The tokenizer has no end-of-sequence token, which must end every action. "
                 "Set tokenizer.eos_token before creating the policy."
             )
-        for module in model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
+        drop_nothing(model)
         self.model: Any = model
         self.tokenizer = tokenizer
         plain = base_model(model)
@@ -130,13 +128,15 @@ class LanguageModel(nn.Module):
         accepted = inspect.signature(plain.forward).parameters
         self._cache_name = next((n for n in CACHE_NAMES if n in accepted), CACHE_NAMES[0])
         layers = DynamicCache(config=model.config).layers
-        self.padding = "position_ids" in accepted and all(
+        self._takes_positions = "position_ids" in accepted
+        self.padding = self._takes_positions and all(
             isinstance(layer, DynamicLayer) for layer in layers
         )
         self.blocks = (
             self.padding
             and all(type(layer) is DynamicLayer for layer in layers)
             and getattr(config, "_attn_implementation", None) in ("sdpa", "eager")
+            and not getattr(config, "alibi", False)  # biases of Falcon are made from 2D masks
         )
         self.inference_mode = self.blocks and not stores_tensors(plain)
         self.eval()
@@ -323,8 +323,9 @@ class LanguageModel(nn.Module):
         """
         inputs: dict[str, Any] = {"input_ids": self._tensor(tokens), "use_cache": True}
         inputs[self._cache_name] = cache
-        if self.padding:
+        if self._takes_positions:  # Bamba would count them from 0 after a cache
             inputs["position_ids"] = self._tensor(positions)
+        if self.padding:
             if isinstance(mask, np.ndarray):
                 mask = self._tensor(mask.astype(np.int64))
             inputs["attention_mask"] = mask

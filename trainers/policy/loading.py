@@ -183,6 +183,7 @@ def copy_adapter(model: Any) -> None:
         settings = replace(model.peft_config[trained], init_lora_weights=True)
         with torch.random.fork_rng():
             model.add_adapter(REFERENCE, settings)
+        drop_nothing(model)
     weights = peft.get_peft_model_state_dict(model, adapter_name=trained)
     peft.set_peft_model_state_dict(model, weights, adapter_name=REFERENCE)
     model.set_requires_grad(REFERENCE, False)
@@ -203,6 +204,7 @@ def load_reference_adapter(model: Any, folder: str | Path) -> None:
     """
     with torch.random.fork_rng():
         model.load_adapter(str(folder), REFERENCE, torch_device=str(model.device))
+    drop_nothing(model)
 
 
 def load_adapter(model: Any, folder: str | Path) -> None:
@@ -261,6 +263,13 @@ def align_memory(model: nn.Module) -> None:
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.device.type == "cpu" and tensor.data_ptr() % 64:
             tensor.data = tensor.detach().clone(memory_format=torch.preserve_format)
+
+
+def drop_nothing(model: nn.Module) -> None:
+    """Sets dropout to 0. New layers, such as those of a second adapter, are in training mode."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
 
 
 def base_model(model: Any) -> Any:

@@ -24,6 +24,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from agentgym.trainers.policy.loading import base_model
 from agentgym.trainers.policy.sampling import Tokens
 
 NAME = "agentgym_shared"
@@ -309,10 +310,13 @@ AttentionMaskInterface.register(NAME, sdpa_mask)
 
 @contextmanager
 def shares_attention(model: Any) -> Iterator[None]:
-    """Context manager in which a model with the attention "sdpa" can share prefixes."""
+    """Context manager in which a model with the attention "sdpa" can share prefixes.
+
+    Models without `transformers`' interface of attentions, such as Falcon, stay as they are.
+    """
     config = model.config.get_text_config(decoder=True)
     before = config._attn_implementation
-    if before == "sdpa":
+    if before == "sdpa" and base_model(model)._supports_attention_backend:
         config._attn_implementation = NAME
     try:
         yield

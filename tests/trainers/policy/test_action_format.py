@@ -256,6 +256,23 @@ def test_instructions_are_kept_if_the_template_leaves_the_system_message_out():
     assert "You play a game." in tokenizer.decode(played(Policy(model, tokenizer), []))
 
 
+def test_instructions_that_the_template_moves_to_the_last_turn_are_written_once():
+    """The template of Mistral 7B Instruct v0.3: the last user message begins with the system's."""
+    model, tokenizer = chat_model("llama3")
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.chat_template = (
+        "{% set system = messages[0].content if messages[0].role == 'system' else '' %}"
+        "{% for m in messages %}{% if m.role == 'user' %}"
+        "{{ '[INST] ' + (system + '\\n\\n' if loop.last and system else '') }}"
+        "{{ m.content + '[/INST]' }}"
+        "{% elif m.role == 'assistant' %}{{ ' ' + m.content + eos_token }}{% endif %}{% endfor %}"
+    )
+    policy = Policy(model, tokenizer)
+    first, later = (played(policy, [policy.encode_action("go")] * n) for n in (0, 2))
+    assert tokenizer.decode(first).startswith("[INST] You play a game.\n\nYou are in room 0.")
+    assert tokenizer.decode(later).count("You play a game.") == 1
+
+
 # Base models.
 
 

@@ -171,6 +171,14 @@ def test_first_ratio_is_one(make_policy, as_batch, kind, sampling):
     assert (scores.entropy > -1e-5).all()
 
 
+@pytest.mark.parametrize(
+    ("kind", "changes"), [("falcon", {}), ("falcon", {"alibi": True}), ("bamba", {})]
+)
+def test_models_with_an_attention_or_positions_of_their_own(make_policy, as_batch, kind, changes):
+    policy = make_policy(kind, **changes)
+    test_first_ratio_is_one(lambda _: policy, as_batch, kind, Sampling(max_new_tokens=4))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sampling", SAMPLINGS[::2], ids=str)
 def test_samples_do_not_depend_on_the_batch(make_policy, kind, sampling):

@@ -323,6 +323,25 @@ def test_a_reference_in_low_precision_moves_by_small_steps(make_model, tokenizer
         torch.testing.assert_close(found[name], weight.float(), rtol=1e-3, atol=0)
 
 
+def test_the_reference_of_an_adapter_with_dropout_drops_nothing(
+    make_model, tokenizer, as_batch, tmp_path
+):
+    import peft
+
+    settings = peft.LoraConfig(
+        r=4, lora_dropout=0.5, task_type="CAUSAL_LM", init_lora_weights=False
+    )
+    policy = Policy(peft.get_peft_model(make_model(), settings), tokenizer)
+    _, collated = acted(policy, as_batch)
+    expected = policy(collated).logprobs.detach()
+    policy.freeze_reference()
+    torch.testing.assert_close(policy.reference_logprobs(collated), expected)
+    policy.save(tmp_path)
+    policy.model.delete_adapter("reference")
+    policy.load_reference(tmp_path)
+    torch.testing.assert_close(policy.reference_logprobs(collated), expected)
+
+
 def test_only_the_adapter_is_trained(make_model, tokenizer, as_batch):
     policy = with_adapter(make_model("qwen2"), tokenizer)
     _, collated = acted(policy, as_batch)
