@@ -44,6 +44,7 @@ from agentgym.trainers.recipes import (
     etpo,
     ilql,
     inverse_prm,
+    istar,
     nlpo,
     spear,
     sweet_rl,
@@ -119,6 +120,18 @@ def test_the_buffer_forgets_by_age_and_size():
 def test_pairs_are_of_one_group_and_the_better_comes_first():
     some = [trajectory([1], [r], seed=seed) for r, seed in [(0.0, 1), (1.0, 1), (1.0, 1), (0.5, 2)]]
     assert pairs_of(some) == [(1, 0), (2, 0)]
+
+
+def test_the_model_of_istar_prefers_the_outcome_that_is_compared():
+    hook = istar.ImplicitReward.__new__(istar.ImplicitReward)
+    fitted: list[list[tuple[int, int]]] = []
+    hook.outcome = "success"
+    hook.logprobs = lambda batch, model=None: batch.logprobs  # type: ignore[method-assign]
+    hook.fit = lambda batch, ratios, share, pairs: fitted.append(pairs) or 0.0  # type: ignore
+    hook.optimizer, hook.beta = SimpleNamespace(state={}), 0.05  # type: ignore[assignment]
+    batch = Batch.of([trajectory([1], [r], success=r > 0) for r in (0.5, 1.0, 0.0)])
+    hook.on_rewards(batch, None, 0, np.random.default_rng(0))
+    assert fitted == [[(0, 2), (1, 2)]]
 
 
 @given(
