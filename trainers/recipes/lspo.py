@@ -97,7 +97,11 @@ class Config(TrainConfig):
         super().__post_init__()
         if self.encoder != "words":
             imported(self.encoder, "encoder")
-        self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
+        self.fixed(
+            "credit is the gradient of a preference loss",
+            normalize_advantages="none",
+            aggregation="constant",
+        )
 
     @property
     def grouped_by_agent(self) -> bool:

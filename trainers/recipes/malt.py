@@ -76,7 +76,11 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed("credit is the gradient of a preference loss", normalize_advantages="none")
+        self.fixed(
+            "credit is the gradient of a preference loss",
+            normalize_advantages="none",
+            aggregation="constant",
+        )
 
     @property
     def grouped_by_agent(self) -> bool:
