@@ -240,7 +240,6 @@ def test_replayed_episodes_of_spear_do_not_change_the_advantages_of_fresh_ones(p
         algorithm = spear.build(config)
         assert algorithm.credit is not None
         hook = SelfImitation(config, ended)
-        assert isinstance(hook, SelfImitation)
         hook.buffer.add(buffered, 0)
         batch = Batch.of(hook.on_rollout_end(fresh, 1, rng))
         credit = algorithm.credit(batch, None)
