@@ -40,7 +40,7 @@ def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bo
     return from turn t on changes by -coef Phi_t, which no later action influences, and optimal
     policies stay optimal. After a truncation it is the last progress if the critic bootstraps,
     since the value of the last state changes by -coef Phi too, and 0 otherwise. Undiscounted
-    returns, and those with a discount per token (`ntpo`, `nlpo`), change so for gamma = 1 only.
+    returns, and those with a discount per token, change so for gamma = 1 only.
 
     Sources: "Policy Invariance Under Reward Transformations: Theory and Application to Reward
     Shaping" (Ng et al., ICML 1999). "Reward Shaping in Episodic Reinforcement Learning" (Grzes,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -166,13 +166,21 @@ def members_by_group(trajectories: Sequence[Trajectory]) -> list[list[int]]:
     return list(groups.values())
 
 
-def pairs_of(trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
-    """Returns (better, worse) for all pairs of one group with different returns."""
-    returns = [trajectory.episode_return for trajectory in trajectories]
+def pairs_of(
+    trajectories: Sequence[Trajectory], outcome: Literal["return", "success"] = "return"
+) -> list[tuple[int, int]]:
+    """Returns (better, worse) for all pairs of one group with different outcomes.
+
+    Args:
+        trajectories: the trajectories.
+        outcome: "return", or "success" to compare 1 for success with 0.
+    """
+    by_success = outcome == "success"
+    outcomes = [float(t.success) if by_success else t.episode_return for t in trajectories]
     return [
         (a, b)
         for members in members_by_group(trajectories)
         for a in members
         for b in members
-        if returns[a] > returns[b] + 1e-9
+        if outcomes[a] > outcomes[b] + 1e-9
     ]

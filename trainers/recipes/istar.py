@@ -26,6 +26,7 @@ from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, RolloutC
 from agentgym.trainers.trajectory import Batch
 
 if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -45,6 +46,11 @@ class Config(TrainConfig):
     model_lr: NonNegative = 6e-4
     """Learning rate of the preference model."""
 
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("turns are compared by their own rewards, not by returns", shape_progress=0.0)
+
     @property
     def compared_outcome(self) -> Literal["return", "success"]:
         """The setting `outcome`."""
@@ -52,14 +58,23 @@ class Config(TrainConfig):
 
 
 class ImplicitReward(PreferenceModel):
-    """Rewards turns with the log-ratios of a preference model and the behaviour policy."""
+    """Rewards turns with the log-ratios of a preference model and the behaviour policy.
+
+    Args:
+        trainer: the trainer of the policy.
+        config: the settings.
+    """
+
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(trainer, lr=config.model_lr, beta=config.beta)
+        self.outcome: Literal["return", "success"] = config.outcome
 
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
         """Fits the model to the pairs of the batch and returns the batch with implicit rewards."""
         logprobs = self.logprobs(batch)
-        pairs = pairs_of(batch.trajectories)
+        pairs = pairs_of(batch.trajectories, self.outcome)
         share = 1.0 / np.diff(batch.turn_offsets)[batch.turn_trajectory[batch.token_turn]]
         accuracy = self.fit(batch, logprobs.astype(np.float64) - batch.logprobs, share, pairs)
         if not self.fitted:
@@ -74,5 +89,5 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of iStar."""
     return Algorithm(
         credit=StepBaseline(config.omega, config.scale, config.outcome),
-        hooks=lambda trainer: ImplicitReward(trainer, lr=config.model_lr, beta=config.beta),
+        hooks=lambda trainer: ImplicitReward(trainer, config),
     )

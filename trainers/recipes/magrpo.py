@@ -170,7 +170,8 @@ class JointTrees(RecipeHooks):
         advantages = group.compare(np.array(returns), scale=self.config.scale, epsilon=1e-6)
         sampled = family[:size]
         choices = [(j,) * len([*node.outputs()]) for j, node in enumerate(sampled)]
-        choices += _choices(sampled)[: len(family) - size]
+        if len(family) > size:  # of several agents, there may be very many combinations
+            choices += _choices(sampled)
         found = []
         for j, node in enumerate(sampled):
             for i, (trajectory, place) in enumerate(node.outputs()):

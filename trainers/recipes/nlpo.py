@@ -51,6 +51,9 @@ class Config(TrainConfig):
             raise ConfigError("nlpo samples token by token: leave normalization at None.")
         why = "vLLM, rollout workers and older policies do not have the masking policy"
         self.fixed(why, engine="own", rollout_workers=0, cross_policy=0)
+        if self.gamma < 1.0:
+            why = "shaping with gamma below 1 changes returns that are discounted per token"
+            self.fixed(why, shape_progress=0.0)
 
 
 class LaggedMask(RecipeHooks):

@@ -31,6 +31,13 @@ class Config(TrainConfig):
     lambda_token: Fraction = 0.95
     """GAE lambda between tokens."""
 
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.gamma < 1.0:
+            why = "shaping with gamma below 1 changes returns that are discounted per token"
+            self.fixed(why, shape_progress=0.0)
+
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of NTPO."""

@@ -4,11 +4,11 @@
 model is trained so that its predictions for the turns of an episode add up to the return. These
 predictions, plus a bonus for valid actions, are the rewards of turn-level PPO.
 
-Kept: the sum as the model's only supervision, the bonus for grounded actions. Changed: the model
-takes tokens (the authors' is a linear layer on logits) and is trained along with the policy instead
-of once. Its error is added to the last turn, so the rewards add up to the return exactly. GAE is
-over turns (theirs: over tokens, with a KL penalty in the reward, and their code multiplies the
-reward of a turn by the number of turns after it).
+Kept: the sum as the model's only supervision. Changed: the bonus is 0 by default (`valid_bonus`,
+theirs: 0.5). The model takes tokens (the authors' is a linear layer on logits) and is trained along
+with the policy instead of once. Its error is added to the last turn, so the rewards add up to the
+return exactly. GAE is over turns (theirs: over tokens, with a KL penalty in the reward, and their
+code multiplies the reward of a turn by the number of turns after it).
 Advantages that vary more than returns lower the learning rate (`lr_by_reliability`), so that
 contributions to equal returns, which are its errors, change nothing.
 """

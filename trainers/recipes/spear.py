@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ from agentgym.trainers.settings import (
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Turn, Values
 
 if TYPE_CHECKING:
+    from agentgym.trainers.trainer import Trainer
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -85,11 +86,12 @@ class SelfImitation(RecipeHooks):
 
     Args:
         config: the settings.
+        finished: whether an action with these tokens has ended by itself (see `Ending.reached`).
     """
 
-    def __init__(self, config: Config):
+    def __init__(self, config: Config, finished: Callable[[list[int]], bool]):
         super().__init__()
-        self.config = config
+        self.config, self.finished = config, finished
         self.buffer = ReplayBuffer(config.buffer_size)
         self.recent: deque[float] = deque(
             maxlen=max(256, 4 * config.rollout.episodes_per_iteration)
@@ -158,11 +160,13 @@ class SelfImitation(RecipeHooks):
         advantages = self._weight(iteration) * np.maximum(gain, 0.0)[owner]
         advantages[batch.fresh] = fresh.advantages
         if self.config.filter_void:
-            limit = self.config.rollout.max_new_tokens
-            void = np.array([is_void(turn, tokens, limit) for turn, tokens in said(batch)])
+            void = np.array([is_void(*each) or self._is_cut(each[1]) for each in said(batch)])
             advantages = np.where(void[batch.token_turn], 0.0, advantages)
             self.metrics["void_turns"] = float(void.mean())
         return replace(credit, advantages=advantages.astype(np.float32))
+
+    def _is_cut(self, tokens: list[int]) -> bool:
+        return len(tokens) >= self.config.rollout.max_new_tokens and not self.finished(tokens)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the buffer and the recent outcomes."""
@@ -191,25 +195,27 @@ def said(batch: Batch) -> Iterator[tuple[Turn, list[int]]]:
             yield turn, trajectory.segments[turn.segment].tokens[turn.start : turn.stop].tolist()
 
 
-def is_void(turn: Turn, tokens: list[int], limit: int) -> bool:
-    """Returns whether an action is invalid, cut off, repetitive or unreadable.
+def is_void(turn: Turn, tokens: list[int]) -> bool:
+    """Returns whether an action is invalid, repetitive or unreadable.
 
     It is repetitive if a sequence of 20 tokens occurs more than 10 times.
 
     Args:
         turn: the turn.
         tokens: token ids of its action.
-        limit: maximum number of tokens of an action that is not an admissible one.
     """
-    cut = len(tokens) >= limit and turn.action not in turn.admissible
     sequences = Counter(tuple(tokens[i : i + 20]) for i in range(len(tokens) - 19))
     repetitive = max(sequences.values(), default=0) > 10
-    return not turn.valid or cut or repetitive or "\ufffd" in turn.action
+    return not turn.valid or repetitive or "\ufffd" in turn.action
 
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of SPEAR."""
-    return Algorithm(
-        credit=FreshBaseline(scale=config.scale),  # rewards hold the outcome: see `on_rewards`
-        hooks=lambda _: SelfImitation(config),
-    )
+
+    def hooks(trainer: Trainer) -> SelfImitation:
+        from agentgym.trainers.policy.action_format import Ending
+
+        return SelfImitation(config, Ending(trainer.policy, config.rollout.stop).reached)
+
+    # Rewards hold the outcome: see `on_rewards`.
+    return Algorithm(credit=FreshBaseline(scale=config.scale), hooks=hooks)

@@ -45,6 +45,11 @@ class Config(TrainConfig):
     lambda_turn: Fraction = 0.95
     """GAE lambda between turns."""
 
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        self.fixed("returns end with a subgoal, the potential does not", shape_progress=0.0)
+
 
 @dataclass(frozen=True)
 class SubgoalGAE:

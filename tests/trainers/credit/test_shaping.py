@@ -95,6 +95,26 @@ def test_shaping_with_a_discount_is_refused_where_undiscounted_returns_are_compa
     config.of(shape_progress=1.0, gamma=1.0, **settings)
 
 
+@pytest.mark.parametrize(
+    ("recipe", "reason", "settings"),
+    [
+        # An action had more credit if a longer one followed it.
+        ("ntpo", "discounted per token", {"gamma": 1.0}),
+        ("nlpo", "discounted per token", {"gamma": 1.0}),
+        # A subgoal that is reached with more progress had more credit.
+        ("vsc_rl", "the potential does not", None),
+        # The last action of a success had that of a failure.
+        ("istar", "not by returns", None),
+    ],
+)
+def test_shaping_is_refused_where_it_would_move_the_optimum(recipe, reason, settings):
+    config = recipes.load(recipe).Config
+    with pytest.raises(ConfigError, match=reason):
+        config.of(shape_progress=1.0)
+    if settings is not None:
+        config.of(shape_progress=1.0, **settings)
+
+
 @pytest.mark.parametrize(("before", "after", "score"), [(0.5, 0.5, 0), (0.5, 0.2, 0), (0.5, 1, 1)])
 def test_the_first_turn_is_compared_with_the_progress_at_the_start(before, after, score):
     found = trajectory([1], [0.0])

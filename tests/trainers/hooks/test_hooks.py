@@ -44,6 +44,7 @@ from agentgym.trainers.recipes import (
     etpo,
     ilql,
     inverse_prm,
+    istar,
     nlpo,
     spear,
     sweet_rl,
@@ -121,6 +122,18 @@ def test_pairs_are_of_one_group_and_the_better_comes_first():
     assert pairs_of(some) == [(1, 0), (2, 0)]
 
 
+def test_the_model_of_istar_prefers_the_outcome_that_is_compared():
+    hook = istar.ImplicitReward.__new__(istar.ImplicitReward)
+    fitted: list[list[tuple[int, int]]] = []
+    hook.outcome = "success"
+    hook.logprobs = lambda batch, model=None: batch.logprobs  # type: ignore[method-assign]
+    hook.fit = lambda batch, ratios, share, pairs: fitted.append(pairs) or 0.0  # type: ignore
+    hook.optimizer, hook.beta = SimpleNamespace(state={}), 0.05  # type: ignore[assignment]
+    batch = Batch.of([trajectory([1], [r], success=r > 0) for r in (0.5, 1.0, 0.0)])
+    hook.on_rewards(batch, None, 0, np.random.default_rng(0))
+    assert fitted == [[(0, 2), (1, 2)]]
+
+
 @given(
     scores=st.lists(st.floats(-5, 5), min_size=2, max_size=6),
     beta=st.floats(0.05, 2.0),
@@ -180,11 +193,20 @@ def test_divergence_is_taken_off_the_turn_it_happened_in():
     assert np.allclose(with_penalties(batch, forward, config).rewards, [-0.1, 1.05])
 
 
+END = 7
+"""The end token of actions."""
+
+
+def ended(tokens: Sequence[int]) -> bool:
+    """Whether an action is complete."""
+    return tokens[-1] == END
+
+
 def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
     config = SpearConfig.of(
         ramp=2, max_age=5, episodes_per_iteration=8, normalize_advantages="none"
     )
-    hook, rng = SelfImitation(config), np.random.default_rng(0)
+    hook, rng = SelfImitation(config, ended), np.random.default_rng(0)
     first = [trajectory([1], [r], seed=1) for r in (0.0, 1.0)]
     assert hook.on_rollout_end(first, 0, rng) == first  # nothing to replay yet
     second = [trajectory([1], [r], seed=2) for r in (0.0, 0.0)]
@@ -198,7 +220,7 @@ def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
 
 def test_a_replayed_episode_of_spear_has_the_advantage_of_its_return_over_the_median():
     config = SpearConfig.of(ramp=1, filter_void=False, tool_bonus=0)
-    hook, rng = SelfImitation(config), np.random.default_rng(0)
+    hook, rng = SelfImitation(config, ended), np.random.default_rng(0)
     hook.buffer.add([trajectory([1], [0.7], seed=1)], 0)
     failures = [trajectory([1], [0.0], seed=seed) for seed in range(256)]
     batch = Batch.of(hook.on_rollout_end(failures, 1, rng))  # recent returns are all 0
@@ -216,9 +238,8 @@ def test_replayed_episodes_of_spear_do_not_change_the_advantages_of_fresh_ones(p
     found = []
     for buffered in ([], old):
         algorithm = spear.build(config)
-        assert algorithm.hooks is not None and algorithm.credit is not None
-        hook = algorithm.hooks(None)  # type: ignore[arg-type]
-        assert isinstance(hook, SelfImitation)
+        assert algorithm.credit is not None
+        hook = SelfImitation(config, ended)
         hook.buffer.add(buffered, 0)
         batch = Batch.of(hook.on_rollout_end(fresh, 1, rng))
         credit = algorithm.credit(batch, None)
@@ -231,7 +252,7 @@ def test_replayed_episodes_of_spear_do_not_change_the_advantages_of_fresh_ones(p
 
 def test_spear_replays_successes_if_these_are_compared():
     config = SpearConfig.of(outcome="success", ramp=1, filter_void=False, tool_bonus=0)
-    hook, rng = SelfImitation(config), np.random.default_rng(0)
+    hook, rng = SelfImitation(config, ended), np.random.default_rng(0)
     wins = [trajectory([1], [0.5], success=True), trajectory([1], [0.2], success=True)]
     losses = [trajectory([1], [float(r)]) for r in (3, 2, 1)]
     hook.on_rollout_end([*wins, *losses], 0, rng)
@@ -268,7 +289,7 @@ def test_inverse_rewards_need_no_reward_of_the_environment(tmp_path: Path):
 
 def test_the_bonus_of_spear_for_valid_actions_falls_to_zero():
     config = SpearConfig.of(tool_bonus=0.4, tool_bonus_iterations=4)
-    hook, rng = SelfImitation(config), np.random.default_rng(0)
+    hook, rng = SelfImitation(config, ended), np.random.default_rng(0)
     batch = Batch.of([trajectory([1] * 3, [0, 0, 1]), trajectory([1], [1])])
     batch.turns[1].valid = False
     for iteration, weight in [(0, 1.0), (2, 0.5), (4, 0.0), (9, 0.0)]:
@@ -281,7 +302,7 @@ def test_the_bonus_of_spear_for_valid_actions_falls_to_zero():
 @pytest.mark.parametrize("bonus", [0.0, 0.25])
 def test_the_bonus_of_spear_is_added_to_success_if_this_is_compared(bonus: float):
     config = SpearConfig.of(outcome="success", tool_bonus=bonus, scale=False)
-    hook, rng = SelfImitation(config), np.random.default_rng(0)
+    hook, rng = SelfImitation(config, ended), np.random.default_rng(0)
     won = trajectory([1, 1], [0.0, 9.0], success=True)
     lost, void = trajectory([1, 1], [7.0, 0.0]), trajectory([1], [0.0])
     void.turns[0].valid = False
@@ -396,19 +417,19 @@ def test_digi_q_fine_tunes_its_features_once_and_plays_only_its_data(tmp_path: P
 def test_void_turns_of_spear_have_no_advantage():
     some = trajectory([2, 2, 4, 4, 29], [0, 0, 0, 0, 1], actions=["a", "b\ufffd", "c", "d", "e"])
     some.turns[0].valid = False
-    some.turns[3].admissible = ("d",)
+    some.segments[0].tokens[some.turns[3].stop - 1] = END  # as long as the limit, and complete
     batch = Batch.of([some])
     credit = Credit(np.ones(41, np.float32))
     raw: dict[str, Any] = {"normalize_advantages": "none"}
     for limit, void in [(4, [0, 1, 2, 4]), (30, [0, 1])]:
-        hook = SelfImitation(SpearConfig.of(max_new_tokens=limit, **raw))
+        hook = SelfImitation(SpearConfig.of(max_new_tokens=limit, **raw), ended)
         hook.on_rollout_end([some], 0, np.random.default_rng(0))
         found = hook.on_advantages(batch, credit, 0).advantages == 0
         assert np.unique(batch.token_turn[found]).tolist() == void
         assert found.sum() == np.isin(batch.token_turn, void).sum()
     turn, tokens = some.turns[2], list(range(30))
-    assert is_void(turn, 11 * tokens, 1000) and not is_void(turn, 10 * tokens, 1000)
-    off = SelfImitation(SpearConfig.of(max_new_tokens=4, filter_void=False, **raw))
+    assert is_void(turn, 11 * tokens) and not is_void(turn, 10 * tokens)
+    off = SelfImitation(SpearConfig.of(max_new_tokens=4, filter_void=False, **raw), ended)
     off.on_rollout_end([some], 0, np.random.default_rng(0))
     assert off.on_advantages(batch, credit, 0).advantages.all()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,15 @@ def test_crossed_actions_are_all_combinations_of_sampled_ones(
         ]  # equal actions have equal means, because the game is deterministic
         expected = np.mean(mine) - np.mean(returns)
         assert each.extras[ADVANTAGE] == pytest.approx(expected)
+
+
+def test_aligned_actions_of_many_agents_are_not_combined():
+    """8 branches of 20 agents that act at once have 8^20 combinations."""
+    agents = [f"player_{i}" for i in range(20)]
+    family = [Node([trajectory([1], [r], agent=a) for a in agents], 0) for r in range(8)]
+    hooks = JointTrees(SimpleNamespace(), magrpo.Config.of(depth=1))  # type: ignore[arg-type]
+    found = [each.extras[ADVANTAGE] for each in hooks._outputs(family, 8)]
+    assert found == pytest.approx([r - 3.5 for r in range(8) for _ in agents])
 
 
 def test_the_return_of_a_branch_is_its_reward_and_the_mean_of_the_next_ones():

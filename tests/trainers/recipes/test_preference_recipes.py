@@ -40,13 +40,14 @@ def test_forced_tokens_are_no_part_of_the_means_of_trpa(monkeypatch: pytest.Monk
     assert credit.advantages[4] == pytest.approx(-2 / (1 + np.exp(4)))
 
 
+GRADIENTS = ("dpo", "eto", "agent_q", "trpa", "malt", "lspo")
+"""Recipes whose credit is the gradient of a preference loss."""
+
+
 @pytest.mark.parametrize(
     ("recipe", "setting"),
     [
-        *(
-            (name, {"aggregation": "turn"})
-            for name in ("dpo", "eto", "agent_q", "trpa", "malt", "lspo")
-        ),
+        *((name, {"aggregation": "turn"}) for name in GRADIENTS),
         (
             "agentprm",
             {"update": "dpo", "normalize_advantages": "none", "aggregation": "trajectory"},

@@ -425,7 +425,7 @@ REFUSED: dict[str, set[str]] = {
     "agent_r": IMITATION | {"covariance_clip"},
     "exit": IMITATION | {"covariance_clip"},
     "arpo_replay": {"filter_groups"} | REWARDS - {"shape_progress"},
-    "gigpo": {"shape_progress"},
+    **{name: {"shape_progress"} for name in ("gigpo", "istar", "nlpo", "ntpo", "vsc_rl")},
     "mt_grpo": {"filter_groups"},
     "arpo_entropy": {"filter_groups"},
     "aepo": {"filter_groups"},
