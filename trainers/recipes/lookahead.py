@@ -43,8 +43,9 @@ class Config(TrainConfig):
     """Discount between turns (none inside an action)."""
     lambda_turn: Fraction = 0.95
     """GAE lambda between turns."""
-    lambda_token: Fraction = 1.0
-    """GAE lambda between the tokens of an action."""
+    lambda_token: Fraction = 0.0
+    """GAE lambda between the tokens of an action. 0: the change of the value by each token. 1: the
+    lambda-return after the turn minus the value before each token."""
     least_probability: Fraction = 0.02
     """The smallest probability of an action that is tried, besides the one taken."""
 
