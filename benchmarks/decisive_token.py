@@ -26,9 +26,9 @@ fixed before the first measurement:
 The 95 % intervals are from a bootstrap over the starts of the groups. Estimators with a critic use
 a token-level one ("state" in `critic.py`), whose explained variance is reported beside the best
 possible. "vine" values each turn by continuations from the states before and after it. "lookahead"
-values each token by that critic, after each likely action of the turn. "lookahead, 0" has a GAE
-lambda of 0 inside an action, "lookahead, one step" also between turns. "progress" is the process
-reward of a turn, 1 if it raises the progress. Two further rows show the noise of the
+values each token by that critic, which reads where the likely actions of the turn lead.
+"lookahead, 1" has a GAE lambda of 1 inside an action. "progress" is the process reward of a turn, 1
+if it raises the progress. Two further rows show the noise of the
 measurement: "token values" is A* from a second set of continuations, and "action values" gives the
 sum of these over an action to all of its tokens, as a perfect critic of actions would. Finished
 environments are kept. Prints tables and writes JSON.
@@ -81,11 +81,7 @@ FITTED = {"WebShop-v0": 3000}
 """Number of episodes that the critic is fitted to, where `CASES` has too few (`critic_data.py`)."""
 GAMMA, LEAST = 0.99, 0.02
 """Discount between turns, and the smallest probability of an action that "lookahead" tries."""
-AHEAD = {
-    "lookahead": (GAMMA, 0.95, 1.0),
-    "lookahead, 0": (GAMMA, 0.95, 0.0),
-    "lookahead, one step": (GAMMA, 0.0, 0.0),
-}
+AHEAD = {"lookahead": (GAMMA, 0.95, 0.0), "lookahead, 1": (GAMMA, 0.95, 1.0)}
 """Discount and lambda between turns, and lambda inside an action, of the rows of "lookahead"."""
 
 
