@@ -155,4 +155,4 @@ docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 clean:
-	rm -rf $(VENV) $(EXTRAS) $(VLLM) $(VERIFIERS) $(NEMO_GYM) $(RAY) build dist runs site *.egg-info
+	rm -rf $(VENV) $(EXTRAS) $(VLLM) $(VERIFIERS) $(NEMO_GYM) $(RAY) $(WEIGHTS) build dist runs site *.egg-info

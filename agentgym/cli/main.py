@@ -55,7 +55,7 @@ from agentgym.utils.printable import printable
 
 WIDE = 110
 """Columns that the table of environments needs."""
-TRAIN_PACKAGES = ("torch", "transformers", "accelerate", "peft", "yaml")
+TRAIN_PACKAGES = ("torch", "transformers", "accelerate", "peft", "annotated_types", "yaml")
 
 Runs = tyro.conf.Positional[
     Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")]

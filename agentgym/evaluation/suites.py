@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from statistics import fmean
 
 from agentgym.errors import MissingExtraError
 from agentgym.evaluation.report import Estimate, Report
-from agentgym.making import author_class, full_id
+from agentgym.making import full_id
 from agentgym.registration import find
 from agentgym.table import TABLE
 
@@ -81,9 +82,9 @@ def available(ids: Sequence[str]) -> tuple[list[str], list[str]]:
     """Returns the ids that can be played here, and a note for each that needs a missing extra."""
     found, notes = [], []
     for id in ids:
-        try:
-            author_class(find(id))
-        except MissingExtraError as error:
+        entry = find(id)
+        if entry.extra and entry.package and find_spec(entry.package) is None:
+            error = MissingExtraError("It", entry.extra, entry.package)
             notes.append(f"{id} is left out. {error}")
         else:
             found.append(id)

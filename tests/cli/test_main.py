@@ -513,21 +513,24 @@ def test_a_core_installation_lists_recipes_and_says_what_training_needs():
 import sys
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"torch", "transformers", "accelerate", "peft", "yaml"}:
+        if name.partition(".")[0] in {
+            "torch", "transformers", "accelerate", "peft", "annotated_types", "yaml",
+        }:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent())
 from agentgym.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
-    command = [sys.executable, "-c", code, "train"]
+    command = [sys.executable, "-c", code]
     options = {"capture_output": True, "text": True, "timeout": 60}
-    listed = subprocess.run(command, **options)
+    listed = subprocess.run([*command, "train"], **options)
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "archer" in listed.stdout
-    trained = subprocess.run([*command, "poad"], **options)
-    assert trained.returncode == cli.WRONG_USE
-    assert "pip install 'agentgym-suite[train]'" in trained.stderr
-    assert "Traceback" not in trained.stderr
+    for words in (["train", "poad"], ["sweep", "poad", "--vary", "lr=1e-3"]):
+        ran = subprocess.run([*command, *words], **options)
+        assert ran.returncode == cli.WRONG_USE
+        assert "pip install 'agentgym-suite[train]'" in ran.stderr
+        assert "Traceback" not in ran.stderr
 
 
 @pytest.mark.slow
