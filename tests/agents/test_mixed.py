@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -90,10 +91,10 @@ def test_a_mixture_within_a_mixture_keeps_its_member_too():
 
 
 def test_sampled_actions_do_not_share_what_an_agent_remembers():
-    class Moody(RandomAgent):
-        name, probabilities = "moody", None
+    class Moody:
+        name = "moody"
 
-        def act(self, views):
+        def act(self, views: Sequence[View]) -> list[str]:
             """Acts as the first one of an episode does, which is random."""
             moods = [view.memory.setdefault("mood", view.rng.integers(2)) for view in views]
             return [view.info["admissible"][mood] for view, mood in zip(views, moods, strict=True)]

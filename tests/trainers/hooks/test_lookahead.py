@@ -137,8 +137,7 @@ def test_shares_are_the_probabilities_given_the_first_tokens(
 
 
 def test_credit_is_that_of_the_tokens_and_targets_are_those_of_the_turns(trainer: Trainer):
-    config = replace(trainer.config, lambda_token=0.0)  # type: ignore[call-arg]
-    assign = lookahead.build(config).credit
+    assign = lookahead.build(lookahead.Config.of(env_id="TextNav-Random-v0")).credit
     assert assign is not None
     batch = Batch.of(trainer.play([EpisodeSpec("train/0", 0, (1,))]))
     rng = np.random.default_rng(0)
