@@ -231,6 +231,24 @@ def learning_webshop_success() -> str:
     return f"{min(rates):.0f}-{max(rates):.0f} %"
 
 
+def learning_webshop_few() -> str:
+    """Returns the rewards of recipes after few demonstrations, a row per recipe and seed."""
+    header = (
+        "Recipe", "Seed", "After behaviour cloning", "Half way", "At the end",
+        "Environment steps", "Explained variance",
+    )  # fmt: skip
+    rows = []
+    for agents in sorted(_learned("webshop_few"), key=lambda each: each["run"]["recipe"]):
+        run = agents["run"]
+        points, shares = run["curve"], [share for _, share in run["explained_variance"]]
+        rewards = (_interval(points[i][1:]) for i in (0, len(points) // 2, -1))
+        explained = f"{min(shares):.2f} to {max(shares):.2f}"
+        rows.append(
+            (f"`{run['recipe']}`", str(run["seed"]), *rewards, f"{run['env_steps']:,}", explained)
+        )
+    return table(header, rows)
+
+
 def engines() -> str:
     """Returns the rewards of the same runs with each engine, a row per seed."""
     header = ("Seed", "After behaviour cloning", "Own", "vLLM", "Mean of the curve, own", "vLLM")
@@ -308,6 +326,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         learning_webshop_gain,
         learning_webshop_files_one_epoch,
         learning_webshop_success,
+        learning_webshop_few,
         engines,
         demo_table,
         demo_seeds,
