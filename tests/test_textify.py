@@ -92,6 +92,28 @@ def nim(**kwargs: Any) -> agentgym.TextEnv:
     return agentgym.textify(Nim(), describe=describe, actions=["take one", "take two"], **kwargs)
 
 
+class Tolls(Nim):
+    """Each move pays the other player 1. The game has as many moves as `moves`."""
+
+    moves = 4
+
+    def reset(self, seed: int | None = None, options: Any = None) -> None:
+        super().reset(seed, options)
+        self.left = self.moves
+
+    def step(self, action: Any) -> None:
+        agent = self.agent_selection
+        if self.terminations[agent]:
+            self._was_dead_step(action)
+            return
+        self._cumulative_rewards[agent] = 0
+        self.left -= 1
+        self.agent_selection = "b" if agent == "a" else "a"
+        self.rewards = {agent: 0, self.agent_selection: 1}
+        self.terminations = dict.fromkeys(self.agents, self.left == 0)
+        self._accumulate_rewards()
+
+
 def tictactoe(**kwargs: Any) -> agentgym.TextEnv:
     pytest.importorskip("pygame")
     from pettingzoo.classic import tictactoe_v3
@@ -248,6 +270,26 @@ def test_a_seat_of_a_game_is_rewarded_for_what_happens_until_its_next_turn(seat:
     else:
         _, reward, done, _, info = results[-1]
         assert (reward, done, info["success"], info["progress"]) == (-1.0, True, False, 0.0)
+
+
+@pytest.mark.parametrize(("moves", "total"), [(4, 2.0), (1, 1.0)])
+def test_rewards_before_the_first_action_of_a_seat_belong_to_it(moves: int, total: float):
+    game = Tolls()
+    game.moves = moves  # with a single one, the game ends before the seat acts
+    describe = lambda observation, env: "Your move."  # noqa: E731
+    names = ["take one", "take two"]
+    env = agentgym.textify(game, describe=describe, actions=names, seat="b")
+    _, info = env.reset(seed=0)
+    assert info["reward_terms"]["task"] == 0
+    snapshot = json.loads(json.dumps(env.snapshot()))
+    for _ in range(2):
+        rewards, over = [], False
+        while not over:
+            _, reward, over, _, info = env.step("take one")
+            rewards.append(reward)
+            assert info["reward_terms"]["task"] == reward
+        assert sum(rewards) == total
+        env.restore(snapshot)
 
 
 def test_the_opponent_of_a_game_is_random_by_the_seed():

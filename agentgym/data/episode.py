@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +47,7 @@ class RecordedEpisode:
         agent: name of the agent.
         task: name of the task.
         seed: seed of the episode.
+        seat: the agent of a game that acted, "" if it follows from the seed.
         success: whether the task was solved.
         terminated: whether the episode reached a terminal state.
         last_observation: the observation after the last action.
@@ -59,6 +61,7 @@ class RecordedEpisode:
     agent: str = ""
     task: str = ""
     seed: int = 0
+    seat: str = ""
     success: bool = False
     terminated: bool = True
     last_observation: str = ""
@@ -72,6 +75,8 @@ class RecordedEpisode:
             DataError: if the environment has no such task.
         """
         if self.instructions is None:
+            if self.seat:
+                env.unwrapped.seat = self.seat  # type: ignore[attr-defined]  # a `SingleSeat`
             try:
                 env.reset(seed=self.seed, options={"task": self.task})
             except UnknownTaskError as error:
@@ -83,5 +88,5 @@ class RecordedEpisode:
 
     @property
     def reward(self) -> float:
-        """The sum of the rewards, undiscounted."""
-        return sum(turn.reward for turn in self.turns)
+        """The sum of the rewards, undiscounted. Their order makes no difference by rounding."""
+        return math.fsum(turn.reward for turn in self.turns)

@@ -184,6 +184,7 @@ def _start(row: Mapping[str, Any]) -> dict[str, Any]:
         "agent": str(row.get("agent", "")),
         "task": str(row.get("task", "")),
         "seed": int(row.get("seed", 0)),
+        "seat": str(row.get("seat", "")),
         "success": bool(row.get("success", False)),
         "terminated": bool(row.get("terminated", True)),
         "env_kwargs": dict(row.get("env_kwargs") or {}),

@@ -48,10 +48,10 @@ def preference_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
     `prompt` holds the messages that both share, `chosen` and `rejected` the others. Each episode
     with the highest return of its start is paired with each one of a lower return.
     """
-    starts: dict[tuple[str, str, int, str], list[RecordedEpisode]] = {}
+    starts: dict[tuple[str, str, int, str, str], list[RecordedEpisode]] = {}
     for episode in episodes:
         first = episode.turns[0].observation
-        key = (episode.env, episode.task, episode.seed, first)
+        key = (episode.env, episode.task, episode.seed, episode.seat, first)
         starts.setdefault(key, []).append(episode)
     for group in starts.values():
         best = max(episode.reward for episode in group)
@@ -98,6 +98,7 @@ def _facts(episode: RecordedEpisode) -> dict[str, Any]:
         "agent": episode.agent,
         "task": episode.task,
         "seed": episode.seed,
+        "seat": episode.seat,
         "success": episode.success,
         "terminated": episode.terminated,
         "last_observation": episode.last_observation,

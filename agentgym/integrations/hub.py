@@ -111,7 +111,15 @@ def _envs(saved: dict[str, Any], config: dict[str, Any]) -> list[str]:
     """Returns the full ids of the environments that a policy was trained in."""
     given = saved.get("env_id", config.get("env_id", "unknown"))
     names = [given] if isinstance(given, str) else given
-    return list(dict.fromkeys(full_id(split_id(name)[0]) for name in names))
+    return list(dict.fromkeys(_full(split_id(name)[0]) for name in names))
+
+
+def _full(name: str) -> str:
+    """Returns the full id, or the name of an environment that is not registered here."""
+    try:
+        return full_id(name)
+    except ConfigError:
+        return name
 
 
 def _result(envs: list[str], values: dict[str, float]) -> dict[str, Any]:

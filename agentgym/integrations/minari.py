@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 
 from agentgym.data.episode import RecordedEpisode
 from agentgym.errors import ConfigError, needs_extra
+from agentgym.making import make_env
 from agentgym.spaces import UnicodeText
 
 
@@ -26,7 +27,8 @@ def create_dataset(
     Args:
         dataset_id: id of the new dataset, such as "agentgym/webshop-expert-v0".
         episodes: episodes of one environment, with rewards.
-        env_kwargs: arguments of the environment, for `recover_environment`.
+        env_kwargs: arguments of the environment, for `recover_environment`, besides those that the
+            first episode was recorded with.
 
     Raises:
         MissingExtraError: without the package minari.
@@ -43,9 +45,7 @@ def create_dataset(
             f"{', '.join(sorted(ids))!r}."
         )
     [id] = ids
-    spec = copy.deepcopy(gymnasium.registry.get(id))
-    if spec is not None:
-        spec.kwargs |= dict(env_kwargs or {})
+    spec = spec_of(id, {**episodes[0].env_kwargs, **(env_kwargs or {})})
     buffers = [
         EpisodeBuffer(
             id=number,
@@ -75,6 +75,20 @@ def create_dataset(
         )
     except (ImportError, ValueError) as error:
         raise ConfigError(f"Minari cannot create {dataset_id!r}: {error}") from error
+
+
+def spec_of(id: str, arguments: Mapping[str, Any]) -> EnvSpec | None:
+    """Returns the specification of an environment in its wrappers, None if it is not registered.
+
+    Args:
+        id: the full id.
+        arguments: those of `make_env`, with the wrappers as `wrap`.
+    """
+    if id not in gymnasium.registry:
+        return None
+    env = make_env(id, **arguments)
+    env.close()
+    return env.spec
 
 
 def _last(episode: RecordedEpisode, value: bool) -> list[bool]:

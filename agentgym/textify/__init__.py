@@ -58,7 +58,8 @@ def textify(
     A game of OpenSpiel, such as `pyspiel.load_game("kuhn_poker")`, needs neither: its own texts are
     used. Its chance events follow from the seed of the episode (see `TextifiedSpiel`).
 
-    A game has one seat here. `agentgym.register_game` gives all of its seats an id.
+    A game has one seat here. Rewards before its first action belong to this action, which is
+    ignored if the game ends before it. `agentgym.register_game` gives all of its seats an id.
 
     Snapshots hold the actions of the episode, and `restore` replays them. This works in any process
     for environments that are deterministic given their seed, and takes as long as the episode did.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
+from agentgym.utils.serialization import ADDED
 
 Describe = Callable[[Any, Any], str]
 """(observation, environment) -> text of the observation."""
@@ -29,10 +30,12 @@ class State:
         seed: seeds the chance events of the episode.
         played: actions of the wrapped environment, including those of opponents. None for an agent
             that is out of the game.
+        early: the reward that the agent received before its first action.
     """
 
     seed: int
     played: list[int | str | None] = field(default_factory=list)
+    early: float = field(default=0.0, metadata=ADDED)
 
 
 @dataclass
@@ -107,7 +110,9 @@ class Textified(TextEnv):
         self.state = State(int(self.np_random.integers(2**31)))
         self._reset_inside()
         self._others()
-        return self._look()
+        step = self._look()
+        self.state.early = step.rewards["task"]
+        return replace(step, rewards={}, terminated=False, success=False)  # an action ends it
 
     def _reset_inside(self) -> None:
         self._begin(int(task_rng(self.task, "textify").integers(2**31)))
@@ -119,6 +124,8 @@ class Textified(TextEnv):
 
     def _look(self) -> TimeStep:
         self._now = self._seen()
+        self._now.reward += self.state.early
+        self.state.early = 0.0
         return self._time_step(self._now)
 
     def _time_step(self, now: Look) -> TimeStep:

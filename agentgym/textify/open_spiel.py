@@ -137,6 +137,8 @@ class TextifiedSpiel(Textified):
         return now.info["admissible"]
 
     def _advance(self, action: str) -> TimeStep:
+        if self._now.terminated:
+            return self._time_step(self._now)  # over before its first action, which is ignored
         names = self._choices(self.seat)
         choices = {plain(name): number for name, number in names.items()}
         if plain(action) not in choices:

@@ -10,6 +10,7 @@ import pytest
 from agentgym.agents import RandomAgent
 from agentgym.cli.command_line import INTERRUPTED
 from agentgym.cli.main import main
+from agentgym.making import make_env
 
 NUMBER_LINE = ["export", "NumberLine-v0", "--episodes", "4", "--env-kwargs", "size=8"]
 
@@ -48,6 +49,26 @@ def test_a_file_of_another_format_is_converted(tmp_path):
     assert main(["export", str(own), "--out", str(again)]) == 0
     assert chat.read_text() == again.read_text()
     assert main(["view", str(own), "--out", str(tmp_path / "page.html")]) == 0
+
+
+def test_each_seat_of_a_game_in_self_play_has_its_own_instructions(tmp_path):
+    id, turn = "Retail-TwoPlayer-v0", {"observation": "o", "action": "a"}
+    starts = [(seed, seat) for seed in range(4) for seat in ("player_0", "player_1")]
+    lines = [
+        {"env": id, "task": "train/0", "seed": seed, "seat": seat, "turns": [turn]}
+        for seed, seat in starts
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "trajectories.jsonl").write_text(text)
+    wrap = ["ExtractAction"]
+    config = {"config": {"env_id": id, "env_kwargs": {}, "wrap": wrap}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert main(["export", str(tmp_path), "--out", str(tmp_path / "out.jsonl")]) == 0
+    for (_, seat), row in zip(starts, rows(tmp_path / "out.jsonl"), strict=True):
+        env = make_env(id, seat=seat, wrap=wrap)
+        env.reset(seed=0)
+        assert row["messages"][0]["content"] == env.get_wrapper_attr("instructions")
+        assert row["seat"] == seat
 
 
 @pytest.mark.parametrize(

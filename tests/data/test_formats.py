@@ -32,6 +32,7 @@ episodes = st.builds(
     agent=st.just("expert"),
     task=texts,
     seed=st.integers(0, 9),
+    seat=st.sampled_from(["", "player_1"]),
     success=st.booleans(),
     terminated=st.booleans(),
     last_observation=texts,
@@ -147,3 +148,15 @@ def test_pairs_share_their_prompt():
     assert [m["content"] for m in row["prompt"]] == ["rules", "o0", "a", "o1"]
     assert [m["content"] for m in row["chosen"]] == ["b"]
     assert [m["content"] for m in row["rejected"]] == ["c"]
+
+
+def test_pairs_are_of_one_seat_and_of_returns_that_differ_by_more_than_rounding():
+    def episode(action, rewards, seat=""):
+        turns = [RecordedTurn("o", action, reward=reward) for reward in rewards]
+        return RecordedEpisode(turns, "rules", env="E-v0", task="t", seat=seat)
+
+    sums = [(0.1, 0.2, 0.3), (0.3, 0.2, 0.1)]
+    assert sum(sums[0]) != sum(sums[1])
+    assert not [*preference_rows([episode("a", sums[0]), episode("b", sums[1])])]
+    won, lost = episode("a", [1.0], "player_0"), episode("b", [-1.0], "player_1")
+    assert not [*preference_rows([won, lost])]

@@ -58,6 +58,14 @@ def test_transformers_and_the_hub_read_the_folder(run: Path, tmp_path: Path):
     assert "0.2 [0, 0.4]" in card.text and '"lr": 0.5' in card.text
 
 
+@pytest.mark.parametrize("id", ["MyEnv", "Mine/Nim-v0"])
+def test_the_environment_may_be_one_that_is_not_registered_here(id: str, run: Path, tmp_path: Path):
+    file = run / "policy" / "agentgym_policy.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "env_id": id}))
+    assert main(["export", str(run), "--format", "hub", "--out", str(tmp_path / "out")]) == 0
+    assert f"A policy for `{id}`" in (tmp_path / "out" / "README.md").read_text()
+
+
 def test_the_folder_is_an_agent(run: Path, tmp_path: Path):
     out = tmp_path / "hub"
     assert main(["export", str(run / "policy"), "--format", "hub", "--out", str(out)]) == 0

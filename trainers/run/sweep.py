@@ -119,7 +119,7 @@ def settings_of(vary: Sequence[str], draws: int, seed: int = 0) -> list[Setting]
 
 def _space(word: str, values: str) -> list[str] | tuple[float, float]:
     low, dots, high = values.partition("..")
-    if not dots:
+    if not dots or "/" in values:  # no range, but the folder above
         return values.split(",")
     try:
         limits = float(low), float(high)

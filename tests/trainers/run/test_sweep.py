@@ -29,6 +29,11 @@ def test_settings_are_a_grid_or_draws_that_more_draws_extend():
     assert 8 < sum(rate < 1e-4 for rate in rates) < 32  # uniform in the logarithm
 
 
+def test_folders_above_are_no_range():
+    folders = sweep.settings_of(["model=../a,../b"], 0)
+    assert folders == [(("model", "../a"),), (("model", "../b"),)]
+
+
 @pytest.mark.parametrize(
     ("word", "draws", "message"),
     [
