@@ -319,6 +319,7 @@ def _check_loss(config: TrainConfig) -> None:
     if not config.policy_gradient:
         why = "importance weights correct a policy gradient, and it imitates or prefers actions"
         config.fixed(why, importance_cap=None)
+        config.fixed("all tokens enter a loss of imitation or preference", covariance_clip=0.0)
     if loss.thought_coef not in (0.0, 1.0) and loss.ratio not in ("token", "none"):
         raise ConfigError(
             f"thought_coef = {loss.thought_coef} weighs tokens, and with ratio = {loss.ratio!r} "

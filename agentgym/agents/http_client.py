@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import email.utils
 import http.client
+import re
 import socket
 import threading
 import urllib.request
@@ -35,9 +36,12 @@ def make_opener() -> urllib.request.OpenerDirector:
 
 
 def retry_after(value: str, now: float) -> float | None:
-    """Returns the seconds to wait by a `Retry-After` header (RFC 9110, 10.2.3), if it is valid."""
+    """Returns the seconds to wait by a `Retry-After` header (RFC 9110, 10.2.3), if it is valid.
+
+    Some servers send fractions of a second, which RFC 9110 does not have.
+    """
     value = value.strip()
-    if value.isascii() and value.isdecimal():
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
         return float(value)
     try:
         date = email.utils.parsedate_to_datetime(value)

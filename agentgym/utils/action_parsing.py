@@ -19,7 +19,7 @@ LONGEST = 10_000
 _LABEL = r"^[ \t>*_#]{0,9}%s[ \t*_]{0,9}\d{0,9}[ \t*_]{0,9}:(?:\*\*|__)?[ \t]{0,9}"
 _ACTION_LABEL = re.compile(_LABEL % "action", re.IGNORECASE | re.MULTILINE)
 _ANY_LABEL = re.compile(_LABEL % "(?:thought|action|observation)", re.IGNORECASE | re.MULTILINE)
-_FENCE = re.compile(r"```[\w-]{0,20}\n(.*?)\n?```", re.DOTALL)
+_FENCE = re.compile(r"```[\w-]{0,20}\r?\n(.*?)\n?```", re.DOTALL)
 _BLOCK = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?```", re.DOTALL)
 _CODE = re.compile(r"`([^`]+)`")
 _MAX_BRACES = 16
@@ -91,7 +91,7 @@ def unfenced(text: str) -> str:
 
 def code_blocks(answer: str) -> list[str]:
     """Returns the code blocks in an answer of a model, without their fences."""
-    return [found[1] for found in _BLOCK.finditer(answer)]
+    return [found[1] for found in _BLOCK.finditer(answer.replace("\r\n", "\n"))]
 
 
 def bare(answer: str) -> str:
@@ -99,7 +99,7 @@ def bare(answer: str) -> str:
 
     It is for actions that cannot be listed, such as a query or a program.
     """
-    text = unfenced(answer.strip())
+    text = unfenced(answer.replace("\r\n", "\n").strip())
     text = unfenced((":" in text and labelled(text)) or text).strip()
     marked = _CODE.fullmatch(text)
     return marked[1].strip() if marked else text

@@ -80,7 +80,7 @@ class Arithmetic(TextEnv):
 
     ## Arguments
     - `terms` (int, default 3): number of terms, from 2 to 10.
-    - `largest` (int, default 20): largest term, at least 2.
+    - `largest` (int, default 20): largest term, from 2 to 10**9.
     - `max_turns` (int or None, default 3): turns before truncation.
 
     ## References
@@ -97,8 +97,8 @@ class Arithmetic(TextEnv):
     def __init__(self, *, terms: int = 3, largest: int = 20, max_turns: int | None = 3, **kwargs):
         if not 2 <= terms <= 10:
             raise ValueError(f"terms must be from 2 to 10, got {terms}.")
-        if largest < 2:
-            raise ValueError(f"largest must be at least 2, got {largest}.")
+        if not 2 <= largest <= 10**9:
+            raise ValueError(f"largest must be from 2 to 10**9, got {largest}.")
         super().__init__(max_turns=max_turns, **kwargs)
         self.terms, self.largest = terms, largest
         self.tasks = Tasks.generated()

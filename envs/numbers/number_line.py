@@ -58,7 +58,7 @@ class NumberLine(TextEnv):
     The common keys. `progress` is the fraction of the initial distance covered.
 
     ## Arguments
-    - `size` (int, default 10): number of integers on the line, at least 2.
+    - `size` (int, default 10): number of integers on the line, from 2 to 10**9.
     - `max_turns` (int, None or "auto", default "auto"): turn limit. "auto" is 1.5 times `size`, at
       least 15.
 
@@ -83,8 +83,8 @@ class NumberLine(TextEnv):
     State = State
 
     def __init__(self, *, size: int = 10, max_turns: TurnLimit = "auto", **kwargs):
-        if size < 2:
-            raise ValueError(f"size must be at least 2, got {size}.")
+        if not 2 <= size <= 10**9:
+            raise ValueError(f"size must be from 2 to 10**9, got {size}.")
         turns = max(15, size + size // 2) if max_turns == "auto" else max_turns
         super().__init__(max_turns=turns, **kwargs)
         self.size = size

@@ -23,7 +23,7 @@ class Expressions(Domain):
 
     Args:
         terms: maximum number of numbers, from 2 to 10.
-        largest: largest number, at least 2.
+        largest: largest number, from 2 to 10**9.
 
     Raises:
         ConfigError: if an argument is out of range.
@@ -34,8 +34,8 @@ class Expressions(Domain):
     def __init__(self, terms: int, largest: int):
         if not 2 <= terms <= 10:
             raise ConfigError(f"terms must be from 2 to 10, got {terms}.")
-        if largest < 2:
-            raise ConfigError(f"largest must be at least 2, got {largest}.")
+        if not 2 <= largest <= 10**9:
+            raise ConfigError(f"largest must be from 2 to 10**9, got {largest}.")
         self.terms, self.largest = terms, largest
         self.rules = (
             f"A task is an expression of 2 to {terms} numbers from 1 to {largest} with + - * and "

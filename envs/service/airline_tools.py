@@ -318,7 +318,8 @@ class AirlineTools(TauDesk):
 
         Args:
             reservation_id: such as "8JX2WO".
-            passengers: all passengers. Their number cannot change.
+            passengers: all passengers, in the order of the reservation. A new one takes the place
+                of the old one. Their number cannot change.
         """
         reservation = self._record("reservations", reservation_id, "reservation")
         if len(passengers) != len(reservation["passengers"]):

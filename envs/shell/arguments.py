@@ -66,12 +66,20 @@ def number(text: str) -> int:
     return int(text)
 
 
-def contents(tree: Tree, files: list[str], stdin: str) -> str:
-    """Returns the content of all files, or the input if there are none. `-` is the input."""
+def contents(tree: Tree, files: list[str], stdin: str, *, separate: bool = False) -> str:
+    """Returns the content of all files, or the input if there are none. `-` is the input.
+
+    Args:
+        tree: the file tree.
+        files: the files.
+        stdin: the input.
+        separate: whether every file begins a line, even if the one before ends without a newline.
+    """
     if not files:
         return stdin
     text = ""
     for file in files:
+        text += "\n" * (separate and text[-1:] not in ("", "\n"))
         text = bounded(text + (stdin if file == "-" else tree.read(file)))
     return text
 

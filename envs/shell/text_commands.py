@@ -9,15 +9,7 @@ import re
 import string
 from collections.abc import Callable
 
-from agentgym.envs.shell.arguments import (
-    LARGEST,
-    bounded,
-    contents,
-    joined,
-    lines,
-    number,
-    options,
-)
+from agentgym.envs.shell.arguments import LARGEST, bounded, contents, joined, lines, number, options
 from agentgym.envs.shell.patterns import Pattern
 from agentgym.envs.shell.tree import Failed, Tree
 
@@ -37,7 +29,7 @@ _CLASSES = {
     "punct": string.punctuation,
     "space": string.whitespace,
 }
-_ADDRESS = re.compile(r"(?:([0-9]{1,6}|\$)(?:,([0-9]{1,6}|\$))?|/((?:\\.|[^/\\])*)/)([pd])")
+_ADDRESS = re.compile(r"(?:(0*[1-9][0-9]{0,5}|\$)(?:,([0-9]{1,6}|\$))?|/((?:\\.|[^/\\])*)/)([pd])")
 
 
 _CAT_NAMES = {"--number": "n", "--number-nonblank": "b"}
@@ -53,11 +45,13 @@ def _cat(tree: Tree, arguments: list[str], stdin: str) -> str:
 
 
 def _tac(tree: Tree, arguments: list[str], stdin: str) -> str:
-    return joined(lines(contents(tree, arguments, stdin))[::-1])
+    texts = (contents(tree, [file], stdin) for file in arguments or ["-"])
+    return "".join("".join(_ended_lines(text)[::-1]) for text in texts)
 
 
 def _rev(tree: Tree, arguments: list[str], stdin: str) -> str:
-    return joined([line[::-1] for line in lines(contents(tree, arguments, stdin))])
+    texts = (contents(tree, [file], stdin) for file in arguments or ["-"])
+    return "".join(re.sub(r"[^\n]+", lambda line: line[0][::-1], text) for text in texts)
 
 
 def _head(tree: Tree, arguments: list[str], stdin: str) -> str:
@@ -79,10 +73,16 @@ def _of_each(
     tree: Tree, files: list[str], stdin: str, part: Callable[[list[str]], list[str]]
 ) -> str:
     """Returns a part of the lines of each file, below its name if there are several."""
-    texts = [joined(part(lines(contents(tree, [file], stdin)))) for file in files or ["-"]]
+    texts = [contents(tree, [file], stdin) for file in files or ["-"]]
+    texts = ["".join(part(_ended_lines(text))) for text in texts]
     if len(texts) == 1:
         return texts[0]
     return "\n".join(f"==> {file} <==\n{text}" for file, text in zip(files, texts, strict=True))
+
+
+def _ended_lines(text: str) -> list[str]:
+    """Returns the lines of a text with their ends, which the last one may lack."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def _count(arguments: list[str]) -> tuple[str, list[str]]:
@@ -190,7 +190,7 @@ def _parts(pattern: Pattern, line: str) -> list[str]:
 
 def _sort(tree: Tree, arguments: list[str], stdin: str) -> str:
     found, files = options(arguments, "nruf", "kt")
-    rows = lines(contents(tree, files, stdin))
+    rows = lines(contents(tree, files, stdin, separate=True))
     separator = found.get("t")
     if separator is not None and len(separator) != 1:
         raise Failed("option -t needs one character")
@@ -239,7 +239,7 @@ def _cut(tree: Tree, arguments: list[str], stdin: str) -> str:
     if len(separator) != 1:
         raise Failed("option -d needs one character")
     shown = []
-    for line in lines(contents(tree, files, stdin)):
+    for line in lines(contents(tree, files, stdin, separate=True)):
         if "f" in found and separator not in line:
             shown.append(line)
             continue
@@ -301,7 +301,7 @@ def _sed(tree: Tree, arguments: list[str], stdin: str) -> str:
     script = found["e"] if "e" in found else operands.pop(0) if operands else ""
     edit = _Edit(script, extended=bool({"E", "r"} & set(found)), quiet="n" in found)
     if "i" not in found:
-        return edit(contents(tree, operands, stdin))
+        return edit(contents(tree, operands, stdin, separate=True))
     for file in operands:
         tree.write(file, edit(tree.read(file)))
     return ""
@@ -329,8 +329,7 @@ class _Edit:
             raise Failed(f"unknown script {script[:60]!r}: use s/a/b/, 3p, 2,5d or /a/d")
 
     def __call__(self, text: str) -> str:
-        rows, shown = lines(text), []
-        size = 0
+        rows, shown, size, times = lines(text), [], 0, 0
         for place, line in enumerate(rows, start=1):
             hit = False
             if self.action == "s":
@@ -339,11 +338,12 @@ class _Edit:
             else:
                 hit = self._addressed(place, len(rows), line)
             kept = not self.quiet and not (self.action == "d" and hit)
-            shown += [line] * (kept + (hit and self.action != "d"))
+            shown += [line] * (times := kept + (hit and self.action != "d"))
             size += len(line)
             if size > LARGEST:
                 raise Failed("output too large")
-        return joined(shown)
+        output = joined(shown)
+        return output if not times or text.endswith("\n") else output[:-1]
 
     def _addressed(self, place: int, count: int, line: str) -> bool:
         if self.pattern is not None:

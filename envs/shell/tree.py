@@ -144,6 +144,8 @@ class Tree:
             found = [path for base in found for path in self._expand_part(base, part)]
             if len(found) > MOST_ENTRIES:
                 raise Failed("too many matching files")
+        if pattern.endswith("/"):  # folders only
+            found = [f"{path}/" for path in found if self.absolute(path) in self.folders]
         return found
 
     def _expand_part(self, base: str, part: str) -> list[str]:

@@ -356,7 +356,11 @@ NOON = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110
         ("\u00b2", None),
         ("\u0663", None),
         ("-5", None),
-        ("1.5", None),
+        ("1.5", 1.5),
+        ("0.5", 0.5),
+        (".5", None),
+        ("1.", None),
+        ("1e3", None),
         ("soon", None),
         ("", None),
         ("Sun, 99 Nov 1994 08:50:07 GMT", None),
@@ -366,7 +370,9 @@ def test_retry_after(value, seconds):
     assert http_client.retry_after(value, NOON) == seconds
 
 
-@pytest.mark.parametrize(("value", "waited"), [("7", 7.0), ("9999", 60.0), ("\u00b2", 0.0)])
+@pytest.mark.parametrize(
+    ("value", "waited"), [("7", 7.0), ("0.5", 0.5), ("9999", 60.0), ("\u00b2", 0.0)]
+)
 def test_the_wait_that_the_server_asks_for(server, monkeypatch, value, waited):
     waits: list[float] = []
     monkeypatch.setattr(chat_module.time, "sleep", waits.append)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentgym  # noqa: F401  # registers the ids
-from agentgym.utils.action_parsing import code_blocks, match_action, plain
+from agentgym.utils.action_parsing import code_blocks, command, match_action, plain
 
 ACTIONS = ("check", "bet 2", "[pass]", "3 - 1", "Is it alive?")
 MARKED = ("{}", " {}\n", "{}.", "{}!", '"{}".', "“{}.”", "`{}`", "**{}**", "```\n{}\n```")
@@ -96,3 +96,10 @@ def test_chess_moves_keep_their_capitals():
 def test_code_blocks_are_found_in_prose():
     assert code_blocks("a\n```python\nx = 1\n```\nb\n```\ny\n```") == ["x = 1", "y"]
     assert code_blocks("no code") == []
+
+
+def test_carriage_returns_are_no_part_of_code():
+    """Chat servers and files of some systems end lines with them."""
+    assert code_blocks("Now:\r\n```python\r\nx = 1\r\nx\r\n```\r\n") == ["x = 1\nx"]
+    assert command("```\r\nedit a.py 1-2\r\nx = 1\r\nx\r\n```") == "edit a.py 1-2\nx = 1\nx"
+    assert match_action("```text\r\nbet 2\r\n```", ACTIONS) == "bet 2"

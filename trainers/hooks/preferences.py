@@ -25,13 +25,14 @@ class Preferences(RecipeHooks):
     Args:
         beta: temperature of the preference loss.
         mean: compares means over the tokens of episodes, without forced ones, instead of sums.
+        thought_coef: weight of thought tokens in the means, as in the loss.
     """
 
     needs_reference = True
 
-    def __init__(self, beta: float, *, mean: bool = False):
+    def __init__(self, beta: float, *, mean: bool = False, thought_coef: float = 1.0):
         super().__init__()
-        self.beta, self.mean = beta, mean
+        self.beta, self.mean, self.thought_coef = beta, mean, thought_coef
 
     def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
         """Returns the indices (better, worse) of all pairs: here, of a group by their returns."""
@@ -60,9 +61,11 @@ class Preferences(RecipeHooks):
         self.metrics = {"pairs": float(len(pairs))}
         if pairs:
             owner = batch.turn_trajectory[batch.token_turn]
-            scores = np.bincount(owner, forward.log_ratio, minlength=len(batch.trajectories))
+            ratios = forward.log_ratio
             if self.mean:
-                scores /= np.maximum(np.bincount(owner, batch.free, minlength=len(scores)), 1)
+                shares = batch.weights(self.thought_coef)
+                ratios = ratios * shares / np.maximum(np.bincount(owner, shares), 1e-9)[owner]
+            scores = np.bincount(owner, ratios, minlength=len(batch.trajectories))
             labels = self.labels(batch.trajectories, pairs)
             weights, accuracy = preference_weights(scores, pairs, self.temperatures(pairs), labels)
             self.metrics["preference_accuracy"] = accuracy

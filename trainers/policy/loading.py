@@ -176,8 +176,17 @@ def copy_adapter(model: Any) -> None:
 
     Args:
         model: a `peft` model.
+
+    Raises:
+        ConfigError: if the adapter has biases, which belong to the base model.
     """
     peft, trained = _peft(), model.active_adapter
+    bias = getattr(model.peft_config[trained], "bias", "none")
+    if bias != "none":
+        raise ConfigError(
+            f"The reference policy of an adapter needs bias = 'none', got {bias!r}, which trains "
+            "biases of the base model: use another adapter, or settings without a reference policy."
+        )
     if REFERENCE not in model.peft_config:
         # The usual initialisation leaves the base model alone, unlike that of PiSSA or OLoRA.
         settings = replace(model.peft_config[trained], init_lora_weights=True)

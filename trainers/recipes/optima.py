@@ -106,6 +106,8 @@ class Config(TrainConfig):
         """Checks the settings."""
         super().__post_init__()
         self.fixed("every cloned token has the same weight", **EQUAL_WEIGHTS)
+        if self.update != "sft":
+            self.fixed("credit is the gradient of a preference loss", aggregation="token")
 
     @property
     def policy_gradient(self) -> bool:

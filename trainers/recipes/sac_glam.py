@@ -239,6 +239,8 @@ class SoftActorCritic(RecipeHooks):
             loss = 0.5 * (q - targets[batch]).square().mean()
             self.optimizer.zero_grad()
             (loss + self.temperature["log_alpha"] * excess[batch].mean()).backward()
+            for group in self.optimizer.param_groups:
+                nn.utils.clip_grad_norm_(group["params"], config.optimisation.max_grad_norm)
             self.optimizer.step()
             losses += float(loss.detach()) / config.critic_steps
             if step % 10 == 9 or step == config.critic_steps - 1:

@@ -83,7 +83,7 @@ class LevelPreferences(Preferences):
     """
 
     def __init__(self, config: Config):
-        super().__init__(config.beta, mean=True)
+        super().__init__(config.beta, mean=True, thought_coef=config.loss.thought_coef)
         self.anisotropy = config.anisotropy
         self.level: Callable[[Trajectory], int] = (
             outcome_level if config.levels == "outcome" else imported(config.levels, "levels")

@@ -168,6 +168,14 @@ def test_a_program_runs_with_the_files_and_errors_are_shown():
     assert "Hidden tests passed: 0" in env.step("submit")[0]
 
 
+def test_carriage_returns_are_no_part_of_an_edit():
+    env = started()
+    name = next(iter(env.state.files))
+    for edit in (f"edit {name} 1\r\na = 1\r\nb = 2\r\n", f"edit {name} 1-2\n```\r\nc = 3\r\n```"):
+        assert env.step(edit)[-1]["valid"]
+    assert env.state.files[name].startswith("c = 3\n") and "\r" not in env.state.files[name]
+
+
 def test_wrong_arguments_are_refused():
     with pytest.raises(ConfigError, match="bugs must be 1, 2 or 3, got 4"):
         BugFix(bugs=4)

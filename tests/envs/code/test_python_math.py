@@ -90,3 +90,10 @@ def test_a_snapshot_needs_nothing_but_the_cells(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(programs, "_sessions", programs._Recent(1 << 20))
     other.restore(snapshot)
     assert other.step("```\nprint(f(3), random.random())\n```") == expected
+
+
+def test_lines_may_end_with_carriage_returns():
+    env = PythonMath()
+    env.reset(seed=0)
+    observation, *_, info = env.step("```python\r\nx = 41\r\nx + 1\r\n```")
+    assert info["valid"] and "Output:\n42\n" in observation

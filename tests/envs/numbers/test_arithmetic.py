@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import gymnasium
@@ -49,3 +50,24 @@ def test_answers(action, reward, valid, ends):
 def test_invalid_arguments(kwargs):
     with pytest.raises(ValueError, match=next(iter(kwargs))):
         play("0", **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("id", "arguments"),
+    [
+        ("NumberLine-v0", {"size": 2**70}),
+        ("NumberLine-v0", {"size": 1}),
+        ("Arithmetic-v0", {"largest": 2**70}),
+        ("ProposeSolve-v0", {"largest": 2**70}),
+    ],
+)
+def test_numbers_out_of_range_are_refused(id: str, arguments: dict[str, int]):
+    (name, number), *_ = arguments.items()
+    with pytest.raises(ValueError, match=rf"{name} must be from 2 to 10\*\*9, got {number}"):
+        gymnasium.make(f"AgentGym/{id}", **arguments)
+
+
+@pytest.mark.parametrize(("id", "name"), [("NumberLine-v0", "size"), ("Arithmetic-v0", "largest")])
+def test_the_largest_numbers_work(id: str, name: str):
+    env: Any = gymnasium.make(f"AgentGym/{id}", **{name: 10**9})
+    assert max(len(number) for number in re.findall("[0-9]+", env.reset(seed=0)[0])) >= 8

@@ -57,6 +57,8 @@ OUTPUTS = {
     "tail -1 a.txt d/b.csv": "==> a.txt <==\nthree\n\n==> d/b.csv <==\ndan,kyiv,7\n",
     "cut -d , -f 2 d/b.csv | sort | uniq -c": "      1 kyiv\n      1 oslo\n      2 rome\n",
     "cut -d, -f1,3- d/b.csv | tail -1": "dan,7\n",
+    "echo */": "d/\n",
+    "cd d; echo */ ../*/ x*/ */*": "e/ ../d/ x*/ e/c.log\n",
     "cut -c 1-3 a.txt | head -2": "one\nthr\n",
     "sort a.txt | uniq -d": "three\n",
     "tr a-z A-Z < d/conf.ini": "PORT=80\nHOST=LOCAL.HOST\n",
@@ -129,6 +131,35 @@ def test_outputs_are_those_of_the_gnu_tools(line: str):
     assert run(tree(), line) == (OUTPUTS[line], True)
 
 
+# A has "b" and "abc" without a newline at its end, B the lines "12" and "x".
+UNENDED = {
+    "sort A B": "12\nabc\nb\nx\n",
+    "cut -c 1 A B": "b\na\n1\nx\n",
+    "sed s/q/r/ A B": "b\nabc\n12\nx\n",
+    "sed s/q/r/ B A": "12\nx\nb\nabc",
+    "sed '1,$p' A": "b\nb\nabc\nabc",
+    "sed -n 1p A": "b\n",
+    "sed '$d' A": "b\n",
+    "sed -n '$p' A": "abc",
+    "sed -i s/c/d/ A; cat A B": "b\nabd12\nx\n",
+    "rev A": "b\ncba",
+    "rev A B": "b\ncba21\nx\n",
+    "head A": "b\nabc",
+    "head -n 1 A": "b\n",
+    "tail -n 1 A": "abc",
+    "head A B": "==> A <==\nb\nabc\n==> B <==\n12\nx\n",
+    "uniq A": "b\nabc\n",
+    "tac A": "abcb\n",
+    "tac A B": "abcb\nx\n12\n",
+}
+
+
+@pytest.mark.parametrize("line", UNENDED)
+def test_a_last_line_without_a_newline_is_as_with_the_gnu_tools(line: str):
+    made = Tree(files={f"{HOME}/A": "b\nabc", f"{HOME}/B": "12\nx\n"})
+    assert run(made, line) == (UNENDED[line], True)
+
+
 @pytest.mark.parametrize("line", CHANGES)
 def test_changes_are_those_of_the_gnu_tools(line: str):
     made = tree()
@@ -160,6 +191,8 @@ def test_changes_are_those_of_the_gnu_tools(line: str):
             "cut a.txt",
             "grep",
             "sed q a.txt",
+            "sed 0d a.txt",
+            "sed -n 0,2p a.txt",
         ),
         *(
             "grep '[a' a.txt",

@@ -16,6 +16,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from agentgym.errors import ConfigError
 from agentgym.making import make_env
@@ -689,6 +690,22 @@ def test_sac_learns_its_temperature_from_the_entropy(target: float, sign: int, t
     assert (sign * np.diff(alphas) > 0).all()
     # Every critic step has a minibatch of its own: the 8 steps of 4 see more than 4 turns.
     assert rows[-1]["credit/critic_turns"] > 16
+
+
+def test_every_step_of_sac_has_a_clipped_gradient(tmp_path: Path):
+    norms: list[float] = []
+
+    def measure(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for group in optimizer.param_groups:
+            gradients = [p.grad for p in group["params"] if p.grad is not None]
+            norms.append(float(torch.nn.utils.get_total_norm(gradients)))
+
+    handle = register_optimizer_step_pre_hook(measure)
+    try:
+        train_quickly("sac_glam", tmp_path, iterations=1, critic_batch=4, max_grad_norm=1e-3)
+    finally:
+        handle.remove()
+    assert len(norms) > 16 and max(norms) < 1.001e-3
 
 
 def test_a_turn_that_was_cut_off_is_no_end_to_the_critic():

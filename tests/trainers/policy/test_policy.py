@@ -342,6 +342,15 @@ def test_the_reference_of_an_adapter_with_dropout_drops_nothing(
     torch.testing.assert_close(policy.reference_logprobs(collated), expected)
 
 
+def test_an_adapter_with_biases_has_no_reference(make_model, tokenizer):
+    import peft
+
+    settings = peft.LoraConfig(r=4, bias="all", task_type="CAUSAL_LM")
+    policy = Policy(peft.get_peft_model(make_model("gpt2"), settings), tokenizer)
+    with pytest.raises(ConfigError, match=r"needs bias = 'none', got 'all'"):
+        policy.freeze_reference()
+
+
 def test_only_the_adapter_is_trained(make_model, tokenizer, as_batch):
     policy = with_adapter(make_model("qwen2"), tokenizer)
     _, collated = acted(policy, as_batch)

@@ -9,7 +9,7 @@ import pytest
 
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
-from agentgym.trainers.recipes import eto, trpa
+from agentgym.trainers.recipes import eto, optima, trpa
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import ForwardPass
 
@@ -40,6 +40,20 @@ def test_forced_tokens_are_no_part_of_the_means_of_trpa(monkeypatch: pytest.Monk
     assert credit.advantages[4] == pytest.approx(-2 / (1 + np.exp(4)))
 
 
+@pytest.mark.parametrize(("coef", "score"), [(0.0, 4.0), (0.5, 3.0), (1.0, 2.5)])
+def test_the_means_of_trpa_weigh_thoughts_as_the_loss_does(
+    coef: float, score: float, monkeypatch: pytest.MonkeyPatch
+):
+    batch = Batch.of([trajectory([2], [1.0], success=True), trajectory([1], [0.0])])
+    monkeypatch.setitem(vars(batch), "thought", np.array([1, 0, 0], bool))
+    forward = ForwardPass(
+        logprobs=np.array([1, 4, 0], np.float32), reference=np.zeros(3, np.float32)
+    )
+    hook = trpa.LevelPreferences(trpa.Config.of(beta=1.0, anisotropy=1.0, thought_coef=coef))
+    credit = hook.credit(batch, forward, 0, np.random.default_rng(0))
+    assert credit.advantages[0] == pytest.approx(2 / (1 + np.exp(score)))
+
+
 GRADIENTS = ("dpo", "eto", "agent_q", "trpa", "malt", "lspo")
 """Recipes whose credit is the gradient of a preference loss."""
 
@@ -48,9 +62,19 @@ GRADIENTS = ("dpo", "eto", "agent_q", "trpa", "malt", "lspo")
     ("recipe", "setting"),
     [
         *((name, {"aggregation": "turn"}) for name in GRADIENTS),
+        *((name, {"covariance_clip": 0.1}) for name in GRADIENTS),
+        *(
+            ("optima", {"update": update, "aggregation": how})
+            for update in ("dpo", "sft_dpo")
+            for how in ("turn", "trajectory", "constant")
+        ),
         (
             "agentprm",
             {"update": "dpo", "normalize_advantages": "none", "aggregation": "trajectory"},
+        ),
+        (
+            "agentprm",
+            {"update": "dpo", "normalize_advantages": "none", "covariance_clip": 0.1},
         ),
         ("trpa", {"filter_groups": True}),
     ],
@@ -58,3 +82,7 @@ GRADIENTS = ("dpo", "eto", "agent_q", "trpa", "malt", "lspo")
 def test_settings_that_would_change_the_gradient_of_the_loss(recipe: str, setting: dict[str, Any]):
     with pytest.raises(ConfigError, match="This recipe supports"):
         recipes.load(recipe).Config.of(**setting)
+
+
+def test_optima_clones_with_any_aggregation():
+    assert optima.Config.of(aggregation="trajectory").loss.aggregation == "trajectory"

@@ -399,6 +399,7 @@ REWARDS = {
 UNREWARDED = {"overlong_margin", "kl_in"} | REWARDS  # only success is compared
 HOOKED = UNREWARDED | {"group_weight"}  # credit is not assigned from rewards
 UNPLAYED = {"importance_cap", "check_logprobs"}  # the data have no probabilities
+PREFERENCE = {"normalize_advantages", "covariance_clip", "importance_cap"} | HOOKED
 IMITATION = {"filter_groups", "normalize_advantages"} | HOOKED | UNPLAYED
 REFUSED: dict[str, set[str]] = {
     "flow_grpo": UNREWARDED,
@@ -406,13 +407,13 @@ REFUSED: dict[str, set[str]] = {
     "lookahead": UNREWARDED,
     "rae": HOOKED,
     "at_grpo": HOOKED,
-    "dpo": {"normalize_advantages", "importance_cap"} | HOOKED,
-    "trpa": {"aggregation", "filter_groups", "normalize_advantages", "importance_cap"} | HOOKED,
-    "malt": {"normalize_advantages", "importance_cap"} | HOOKED,
-    "lspo": {"normalize_advantages", "importance_cap"} | HOOKED,
+    "dpo": PREFERENCE,
+    "trpa": {"aggregation", "filter_groups"} | PREFERENCE,
+    "malt": PREFERENCE,
+    "lspo": PREFERENCE,
     "spag": UNREWARDED,
-    "agent_q": IMITATION,
-    "eto": {"filter_groups", "normalize_advantages"} | HOOKED | UNPLAYED,
+    "agent_q": IMITATION | {"covariance_clip"},
+    "eto": {"filter_groups"} | PREFERENCE | UNPLAYED,
     "read": HOOKED,
     "archer": HOOKED,
     "sac_glam": HOOKED,
@@ -420,8 +421,8 @@ REFUSED: dict[str, set[str]] = {
     "sweet_rl": HOOKED,
     "etpo": HOOKED,
     "digi_q": IMITATION,
-    "filtered_bc": {"normalize_advantages", "covariance_clip", "importance_cap"} | HOOKED,
-    "optima": {"normalize_advantages", "covariance_clip", "importance_cap"} | HOOKED,
+    "filtered_bc": PREFERENCE,
+    "optima": PREFERENCE,
     "agent_r": IMITATION | {"covariance_clip"},
     "exit": IMITATION | {"covariance_clip"},
     "arpo_replay": {"filter_groups"} | REWARDS - {"shape_progress"},
