@@ -92,6 +92,7 @@ ABSENT = {
         "advantage_alignment at_grpo comas cory dr_mas magrpo marshal rae rema"
     ),
     "A trained model of preferences assigns credit, and has no exact target.": "sweet_rl",
+    "With exact values, it is POAD with a lambda of 0 inside an action.": "lookahead",
 }
 
 

@@ -31,7 +31,7 @@ def test_a_critic_that_knows_them_has_no_advantages_and_no_error(name, rng):
     per_token = len(returns) == batch.num_tokens
     firsts = batch.token_offsets[:-1]
     known = Values(
-        tokens=returns,
+        tokens=returns if per_token else np.repeat(returns, np.diff(batch.token_offsets)),
         turns=returns[firsts] if per_token else returns,
         bootstrap=np.zeros(len(batch.trajectories), np.float32),
     )

@@ -346,7 +346,7 @@ def test_an_adapter_with_biases_has_no_reference(make_model, tokenizer):
     import peft
 
     settings = peft.LoraConfig(r=4, bias="all", task_type="CAUSAL_LM")
-    policy = Policy(peft.get_peft_model(make_model("gpt2"), settings), tokenizer)
+    policy = Policy(peft.get_peft_model(make_model("qwen2"), settings), tokenizer)
     with pytest.raises(ConfigError, match=r"needs bias = 'none', got 'all'"):
         policy.freeze_reference()
 

@@ -240,7 +240,7 @@ def test_train_writes_what_it_promises_and_the_policy_plays(tmp_path: Path, caps
         (["pod"], "Did you mean: poad"),
         (["poad", "--env-id", "NumberLin-v0"], "NumberLine-v0"),
         (["poad", "--env-kwargs", "sise=3"], "size"),
-        (["poad", "--env-kwargs", "size=1"], "size must be at least 2"),
+        (["poad", "--env-kwargs", "size=1"], "size must be from 2 to"),
         (["poad", "--model", "/no/such/folder"], "/no/such/folder"),
         (["poad", "--env-id", "CartPole-v1"], "not a text environment"),
         (["poad", "--run-dir", "runs/{task}"], "recipe, env or seed"),
