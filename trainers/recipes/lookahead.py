@@ -16,8 +16,10 @@ action taken that of COMA, "Counterfactual Multi-Agent Policy Gradients" (arXiv 
 The recipe is this library's own. It needs admissible actions and a constrained policy. A turn costs
 one environment step per action tried, a forward pass of the policy over its prompt, and one of the
 critic over each prompt that follows. To try an action, an environment repeats those before it,
-which equals a snapshot and works with any wrapper. The critic has a trunk of its own. Advantages
-that vary more than returns lower the learning rate (`lr_by_reliability`).
+which equals a snapshot and works with any wrapper. The critic has a trunk of its own. With
+`lambda_token` = 0, no observed return enters the credit of a choice, so the critic must be good
+before the policy moves: fit it first (`critic_episodes`, `critic_warmup`). Advantages that vary
+more than returns lower the learning rate (`lr_by_reliability`).
 """
 
 from __future__ import annotations
