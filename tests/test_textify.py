@@ -76,13 +76,15 @@ class Nim(AECEnv):
             self._was_dead_step(action)
             return
         self._cumulative_rewards[agent] = 0
-        self.sticks -= int(action) + 1
+        self.agent_selection = "b" if agent == "a" else "a"
+        self.move(agent, self.agent_selection, int(action))
+        self._accumulate_rewards()
+
+    def move(self, agent: str, other: str, action: int) -> None:
+        self.sticks -= action + 1
         assert self.sticks >= 0
-        other = "b" if agent == "a" else "a"
         self.rewards = {agent: int(self.sticks == 0), other: -int(self.sticks == 0)}
         self.terminations = dict.fromkeys(self.agents, self.sticks == 0)
-        self._accumulate_rewards()
-        self.agent_selection = other
 
 
 def nim(**kwargs: Any) -> agentgym.TextEnv:
@@ -101,17 +103,10 @@ class Tolls(Nim):
         super().reset(seed, options)
         self.left = self.moves
 
-    def step(self, action: Any) -> None:
-        agent = self.agent_selection
-        if self.terminations[agent]:
-            self._was_dead_step(action)
-            return
-        self._cumulative_rewards[agent] = 0
+    def move(self, agent: str, other: str, action: int) -> None:
         self.left -= 1
-        self.agent_selection = "b" if agent == "a" else "a"
-        self.rewards = {agent: 0, self.agent_selection: 1}
+        self.rewards = {agent: 0, other: 1}
         self.terminations = dict.fromkeys(self.agents, self.left == 0)
-        self._accumulate_rewards()
 
 
 def tictactoe(**kwargs: Any) -> agentgym.TextEnv:

@@ -96,6 +96,10 @@ class Textified(TextEnv):
         """Plays one action in the wrapped environment."""
 
     @abstractmethod
+    def _take(self, action: str) -> TimeStep:
+        """Plays one turn of the agent, whose game goes on."""
+
+    @abstractmethod
     def _seen(self) -> Look:
         """Returns the current state as the agent sees it."""
 
@@ -113,6 +117,11 @@ class Textified(TextEnv):
         step = self._look()
         self.state.early = step.rewards["task"]
         return replace(step, rewards={}, terminated=False, success=False)  # an action ends it
+
+    def _advance(self, action: str) -> TimeStep:
+        if self._now.terminated or self._now.truncated:
+            return self._time_step(self._now)  # over before the first action, which is ignored
+        return self._take(action)
 
     def _reset_inside(self) -> None:
         self._begin(int(task_rng(self.task, "textify").integers(2**31)))

@@ -47,9 +47,7 @@ class _Numbered(Textified):
         self.instructions = f"{instructions} {how}" if instructions else how
         self._first = int(space.start)
 
-    def _advance(self, action: str) -> TimeStep:
-        if self._now.terminated or self._now.truncated:
-            return self._time_step(self._now)  # out before its first action, which is ignored
+    def _take(self, action: str) -> TimeStep:
         number = self._number.get(plain(action))
         if number is None:
             return self._invalid(f"There is no action {action[:40]!r}. Choose {self._choices()}.")

@@ -136,9 +136,7 @@ class TextifiedSpiel(Textified):
     def _admissible(self, now: Look) -> tuple[str, ...]:
         return now.info["admissible"]
 
-    def _advance(self, action: str) -> TimeStep:
-        if self._now.terminated:
-            return self._time_step(self._now)  # over before its first action, which is ignored
+    def _take(self, action: str) -> TimeStep:
         names = self._choices(self.seat)
         choices = {plain(name): number for name, number in names.items()}
         if plain(action) not in choices:

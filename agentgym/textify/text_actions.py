@@ -112,7 +112,7 @@ class TextActionEnv(Textified):
     def _admissible(self, now: Look) -> tuple[str, ...]:
         return tuple(map(str, now.info.get("admissible", ())))
 
-    def _advance(self, action: str) -> TimeStep:
+    def _take(self, action: str) -> TimeStep:
         problem = _problem(self._space, action)
         if problem:
             return self._invalid(problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 EDIT = re.compile(
     r"remember(?:[ \t]+(?P<place>\d{1,9}))?[ \t]*(?::[ \t]*(?P<text>.*\S)?)?"
@@ -13,7 +14,13 @@ EDIT = re.compile(
 
 
 def apply_edit(
-    edit: re.Match[str], notes: list[str], *, size: int, length: int, default: str = ""
+    edit: re.Match[str],
+    notes: list[str],
+    *,
+    size: int,
+    length: int,
+    default: str = "",
+    places: Mapping[int, int] | None = None,
 ) -> str:
     """Applies an edit to notes.
 
@@ -23,21 +30,24 @@ def apply_edit(
         size: maximum number of notes. If there are more, the oldest is lost.
         length: maximum number of characters of a note, which is cut at its end.
         default: text of an edit without one.
+        places: the place in `notes`, from 1, of each number that an edit may have (None: the same).
 
     Returns:
         The reason if the edit is not possible, else "".
     """
-    number = edit["place"] or edit["old"]
-    if number is not None and not 1 <= int(number) <= len(notes):
-        return f"There is no note {number}."
+    number, place = edit["place"] or edit["old"], 0
+    if number is not None:
+        place = int(number) if places is None else places.get(int(number), 0)
+        if not 1 <= place <= len(notes):
+            return f"There is no note {number}."
     if edit["old"] is not None:
-        del notes[int(edit["old"]) - 1]
+        del notes[place - 1]
         return ""
     text = " ".join((edit["text"] or default).split())[:length]
     if not text:
         return "There is nothing to remember."
     if number is not None:
-        notes[int(number) - 1] = text
+        notes[place - 1] = text
     else:
         notes.append(text)
         del notes[:-size]

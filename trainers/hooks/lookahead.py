@@ -126,19 +126,17 @@ class Lookahead(RecipeHooks):
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> list[Trajectory]:
         """Returns the trajectories, after trying the other actions of their turns."""
-        places = [(each, n) for each in fresh for n in range(len(each.turns))]
-        states = [state_of([each], n) for each, n in places]
-        texts = [each.turns[n].action for each, n in places]
-        self._taken = list(zip(states, texts, strict=True))
-        logprobs = self._logprobs(dict(zip(states, places, strict=True)))
-        wanted = dict[Outcome, Look | None].fromkeys(self._taken)
+        places = [(state_of([t], n), t, n) for t in fresh for n in range(len(t.turns))]
+        self._taken = [(state, each.turns[n].action) for state, each, n in places]
         self._tried = []
-        for state, (each, n) in zip(states, places, strict=True):
-            turn = each.turns[n]
-            if state not in logprobs:
+        probabilities, known = self._probabilities(places), set(self._taken)
+        looks: dict[Outcome, Look] = {}
+        for state, each, n in places:
+            if state not in probabilities:
                 self._tried.append(None)
                 continue
-            taken, probability = turn.admissible.index(turn.action), np.exp(logprobs[state])
+            turn, probability = each.turns[n], probabilities[state]
+            taken = turn.admissible.index(turn.action)
             others = np.flatnonzero(probability >= self.least)
             chosen = [taken, *others[others != taken].tolist()]
             outcomes = [(state, turn.admissible[c]) for c in chosen]
@@ -146,12 +144,11 @@ class Lookahead(RecipeHooks):
             whole = turn.choice is not None
             self._tried.append(Tried.of(outcomes, tokens, probability[chosen], whole))
             for outcome, ids in zip(outcomes, tokens, strict=True):
-                if outcome not in wanted:
-                    key = self.trainer.config.run.seed, LOOKS + iteration, len(wanted)
+                if outcome not in known and outcome not in looks:
+                    key = self.trainer.config.run.seed, LOOKS + iteration, len(looks)
                     action = np.array(ids, np.int32), np.zeros(len(ids), np.float32)
                     other = Sample(*action, support=None, text=outcome[1], finished=True)
-                    wanted[outcome] = Look(each.task, each.seed, key, (*samples_of(each, n), other))
-        looks = {outcome: look for outcome, look in wanted.items() if look is not None}
+                    looks[outcome] = Look(each.task, each.seed, key, (*samples_of(each, n), other))
         played = self.trainer.play(list(looks.values())) if looks else []
         self._looks = dict(zip(looks, played, strict=True))
         self.env_steps = len(looks)
@@ -191,21 +188,20 @@ class Lookahead(RecipeHooks):
         self.metrics["action_value_std"] = float(np.mean(spread)) if spread else 0.0
         return replace(values, tokens=tokens, turns=turns)
 
-    def _logprobs(
-        self, places: dict[State, tuple[Trajectory, int]]
+    def _probabilities(
+        self, places: Sequence[tuple[State, Trajectory, int]]
     ) -> dict[State, NDArray[np.float64]]:
-        """Returns the log-probabilities [C] of the listed actions of each state that has some."""
-        turns = {state: (each, each.turns[n]) for state, (each, n) in places.items()}
-        turns = {s: (e, turn) for s, (e, turn) in turns.items() if turn.action in turn.admissible}
-        listed = [
-            (each.segments[turn.segment].tokens[: turn.start], turn.admissible)
-            for each, turn in turns.values()
-        ]
+        """Returns the probabilities [C] of the listed actions of each state that has some."""
+        listed: dict[State, tuple[Tokens, tuple[str, ...]]] = {}
+        for state, each, n in places:
+            turn = each.turns[n]
+            if turn.action in turn.admissible:
+                listed[state] = each.segments[turn.segment].tokens[: turn.start], turn.admissible
         policy, sampling = self.trainer.policy, self.trainer.config.sampling()
 
         def score(some: Sequence[tuple[Tokens, tuple[str, ...]]]) -> list[FloatArray]:
             prompts, texts = zip(*some, strict=True)
             return sampling_logprobs(policy, prompts, texts, sampling)
 
-        found = shared(self.trainer.accelerator, listed, score) if listed else []
-        return {s: each.astype(np.float64) for s, each in zip(turns, found, strict=True)}
+        found = shared(self.trainer.accelerator, [*listed.values()], score) if listed else []
+        return {s: np.exp(each.astype(np.float64)) for s, each in zip(listed, found, strict=True)}

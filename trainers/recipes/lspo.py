@@ -41,7 +41,7 @@ from annotated_types import Ge
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import PreferenceConfig
 from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.hooks.abstract_game import AbstractGame, Embed, embed
 from agentgym.trainers.hooks.preferences import Preferences
@@ -54,10 +54,10 @@ from agentgym.trainers.rollout.branches import (
 )
 from agentgym.trainers.settings import (
     Count,
-    LossConfig,
     NonNegative,
     OptimisationConfig,
     Positive,
+    RolloutConfig,
     defaults,
 )
 from agentgym.trainers.trajectory import Trajectory
@@ -73,11 +73,13 @@ Several = Annotated[int, Ge(2)]
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PreferenceConfig):
     """Settings of LSPO."""
 
+    rollout: RolloutConfig = defaults(RolloutConfig)
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
+    beta: NonNegative = 1.0
+    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
     candidates: Several = 4
     """Actions that are sampled and played to the end in a state of each episode."""
     latents: Several = 4
@@ -89,24 +91,12 @@ class Config(TrainConfig):
     encoder: str = "words"
     """Vectors of texts, which are clustered by distance: of their words and pairs of words
     ("words"), or module:function, which maps a list of texts to an array [n, d]."""
-    beta: NonNegative = 1.0
-    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
         if self.encoder != "words":
             imported(self.encoder, "encoder")
-        self.fixed(
-            "credit is the gradient of a preference loss",
-            normalize_advantages="none",
-            aggregation="constant",
-        )
-
-    @property
-    def policy_gradient(self) -> bool:
-        """False: actions are preferred to others."""
-        return False
 
     @property
     def grouped_by_agent(self) -> bool:

@@ -32,16 +32,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.config import PreferenceConfig
 from agentgym.trainers.hooks.preferences import Preferences
 from agentgym.trainers.hooks.trees import TREES, Node, grow, roots
 from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.settings import (
     Fraction,
     GroupRolloutConfig,
-    LossConfig,
     NonNegative,
-    OptimisationConfig,
     Positive,
     RolloutConfig,
     defaults,
@@ -57,35 +55,17 @@ FAMILY, VALUE = "family", "branch_value"
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PreferenceConfig):
     """Settings of MALT."""
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=3, episodes_per_iteration=24)
-    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
     depth: Positive = 3
     """First actions of an episode at which the tree branches. A tree has `group_size` to this power
     episodes."""
     threshold: Fraction = 0.5
     """Value above which an output is positive."""
-    beta: NonNegative = 0.1
-    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
     sft_coef: NonNegative = 1.0
     """Coefficient of the imitation of positive outputs."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed(
-            "credit is the gradient of a preference loss",
-            normalize_advantages="none",
-            aggregation="constant",
-        )
-
-    @property
-    def policy_gradient(self) -> bool:
-        """False: actions are preferred to others."""
-        return False
 
     @property
     def grouped_by_agent(self) -> bool:

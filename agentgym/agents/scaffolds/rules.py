@@ -106,19 +106,14 @@ class RulesAgent(ScaffoldAgent):
         """
         rules = self.rules
         places = {i: rules.index(rule) + 1 for i, rule in enumerate(numbered, 1) if rule in rules}
-        edits = []
-        for line in reply.splitlines():
-            line = line.strip().removeprefix("- ")
-            if (edit := EDIT.fullmatch(line)) and (number := edit["place"] or edit["old"]):
-                moved = line.replace(number, str(places.get(int(number), 0)), 1)  # 0: not possible
-                edit = EDIT.fullmatch(moved)
-            edits += [edit] if edit else []
+        lines = (line.strip().removeprefix("- ") for line in reply.splitlines())
+        edits = [edit for edit in map(EDIT.fullmatch, lines) if edit]
         # From the last rule to the first: numbers are those of the list before all edits.
         edits.sort(key=lambda edit: -int(edit["place"] or edit["old"] or 0))
         for edit in edits:
-            apply_edit(edit, self.rules, size=self.size, length=self.length)
+            apply_edit(edit, rules, size=self.size, length=self.length, places=places)
         if self.data is not None:
-            replace_text(self.data, "".join(f"{rule}\n" for rule in self.rules))
+            replace_text(self.data, "".join(f"{rule}\n" for rule in rules))
 
     def _shown(self) -> str:
         if not self.rules:
