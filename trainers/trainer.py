@@ -306,7 +306,7 @@ class Trainer:
         batch = with_penalties(batch, ForwardPass(zeros, reference=zeros), config)
         self.own_critic.begin(batch, fit_returns, self.rng(CRITIC, 0))
         align(self.accelerator, [self.own_critic])
-        self.state.env_steps += sum(len(t.turns) for t in played)
+        self.spend()
 
     @property
     def wants_reference(self) -> bool:
@@ -343,4 +343,13 @@ class Trainer:
     def act(self, requests: Sequence[Request]) -> list[Sample]:
         """Generates an action for each request. Each process generates a share, and all get all."""
         sampling = self.config.sampling()
-        return shared(self.accelerator, requests, lambda some: self.policy.act(some, sampling))
+        found = shared(self.accelerator, requests, lambda some: self.policy.act(some, sampling))
+        self.rollouts.tokens += sum(len(sample.tokens) for sample in found)
+        return found
+
+    def spend(self) -> tuple[int, int]:
+        """Adds what was played since the last call to the budget, and returns turns and tokens."""
+        turns, tokens = self.rollouts.spent()
+        self.state.env_steps += turns
+        self.state.tokens += tokens
+        return turns, tokens

@@ -108,8 +108,6 @@ class Branching(RecipeHooks):
                 break
             turn += 1
         played = [path.trajectory for path in paths]
-        new = [len(t.turns) - n for t, n in zip(played[len(fresh) :], openings, strict=True)]
-        self.env_steps = sum(new)
         self.metrics = {
             "branches": float(len(openings)),
             "turns_taken_over": float(np.mean(openings or [0.0])),

@@ -78,10 +78,10 @@ class Continuations(RecipeHooks):
                 states_of = [state_of(members, order) for order in orders(each)]
                 each.extras[VALUES] = [values[each.agent, *state] for state in states_of]
         turns = sum(len(each.turns) for run in played for each in run)
-        self.env_steps = turns - sum(episode.replayed for episode in episodes)
+        new = turns - sum(episode.replayed for episode in episodes)
         self.metrics = {
             "continuations": float(len(played)),
-            "continuation_turns": self.env_steps / len(played),
+            "continuation_turns": new / len(played),
             "continuation_std": float(np.mean(spread)),
         }
         return fresh

@@ -121,8 +121,8 @@ class DataSet(RecipeHooks):
         ]
         room = action_room(policy, config.sampling(), constrain)
         found = demonstrate(policy, trainer.pool, episodes[:shown], context, room, constrain)
-        found += trainer.play(episodes[shown:])
         self.env_steps = sum(len(trajectory.turns) for trajectory in found)
+        found += trainer.play(episodes[shown:])
         return with_general(policy, [*from_files, *found], context, config)
 
     def state_dict(self) -> dict[str, Any]:

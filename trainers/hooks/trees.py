@@ -61,16 +61,14 @@ def roots(fresh: Sequence[Trajectory]) -> list[list[Node]]:
     return list(starts.values())
 
 
-def play(trainer: Trainer, episodes: Sequence[EpisodeSpec]) -> tuple[list[list[Trajectory]], int]:
-    """Plays branches, and returns the trajectories of each and the number of new turns."""
-    played = trainer.play(episodes) if episodes else []
-    turns = sum(len(each.turns) for each in played)
-    return episodes_of(played), turns - sum(episode.replayed for episode in episodes)
+def play(trainer: Trainer, episodes: Sequence[EpisodeSpec]) -> list[list[Trajectory]]:
+    """Plays branches, and returns the trajectories of each."""
+    return episodes_of(trainer.play(episodes)) if episodes else []
 
 
 def grow(
     trainer: Trainer, parents: Sequence[Node], size: int, key: tuple[int, ...]
-) -> tuple[list[list[Node]], int]:
+) -> list[list[Node]]:
     """Plays branches after the turns of some nodes, unless their episodes end there.
 
     Args:
@@ -80,11 +78,11 @@ def grow(
         key: seed of the new actions.
 
     Returns:
-        The children of each node that has any, and the number of new turns.
+        The children of each node that has any.
     """
     open_ = [(node, order) for node in parents if (order := node.following) is not None]
     more, seed = size - 1, trainer.config.run.seed
-    branches, turns = play(
+    branches = play(
         trainer,
         [
             trainer.lineup.branch(node.members, order, (seed, *key, more * i + k))
@@ -95,4 +93,4 @@ def grow(
     for i, (node, order) in enumerate(open_):
         found = [node.members, *branches[more * i : more * (i + 1)]]
         node.children = [Node(members, order) for members in found]
-    return [node.children for node, _ in open_], turns
+    return [node.children for node, _ in open_]

@@ -197,7 +197,6 @@ class TreePreferences(ActionPreferences):
         for trajectory in fresh:
             root = trees.setdefault(trajectory.group, State(trajectory, 0))
             root.add(trajectory, 0, config.gamma)
-        self.env_steps = 0
         for number in range(config.simulations):
             self._simulate(list(trees.values()), iteration, number)
         states = [state for root in trees.values() for state in root.states()]
@@ -219,7 +218,6 @@ class TreePreferences(ActionPreferences):
         played = self.trainer.play(episodes)
         for root, state, trajectory in zip(roots, chosen, played, strict=True):
             root.add(trajectory, state.turn, config.gamma)
-            self.env_steps += len(trajectory.turns) - state.turn
 
     def _actions(self, state: State, key: tuple[int, int]) -> list[Trajectory]:
         """Returns the actions of a state that are in a pair, each as a trajectory of its own."""

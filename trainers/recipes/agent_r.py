@@ -136,7 +136,6 @@ class Revisions(RecipeHooks):
             for i, each in enumerate(spliced)
         ]  # fmt: skip
         played = self.trainer.play(episodes) if episodes else []
-        self.env_steps = sum(len(each.turns) for each in played)
         for splice, episode, each in zip(spliced, episodes, played, strict=True):
             if each.success and self._constrain(each, splice.turn, episode.replayed):
                 each.extras[LEARNED] = splice.turn

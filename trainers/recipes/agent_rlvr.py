@@ -153,12 +153,12 @@ class Guidance(RecipeHooks):
                 constrain=config.rollout.constrain,
             )
             guided = from_main(trainer.accelerator, guided)
+            trainer.rollouts.count(guided)
         good = [i for i, t in enumerate(guided) if t.success]
         again = [
             replace(episodes[i], opening=samples_of(guided[i], len(guided[i].turns))) for i in good
         ]
         unguided = trainer.play(again) if again else []
-        self.env_steps = sum(len(t.turns) for t in [*guided, *unguided])
         helped = {t.group for t in unguided}
         surprise = [-turn.logprobs.sum() for t in guided for turn in t.turns]
         self.metrics = {

@@ -89,7 +89,7 @@ class StateGroups(RecipeHooks):
             starts.setdefault(members[0].group[:3], []).append(members)
         states = [(branches, orders_of(branches[0])[0]) for branches in starts.values()]
         found: list[Trajectory] = []
-        count = turns = states_seen = 0
+        count = states_seen = 0
         while states:
             following: list[tuple[list[Trajectory], int]] = []
             for branches, order in states:
@@ -101,13 +101,11 @@ class StateGroups(RecipeHooks):
             episodes = self._episodes(following, iteration, count)
             played = self.trainer.play(episodes) if episodes else []
             count += len(episodes)
-            turns += sum(len(each.turns) for each in played) - sum(e.replayed for e in episodes)
             size, several = self.config.rollout.group_size, episodes_of(played)
             states = [
                 (several[size * i : size * (i + 1)], order)
                 for i, (_, order) in enumerate(following)
             ]
-        self.env_steps = turns
         self.metrics = {"states": float(states_seen), "branches": float(count)}
         return found
 

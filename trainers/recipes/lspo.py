@@ -158,10 +158,7 @@ class LatentActions(Preferences):
             for i, (each, order) in enumerate(states)
             for k in range(more)
         ]
-        played = self.trainer.play(requests)
-        turns = sum(len(each.turns) for each in played)
-        self.env_steps = turns - sum(request.replayed for request in requests)
-        episodes = episodes_of(played)
+        episodes = episodes_of(self.trainer.play(requests))
         return [episodes[more * i : more * (i + 1)] for i in range(len(states))]
 
     def _solve(

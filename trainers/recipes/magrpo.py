@@ -116,13 +116,11 @@ class JointTrees(RecipeHooks):
     ) -> list[Trajectory]:
         """Returns a trajectory of one turn for each action in the trees."""
         families, compared = roots(fresh), []
-        self.env_steps = 0
         for depth in range(self.config.depth):
             if depth:
                 parents = [node for family in families for node in family]
                 key, size = (TREES + iteration, 2 * depth), self.config.rollout.group_size
-                families, turns = grow(self.trainer, parents, size, key)
-                self.env_steps += turns
+                families = grow(self.trainer, parents, size, key)
             compared += [(family, len(family)) for family in families]
             if self.config.joint == "cross":
                 self._cross(families, (TREES + iteration, 2 * depth + 1))
@@ -140,8 +138,7 @@ class JointTrees(RecipeHooks):
             self._combined(family, choice, (seed, *key, number))
             for number, (family, choice) in enumerate(missing)
         ]
-        played, turns = play(self.trainer, requests)
-        self.env_steps += turns
+        played = play(self.trainer, requests)
         for (family, _), members in zip(missing, played, strict=True):
             family.append(Node(members, family[0].order))
 

@@ -97,13 +97,11 @@ class Trees(Preferences):
     ) -> list[Trajectory]:
         """Returns a trajectory of one turn for each output in the trees."""
         levels = [roots(fresh)]
-        self.env_steps = 0
         for depth in range(1, self.config.depth):
             parents = [node for family in levels[-1] for node in family]
             key, size = (TREES + iteration, depth), self.config.rollout.group_size
-            children, turns = grow(self.trainer, parents, size, key)
+            children = grow(self.trainer, parents, size, key)
             levels.append(children)
-            self.env_steps += turns
         families = [family for level in levels for family in level]
         return [
             single_turn(each, place, **{FAMILY: number, VALUE: value(node, each.agent)})

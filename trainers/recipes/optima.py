@@ -246,7 +246,6 @@ class Ranked(Preferences):
 
         Without a pair it returns an episode, from which nothing is learned.
         """
-        self.env_steps = 0
         if not self._compares(iteration):
             return fresh
         self._reference = {}
@@ -284,8 +283,7 @@ class Ranked(Preferences):
             for i, (_, state) in enumerate(chosen)
             for k in range(more)
         ]
-        played, turns = play(trainer, requests)
-        self.env_steps += turns
+        played = play(trainer, requests)
         for i, (tree, _) in enumerate(chosen):
             tree.episodes += played[more * i : more * (i + 1)]
 

@@ -52,9 +52,14 @@ class EpisodeSpec:
     bootstraps: bool = True
 
     @property
+    def recorded(self) -> Sequence[Sample]:
+        """The recorded actions that are replayed first."""
+        return self.opening
+
+    @property
     def replayed(self) -> int:
         """The number of recorded actions that are replayed first."""
-        return len(self.opening)
+        return len(self.recorded)
 
     def begin(self, index: int, slot: int, env: gymnasium.Env[Any, Any]) -> Playing:
         """Returns the episode to play in a slot."""

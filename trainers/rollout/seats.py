@@ -68,9 +68,9 @@ class GameSpec(EpisodeSpec):
     explorer: str = ""
 
     @property
-    def replayed(self) -> int:
-        """The number of recorded actions that are replayed first, of all seats."""
-        return sum(map(len, self.openings.values()))
+    def recorded(self) -> list[Sample]:
+        """The recorded actions that are replayed first, of all seats."""
+        return [sample for opening in self.openings.values() for sample in opening]
 
     def begin(self, index: int, slot: int, env: gymnasium.Env[Any, Any]) -> GamePlay:
         """Returns the episode, to be started."""

@@ -202,15 +202,13 @@ class Iteration:
     def _count(self, trajectories: list[Trajectory], seconds: float) -> dict[str, float]:
         """Counts the iteration in the state of the run and returns its speeds."""
         trainer, config, state = self._trainer, self._config, self._trainer.state
-        turns = [turn for trajectory in trajectories for turn in trajectory.turns]
-        tokens = sum(turn.stop - turn.start for turn in turns)
+        turns, tokens = trainer.spend()
         state.iteration += 1
         state.episodes += config.rollout.episodes_per_iteration if trajectories else 0
-        state.env_steps += len(turns) + trainer.hooks.env_steps
-        state.tokens += tokens
+        state.env_steps += trainer.hooks.env_steps
         if config.game.exchange and state.iteration % config.game.exchange == 0:
             trainer.updaters.exchange()
         return {
             "time/tokens_per_second": tokens / seconds,
-            "time/env_steps_per_second": len(turns) / seconds,
+            "time/env_steps_per_second": turns / seconds,
         }

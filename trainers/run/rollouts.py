@@ -55,6 +55,8 @@ class Rollouts:
         players: the frozen policies in the seats of games.
         executor: plays the episodes of this process.
         journal: the finished episodes since the last checkpoint.
+        turns: turns that the policy played since the last `spent`.
+        tokens: tokens that the policy generated in them.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class Rollouts:
             self.executor.policy = Ensemble(policy, policies)
         self._started: dict[int, Callable[[], list[Trajectory]]] = {}
         self._limit: int | None = None  # turn limit of the current iteration
+        self.turns = self.tokens = 0
 
     def turn_limit(self, iteration: int) -> int | None:
         """Returns the turn limit of the episodes of an iteration, None for the environment's."""
@@ -192,9 +195,27 @@ class Rollouts:
         def wait() -> list[Trajectory]:
             played = shared(accelerator, specs, lambda _: play())
             both = found | dict(zip(left, played, strict=True))
-            return [trajectory for i in range(len(episodes)) for trajectory in both[i]]
+            all_ = [trajectory for i in range(len(episodes)) for trajectory in both[i]]
+            self.count(all_, episodes)
+            return all_
 
         return wait
+
+    def count(
+        self, trajectories: Sequence[Trajectory], episodes: Sequence[EpisodeSpec] = ()
+    ) -> None:
+        """Counts turns and tokens, without those that the episodes replay."""
+        turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+        recorded = [sample for episode in episodes for sample in episode.recorded]
+        self.turns += len(turns) - len(recorded)
+        self.tokens += sum(turn.stop - turn.start for turn in turns)
+        self.tokens -= sum(len(sample.tokens) for sample in recorded)
+
+    def spent(self) -> tuple[int, int]:
+        """Returns the turns and tokens since the last call."""
+        found = self.turns, self.tokens
+        self.turns = self.tokens = 0
+        return found
 
     def observe(self, trajectories: Sequence[Trajectory]) -> None:
         """Takes the results of an iteration's episodes into account."""

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
 from agentgym.trainers.hooks.continuations import VALUES, Continuations
+from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.recipes import vine
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trainer import Trainer
@@ -73,11 +75,22 @@ def test_an_advantage_is_that_of_a_critic_with_these_values(trainer: Trainer, la
     assert credit.advantages == pytest.approx(expected, abs=1e-6)
 
 
-def test_continuations_are_part_of_the_cost(trainer: Trainer):
+def test_continuations_are_part_of_the_cost(trainer: Trainer, monkeypatch: pytest.MonkeyPatch):
+    sampled: list[Sample] = []
+    act = trainer.policy.act
+
+    def watched(*args: Any, **options: Any) -> list[Sample]:
+        sampled.extend(found := act(*args, **options))
+        return found
+
+    monkeypatch.setattr(trainer.policy, "act", watched)
     hooks = trainer.hooks
-    hooks.on_rollout_end(
-        trainer.play([EpisodeSpec("train/0", 0, (1,))]), 1, np.random.default_rng(0)
-    )
+    trainer.rollouts.spent()
+    own = trainer.play([EpisodeSpec("train/0", 0, (1,))])
+    hooks.on_rollout_end(own, 1, np.random.default_rng(0))
     metrics = hooks.metrics
-    assert hooks.env_steps == round(metrics["continuations"] * metrics["continuation_turns"]) > 100
+    turns, tokens = trainer.rollouts.spent()
+    continued = round(metrics["continuations"] * metrics["continuation_turns"])
+    assert turns == len(sampled) == len(own[0].turns) + continued > 100
+    assert tokens == sum(len(each.tokens) for each in sampled)
     assert isinstance(hooks, Continuations)

@@ -54,7 +54,7 @@ def test_a_state_of_each_episode_is_branched(tmp_path: Path):
     p = np.array([each.extras[lspo.STRATEGY] for each in outputs])
     for (a, b), label in zip(pairs, hooks.labels(outputs, pairs), strict=True):
         assert label == pytest.approx(p[a] / (p[a] + p[b]) if p[a] + p[b] else 0.5)
-    assert hooks.env_steps >= 2 * 8
+    assert trainer.rollouts.turns >= sum(len(each.turns) for each in fresh) + 2 * 8
 
 
 @settings(deadline=None, max_examples=25)

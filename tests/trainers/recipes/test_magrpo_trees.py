@@ -53,10 +53,15 @@ def tree(folder: Path, **changes: Any) -> tuple[JointTrees, list[Trajectory], li
     return hooks, fresh, outputs
 
 
+def new_turns(hooks: JointTrees, fresh: list[Trajectory]) -> int:
+    """Returns the number of turns that the hooks have played."""
+    return hooks.trainer.rollouts.turns - sum(len(each.turns) for each in fresh)
+
+
 def test_aligned_actions_of_one_state_are_compared_as_in_independent_episodes(tmp_path: Path):
     """With depth 1, the first turn of a tree is that of a group of independent episodes."""
     hooks, fresh, outputs = tree(tmp_path, depth=1, gamma=0.5)
-    assert hooks.env_steps == 0 and len(outputs) == 3 * 2
+    assert new_turns(hooks, fresh) == 0 and len(outputs) == 3 * 2
     batch = Batch.of(fresh)
     found = JointReturns(0.5)(batch).advantages
     first = [found[batch.token_offsets[m]] for m in batch.turn_offsets[:-1]]
@@ -90,7 +95,7 @@ def test_crossed_actions_are_all_combinations_of_sampled_ones(
     monkeypatch.setattr(JointTrees, "_outputs", spy)
     hooks, fresh, outputs = tree(tmp_path, depth=1, joint="cross", env_kwargs={"max_turns": 1})
     (family,) = kept
-    assert len(family) == 9 and len(outputs) == 3 * 2 and hooks.env_steps == 0
+    assert len(family) == 9 and len(outputs) == 3 * 2 and new_turns(hooks, fresh) == 0
     sampled = [[m.turns[0].action for m in members] for members in episodes_of(fresh)]
     played = [[m.turns[0].action for m in node.members] for node in family]
     assert played[:3] == sampled
