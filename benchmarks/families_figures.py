@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 from figure_results import NOTHING, results_if_any, table
+from result_files import outer_quarters
 
 from agentgym.evaluation.report import Estimate, mean_interval
 
@@ -61,10 +62,9 @@ def _explained(runs: Runs) -> str:
     """Returns the median explained variance in the first and last quarter of its iterations."""
     parts: tuple[list[float], list[float]] = [], []
     for run in runs:
-        values = [value for _, value in run["explained_variance"]]
-        quarter = -(-len(values) // 4)
-        parts[0].extend(values[:quarter])
-        parts[1].extend(values[len(values) - quarter :])
+        quarters = outer_quarters([value for _, value in run["explained_variance"]])
+        for part, values in zip(parts, quarters, strict=True):
+            part.extend(values)
     return " to ".join(f"{median(part):.2f}" for part in parts if part)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,6 +108,12 @@ def rounded(estimate: Estimate) -> list[float]:
     """Returns a mean with the ends of its interval, which is the mean itself if there is none."""
     low, high = (estimate.mean if x is None else x for x in (estimate.low, estimate.high))
     return [round(x, 4) for x in (estimate.mean, low, high)]
+
+
+def outer_quarters(values: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
+    """Returns the first and the last quarter of the values, rounded up."""
+    quarter = -(-len(values) // 4)
+    return values[:quarter], values[len(values) - quarter :]
 
 
 def whole(report: Report) -> Report:

@@ -15,6 +15,8 @@ plays one seat against the default opponents. The rule is the same for every id:
 
 Mean returns on training tasks are those of at most 100 tasks. A policy plays greedily or at the
 temperature of training, whichever returns more on training tasks, and greedily if both are equal.
+The explained variance of returns is that of POAD's critic, the median of the first and of the last
+quarter of its iterations.
 The random agent, the cloned policy, the trained policy and the expert play the same held-out tasks.
 The gain of RL is the mean difference of the kept to the cloned policy, episode by episode. The
 score is the reward between those of the random agent (0) and the expert (1). The 95 % confidence
@@ -42,13 +44,14 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import tyro
 from imitation import cloning, mean_turns
 from learning import as_flags, launch
 from parallel_jobs import end, finished
-from result_files import kept, rounded, settings_of, versions, whole, write
+from result_files import kept, outer_quarters, rounded, settings_of, versions, whole, write
 from rich.console import Console
 from rich.table import Table
 
@@ -58,7 +61,7 @@ from agentgym.evaluation.report import Report, mean_interval
 from agentgym.evaluation.runner import evaluate
 from agentgym.table import TABLE
 from agentgym.trainers.policy_agent import load_agent
-from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.run.logger import critic_curve, read_metrics
 
 HERE = Path(__file__).parent
 CONFIG = HERE / "solve.yaml"
@@ -227,6 +230,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     for agent, each in (("cloned", "cloned"), ("trained", selected)):
         reports[agent] = place.play(runs[each], decoded[each][0], "test", place.held_out)
     steps = read_metrics(place.folder(selected))[-1]["env_steps"]
+    critic = [value for _, value in critic_curve(read_metrics(place.folder("poad")))]
     return {
         "context": context,
         "selected": selected,
@@ -236,6 +240,7 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
         "temperatures": {each: temperature for each, (temperature, _) in decoded.items()},
         "kept": kept,
         **summary(**reports, kept=kept),
+        "explained_variance": [round(median(part), 4) for part in outer_quarters(critic) if part],
         "commands": [shlex.join(cloned), shlex.join(training[selected])],
         "seconds": round(time.perf_counter() - begun, 1),
         "versions": versions("torch"),

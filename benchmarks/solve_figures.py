@@ -117,6 +117,20 @@ def solve_budget() -> str:
         f"environment steps of each recipe. The selected recipe took from {min(steps):,} to "
         f"{max(steps):,} (median {median(steps):,.0f}), because the numbers of episodes "
         "and iterations follow from the lengths of random and expert episodes."
+    ) + _explained(list(rows.values()))
+
+
+def _explained(rows: Sequence[dict[str, Any]]) -> str:
+    """Returns how much POAD's critic explains, in the rows that say so."""
+    found = [both for row in rows if (both := row.get("explained_variance"))]
+    if not found:
+        return ""
+    first, last = (median(part) for part in zip(*found, strict=True))
+    above = sum(end > 0.1 for _, end in found)
+    return (
+        f" POAD's critic explains a median of {first:.2f} of the variance of returns in the first "
+        f"quarter of its iterations and {last:.2f} in the last one, more than 0.1 in {above} of "
+        f"{len(found)} environments (it was not recorded in the other {len(rows) - len(found)})."
     )
 
 

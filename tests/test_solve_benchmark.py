@@ -80,6 +80,8 @@ def test_an_environment_is_trained_once_and_kept(
     results = json.loads(settings.out.read_text())
     found = results["environments"]["LiarsDice-Duel-v0"]
     on_training = found["training_tasks"]
+    assert all(value <= 1 for value in found["explained_variance"])
+    assert len(found["explained_variance"]) == 2
     assert found["selected"] == max(solve.CANDIDATES, key=lambda name: on_training[name])
     assert found["context"] in solve.CONTEXTS
     assert found["episodes"] == 3 and found["gain"][1] <= found["gain"][0] <= found["gain"][2]
@@ -234,6 +236,14 @@ def test_the_summary_counts_scores_that_cloning_had_and_the_steps_that_were_take
     assert "at least 0.9 in 3, and in 2 of these it was so before RL." in figures.solve_summary()
     budget = figures.solve_budget()
     assert "from 2,000 to 30,000 (median 9,500)" in budget and "10,000" in budget
+    assert "explains" not in budget
+    rows["0"] |= {"explained_variance": [0.0, 0.1]}
+    rows["1"] |= {"explained_variance": [0.2, 0.5]}
+    assert figures.solve_budget().endswith(
+        "a median of 0.10 of the variance of returns in the first quarter of its iterations and "
+        "0.30 in the last one, more than 0.1 in 1 of 2 environments (it was not recorded in the "
+        "other 2)."
+    )
 
 
 @pytest.mark.parametrize(
