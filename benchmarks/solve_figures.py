@@ -130,7 +130,7 @@ def _explained(rows: Sequence[dict[str, Any]]) -> str:
     return (
         f" POAD's critic explains a median of {first:.2f} of the variance of returns in the first "
         f"quarter of its iterations and {last:.2f} in the last one, more than 0.1 in {above} of "
-        f"{len(found)} environments (it was not recorded in the other {len(rows) - len(found)})."
+        f"the {len(found)} environments in which it was recorded and returns vary."
     )
 
 

@@ -241,8 +241,8 @@ def test_the_summary_counts_scores_that_cloning_had_and_the_steps_that_were_take
     rows["1"] |= {"explained_variance": [0.2, 0.5]}
     assert figures.solve_budget().endswith(
         "a median of 0.10 of the variance of returns in the first quarter of its iterations and "
-        "0.30 in the last one, more than 0.1 in 1 of 2 environments (it was not recorded in the "
-        "other 2)."
+        "0.30 in the last one, more than 0.1 in 1 of the 2 environments in which it was recorded "
+        "and returns vary."
     )
 
 
