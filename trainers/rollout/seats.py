@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 SELF = "self"
 """The opponent with the weights in training, in `Trajectory.opponent`."""
 OUTCOME = "outcome"
-"""Key of the result against frozen policies in `Trajectory.extras`: 1 (win), 1/2 (draw) or 0."""
+"""Key of the result against frozen policies in `Trajectory.extras`: 1 (win), 1/2 (draw) or 0.
+
+It compares the rewards of the game, without penalties."""
 EXPLORER = "explorer"
 """Key of the only agent that explored, if there is one, in `Trajectory.extras`."""
 
@@ -176,8 +178,9 @@ class SeatPlay(Play):
 
     @property
     def total(self) -> float:
-        """The sum of the rewards so far."""
-        return sum(turn.reward for turn in self.turns)
+        """The sum of the game's rewards so far, without penalties and scores of a format."""
+        terms = [turn.reward_terms for turn in self.turns] or [self._table.rewards[self.agent]]
+        return sum(each[name] for each in terms for name in self._table.game.reward_names)
 
     def _privileged(self) -> str:
         """Returns the observations of the other agents in the game, if they are to be recorded."""
