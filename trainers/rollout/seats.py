@@ -138,7 +138,7 @@ class SeatPlay(Play):
         step = table.game.seen(self.agent) if first else table.take(self.agent)
         self.observation, self.info = step.observation, self._info(step)
         self._reward = float(sum(self.info["reward_terms"].values()))
-        self.terminated = step.terminated
+        self.terminated = table.game.terminated(self.agent)
         self.truncated = table.game.truncated(self.agent)
         limit = self.episode.max_turns
         if limit is not None and not self.over and len(self.turns) == limit:
@@ -236,7 +236,7 @@ class GamePlay:
                     seat.read(context, room)
         if any(seat.overflow for seat in self.seats):
             self._end(context, room, context.settings.overflow)
-        elif any(seat.at_limit for seat in self.seats):
+        elif any(seat.at_limit and not over(seat.agent) for seat in self.seats):
             self._end(context, room, context.settings.turn_limit)
         self.asked = [seat for seat in self.seats if not seat.over and seat.agent in acting]
         self.playing = self.asked
