@@ -26,6 +26,7 @@ from agentgym.textify import all_seats
 
 from . import test_textify as single
 from .test_textify_open_spiel import Game
+from .trainers.rollout.test_seats import Talker, play, specs_of
 
 MOVES = ("rock", "paper", "scissors")
 
@@ -83,6 +84,16 @@ class Last(AECEnv):
         self._deads_step_first()
 
 
+class Tired(Last):
+    """A player who leaves the two others is truncated."""
+
+    def step(self, action: Any) -> None:
+        agent = self.agent_selection
+        super().step(action)
+        if action == 6 and len(self.agents) > 2:
+            self.terminations[agent], self.truncations[agent] = False, True
+
+
 def tictactoe() -> agentgym.TextEnv:
     return single.tictactoe()
 
@@ -109,6 +120,10 @@ def last() -> agentgym.TextEnv:
     return agentgym.textify(Last(), describe=pot, actions=["stay", "leave"], instructions="Last.")
 
 
+def tired() -> agentgym.TextEnv:
+    return agentgym.textify(Tired(), describe=pot, actions=["stay", "leave"])
+
+
 def at_once() -> agentgym.TextEnv:
     return agentgym.textify(Game())
 
@@ -117,7 +132,7 @@ def in_turn() -> agentgym.TextEnv:
     return agentgym.textify(Game(at_once=False))
 
 
-ZOO = (tictactoe, rock_paper_scissors, nim, last)
+ZOO = (tictactoe, rock_paper_scissors, nim, last, tired)
 zoo = pytest.mark.parametrize("make", ZOO)
 every = pytest.mark.parametrize("make", [*ZOO, at_once, in_turn])
 
@@ -183,7 +198,7 @@ def test_turns_rewards_and_endings_are_those_of_the_game(make: Any, register: Ca
         for name in ("agents", "terminations", "truncations", "_cumulative_rewards"):
             assert getattr(game.unwrapped, name) == getattr(plain, name)
         cuts += any(plain.truncations.values())
-    assert (cuts > 0) == (make in (rock_paper_scissors, last))
+    assert (cuts > 0) == (make in (rock_paper_scissors, last, tired))
 
 
 @every
@@ -252,6 +267,17 @@ def test_a_foreign_snapshot_is_refused_and_changes_nothing(register: Callable[..
         assert game.snapshot() == before
     game.play({"b": "take two"})
     assert game.seen("a").text == "3 sticks."
+
+
+def test_an_agent_that_is_truncated_alone_has_not_terminated(register: Callable[..., str]):
+    """The others play on. In training, the value of its last observation is bootstrapped."""
+    id = register(tired)
+    seat = gymnasium.make(id, seat="a")
+    seat.reset(seed=0)
+    assert seat.step("leave")[1:4] == (2.0, False, True)
+    [[one, two]] = play(id, specs_of(id, [0]), Talker(lambda request: "leave"))
+    assert (one.terminated, one.truncated, one.bootstrap) == (False, True, 0)
+    assert (two.terminated, two.truncated, two.bootstrap) == (True, False, None)
 
 
 def test_invalid_actions_lead_to_a_random_move(register: Callable[..., str]):

@@ -307,7 +307,7 @@ class SingleSeat(TextEnv):
         """Plays one turn of the seat: see `TextEnv.step`. The game's turn limit truncates."""
         observation, reward, terminated, truncated, info = super().step(action)
         if self.game.truncated(self.state.agent):
-            truncated = self._over = True
+            terminated, truncated, self._over = False, True, True
         return observation, reward, terminated, truncated, info
 
     def expert(self) -> str | None:

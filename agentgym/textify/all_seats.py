@@ -106,8 +106,16 @@ class TextifiedSeats(TextGame):
     def _present(self) -> tuple[str, ...]:
         return self.inner.present
 
+    def terminated(self, agent: str) -> bool:
+        """Returns whether the game has terminated for the agent."""
+        return super().terminated(agent) and agent not in self.inner.cut_off
+
+    def truncated(self, agent: str) -> bool:
+        """Returns whether the game was truncated, for all agents or for this one."""
+        return agent in self.inner.cut_off or super().truncated(agent)
+
     def _look(self, agent: str) -> TimeStep:
-        ended = agent not in self._present() or not self._acting()
+        ended = agent not in (*self._present(), *self.inner.cut_off) or not self._acting()
         return self.inner._time_step(self.inner._seen_by(agent, self._gained[agent], ended))
 
     def _advance(self, moves: dict[str, str]) -> Rewards:

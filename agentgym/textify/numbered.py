@@ -100,8 +100,12 @@ class TextifiedGame(_Numbered):
 
     def _begin(self, level: int) -> None:
         self.env.reset(seed=level)
+        self.cut_off: set[str] = set()
+        """The agents that were truncated and have left, while others play on."""
 
     def _move(self, action: int | None) -> None:
+        if action is None and not self.env.terminations[self.mover]:
+            self.cut_off.add(self.mover)
         self.env.step(action)
 
     def _seen(self) -> Look:

@@ -32,6 +32,7 @@ class TextifiedSpiel(Textified):
 
     actions = ()
     cut = False
+    cut_off: frozenset[str] = frozenset()
     idle_action = 0
 
     def __init__(

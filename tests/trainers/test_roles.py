@@ -333,6 +333,13 @@ def test_the_policy_of_a_role_is_loaded_by_name(folder: Path):
         load_agent(str(folder / "roles" / "player_0"), role="player_0")
 
 
+def test_the_model_of_a_run_is_that_of_one_role(folder: Path, tmp_path: Path):
+    for name in (folder, folder.parent):
+        message = f"{folder} holds a policy for each role.* such as {folder}/roles/player_0"
+        with pytest.raises(ConfigError, match=message):
+            made("rae", tmp_path, model=str(name))
+
+
 def test_a_seat_whose_role_has_no_policy_is_explained(folder: Path):
     agent = load_agent(str(folder))
     env = agentgym.make_parallel("Codenames-Menu-v0")

@@ -35,7 +35,7 @@ from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.recipes.marshal import RoleReturns
 from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
-from agentgym.trainers.rollout.seats import GamePlay
+from agentgym.trainers.rollout.seats import GamePlay, GameSpec
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.signals import Interrupted
 from agentgym.trainers.trainer import Trainer
@@ -290,6 +290,29 @@ def test_a_team_in_a_zero_sum_game_is_trained(recipe: str, changes: dict[str, An
     for one, other in zip(trajectories[::2], trajectories[1::2], strict=True):
         assert one.episode == other.episode and one.episode_return == other.episode_return
     assert np.mean([t.episode_return for t in trajectories]) != 0
+
+
+@pytest.mark.parametrize("several", [{"env_id": ("KuhnPoker-v0", "LeducPoker-v0")},
+                                     {"eval_env_id": ("LeducPoker-v0",)}])  # fmt: skip
+def test_several_games_are_evaluated_in_the_trained_seats(several: Any, tmp_path: Path):
+    """Those of a single game too. The policy has no role for the others."""
+    changes = several | {"learners": ("player_1",), "roles": "separate", "eval_episodes": 4}
+    _, rows = run("rae", tmp_path, iterations=0, **changes)
+    evaluated = {key for row in rows for key in row if key.endswith("/success")}
+    games = {"eval/KuhnPoker-v0/success", "eval/LeducPoker-v0/success"}
+    assert evaluated == games | {"eval/success", "eval/player_1/success"}
+
+
+def test_seats_are_trained_as_often_if_an_iteration_has_fewer_groups(tmp_path: Path):
+    changes: dict[str, Any] = {
+        "env_id": "LiarsDice-Four-v0", "env_kwargs": {}, "opponents": "scripted:random",
+        "group_size": 2, "episodes_per_iteration": 6,
+    }  # fmt: skip
+    trainer = make_trainer("grpo", run_dir=str(tmp_path), **SMALL | changes)
+    trainer.folder.close()
+    specs = [spec for iteration in range(4) for spec in trainer.rollouts.episodes(iteration)]
+    groups = [[agent for agent, _ in spec.seats] for spec in specs if isinstance(spec, GameSpec)]
+    assert groups[::2] == groups[1::2] == [[f"player_{i % 4}"] for i in range(12)]
 
 
 # Snapshots.

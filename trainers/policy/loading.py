@@ -49,6 +49,11 @@ def load_model(
         if lora is not None:
             raise ConfigError(f"{name} is an adapter already. Load it without lora settings.")
         return _load_adapter(folder, dtype, trust_remote_code)
+    for place in (folder, folder / "policy"):
+        if roles := sorted((place / "roles").glob("*")):
+            raise ConfigError(
+                f"{place} holds a policy for each role: name one, such as {roles[0]}."
+            )
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ConfigError(
             f"The folder {name} contains no model: expected a config.json in it "

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 SELF = "self"
 """The opponent with the weights in training, in `Trajectory.opponent`."""
 OUTCOME = "outcome"
-"""Key of the result against frozen policies in `Trajectory.extras`: 1 (win), 1/2 (draw) or 0."""
+"""Key of the result against frozen policies in `Trajectory.extras`: 1 (win), 1/2 (draw) or 0.
+
+It compares the rewards of the game, without penalties."""
 EXPLORER = "explorer"
 """Key of the only agent that explored, if there is one, in `Trajectory.extras`."""
 
@@ -136,7 +138,7 @@ class SeatPlay(Play):
         step = table.game.seen(self.agent) if first else table.take(self.agent)
         self.observation, self.info = step.observation, self._info(step)
         self._reward = float(sum(self.info["reward_terms"].values()))
-        self.terminated = step.terminated
+        self.terminated = table.game.terminated(self.agent)
         self.truncated = table.game.truncated(self.agent)
         limit = self.episode.max_turns
         if limit is not None and not self.over and len(self.turns) == limit:
@@ -176,8 +178,9 @@ class SeatPlay(Play):
 
     @property
     def total(self) -> float:
-        """The sum of the rewards so far."""
-        return sum(turn.reward for turn in self.turns)
+        """The sum of the game's rewards so far, without penalties and scores of a format."""
+        terms = [turn.reward_terms for turn in self.turns] or [self._table.rewards[self.agent]]
+        return sum(each[name] for each in terms for name in self._table.game.reward_names)
 
     def _privileged(self) -> str:
         """Returns the observations of the other agents in the game, if they are to be recorded."""
@@ -233,7 +236,7 @@ class GamePlay:
                     seat.read(context, room)
         if any(seat.overflow for seat in self.seats):
             self._end(context, room, context.settings.overflow)
-        elif any(seat.at_limit for seat in self.seats):
+        elif any(seat.at_limit and not over(seat.agent) for seat in self.seats):
             self._end(context, room, context.settings.turn_limit)
         self.asked = [seat for seat in self.seats if not seat.over and seat.agent in acting]
         self.playing = self.asked

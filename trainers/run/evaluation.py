@@ -17,6 +17,7 @@ from agentgym.evaluation.report import Record, Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
 from agentgym.making import short_id
 from agentgym.mixture import Mixture
+from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import PolicyAgent
@@ -100,7 +101,7 @@ def evaluate_seats(
     accelerator: Accelerator | None = None,
     check: Callable[[Any], None] | None = None,
 ) -> dict[str, Report]:
-    """Evaluates an agent in seats of a game, against scripted opponents and on the same tasks.
+    """Evaluates an agent in seats of games, against scripted opponents and on the same tasks.
 
     The seats share the number of episodes. The other arguments are those of `evaluate_agent`.
     """
@@ -108,8 +109,11 @@ def evaluate_seats(
 
     def seated(seat: str) -> MakeEnv:
         def make() -> Any:
-            env: Any = make_env()
-            env.unwrapped.seat = seat
+            env = make_env()
+            for each in env.envs.values() if isinstance(env, Mixture) else (env,):
+                single = each.unwrapped
+                if isinstance(single, SingleSeat) and seat in single.game.possible_agents:
+                    single.seat = seat
             return env
 
         return make
@@ -223,11 +227,13 @@ class Evaluator:
     def _evaluate(self, agent: Agent) -> tuple[Report, dict[str, float]]:
         """Returns the report of an evaluation and its scalars, of each trained seat of a game."""
         trainer, config = self._trainer, self._trainer.config
-        seats = trainer.lineup.agents.get("", ())
+        seats = config.game.learners
+        if not config.evaluation.eval_env_id:
+            seats = trainer.lineup.agents.get("", seats)
         arguments = config, trainer.make_eval_env, agent
         processes = trainer.accelerator, trainer.stop.check
         exact = exact_metrics(config, agent)
-        if not seats or config.evaluation.eval_env_id:
+        if not seats:
             report = evaluate_agent(*arguments, *processes)
             return report, evaluation_metrics(report, config) | exact
         reports = evaluate_seats(*arguments, seats, *processes)
@@ -254,7 +260,7 @@ def conclude(
     folder.publish("policy", latest / "policy")
     reports = []
     if config.evaluation.eval_baselines and config.evaluation.eval_episodes:
-        reports += [evaluate_agent(config, make_env, agent) for agent in _baselines(make_env)]
+        reports += [_baseline(config, make_env, agent) for agent in _baselines(make_env)]
     found = [state.first, state.last if state.evaluated > 0 else None]
     reports += [from_json(Report, report) for report in found if report is not None]
     parts = [by_environment(report, config) for report in reports]
@@ -270,6 +276,13 @@ def conclude(
     last = f"Policy, logs and curve.png: {folder.path}"
     console.print("\n".join([*failure_lines(reports), last]), markup=False, soft_wrap=True)
     return reports
+
+
+def _baseline(config: TrainConfig, make_env: MakeEnv, agent: str) -> Report:
+    """Returns the evaluation of an agent in the trained seats."""
+    if seats := config.game.learners:
+        return join_seats(evaluate_seats(config, make_env, agent, seats))
+    return evaluate_agent(config, make_env, agent)
 
 
 def _baselines(make_env: MakeEnv) -> list[str]:

@@ -96,22 +96,23 @@ class Lineup:
         return (roles[iteration // every % len(roles)],) if every else roles
 
     def seat(
-        self, episodes: Sequence[EpisodeSpec], members: Mapping[str, float]
+        self, episodes: Sequence[EpisodeSpec], iteration: int, members: Mapping[str, float]
     ) -> Sequence[EpisodeSpec]:
         """Returns the episodes of an iteration, with players in the seats of games.
 
         The episodes of a group have the same opponent. Unless the policy plays against itself, they
-        train one seat, and the groups take the seats in turn.
+        train one seat, and the groups of all iterations take the seats in turn.
 
         Args:
             episodes: the episodes, those of a group one after another.
+            iteration: the number of finished iterations.
             members: the probability of each member of the pool, by the name of its weights.
         """
         if not self.agents:
             return episodes
-        players = self._players(members)
+        players, earlier = self._players(members), iteration * len(episodes)
         return [
-            self._seated(episode, i // self._size, self._draw(players, episodes, i))
+            self._seated(episode, (earlier + i) // self._size, self._draw(players, episodes, i))
             for i, episode in enumerate(episodes)
         ]
 

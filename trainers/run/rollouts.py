@@ -162,7 +162,7 @@ class Rollouts:
         if self._older is not None:
             assert isinstance(self.executor, LocalExecutor)
             episodes, self.executor.policy = self._older.join(episodes, iteration)
-        seated = self.lineup.seat(episodes, self.players.begin(iteration))
+        seated = self.lineup.seat(episodes, iteration, self.players.begin(iteration))
         if self.config.game.frozen:
             assert isinstance(self.executor, LocalExecutor)
             self.executor.policy = self.players.join(seated)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from agentgym.trainers.credit.shaping import (
     shape_by_progress,
     turn_scores,
 )
-from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.trajectory import Batch, Trajectory, Turn
 
 
 class RewardOptions:
@@ -63,6 +64,7 @@ class RewardOptions:
             given = batch.with_rewards(rewards)
             process = process_rewards(given, scores, settings.process_combine)
             rewards = (1.0 - share) * rewards + share * process
+            batch = _with_delayed(batch, 1.0 - share)
         if settings.novelty_bonus:
             rewards = rewards + settings.novelty_bonus * new_states(batch)
         if settings.count_bonus:
@@ -111,3 +113,18 @@ class RewardOptions:
 def turn_terms(batch: Batch, name: str) -> Float64:
     """Returns a reward term of each turn [M]."""
     return np.array([reward_term(turn.reward_terms, name) for turn in batch.turns], np.float64)
+
+
+def _with_delayed(batch: Batch, share: float) -> Batch:
+    """Returns the batch with a share of the rewards that agents received in turns of others."""
+    return replace(
+        batch,
+        trajectories=[
+            replace(trajectory, turns=[_scaled(turn, share) for turn in trajectory.turns])
+            for trajectory in batch.trajectories
+        ],
+    )
+
+
+def _scaled(turn: Turn, share: float) -> Turn:
+    return replace(turn, delayed=tuple((at, share * reward) for at, reward in turn.delayed))

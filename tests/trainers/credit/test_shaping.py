@@ -14,6 +14,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group, shaping, two_clock
+from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
@@ -237,6 +238,23 @@ def test_the_weight_of_process_rewards_falls_to_zero():
     batch = batch.with_rewards([0.0, 1.0])
     assert options(batch, 0, bootstraps=False).rewards.tolist() == pytest.approx([0.4, 0.2])
     assert options(batch, 4, bootstraps=False) is batch
+
+
+@pytest.mark.parametrize("combine", ["mean", "episode"])
+@pytest.mark.parametrize("weight", [0.5, 1.0])
+def test_a_process_reward_counts_in_its_own_turn_of_a_team(combine: str, weight: float):
+    """An agent's reward came in the turn of another one. Its process reward does not."""
+    one, two = (trajectory([1], [reward], agent=name) for name, reward in (("a", 2.0), ("b", 0.0)))
+    for clock, member in enumerate((one, two)):
+        member.episode = (7,)
+        member.turns[0].clock = member.turns[0].order = clock
+    one.turns[0].delayed = ((1, 2.0),)
+    two.turns[0].valid = False
+    config = TrainConfig.of(process_reward="valid", process_weight=weight, process_combine=combine)
+    rewards = RewardOptions(config)(Batch.of([one, two]), 0, bootstraps=False)
+    score = 1.0 if combine == "mean" else 2.0  # of the first agent, whose action is valid
+    expected = [weight * score / 2, (1 - weight) * 2.0 / 2]
+    assert Joint.of(rewards).batch.rewards == pytest.approx(expected)
 
 
 def test_weights_of_constrained_terms_follow_their_means():

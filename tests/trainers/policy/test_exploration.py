@@ -99,7 +99,7 @@ def test_one_seat_of_each_game_explores(tmp_path: Path):
     ]
     trainer = make_trainer("exit", read_config("exit", settings))
     specs = [EpisodeSpec("opening/", i, (0, 0, i)) for i in range(4)]
-    seated = trainer.lineup.seat(specs, {})
+    seated = trainer.lineup.seat(specs, 0, {})
     assert [getattr(each, "explorer", "") for each in seated] == ["player_0", "player_1"] * 2
     differs = []
     found = trainer.rollouts.collect(0)

@@ -24,7 +24,7 @@ from agentgym.trainers.rollout.collector import collect, play_episodes
 from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
-from agentgym.trainers.rollout.seats import GameSpec
+from agentgym.trainers.rollout.seats import OUTCOME, GameSpec
 from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.wrappers import ExtractAction
 
@@ -372,6 +372,33 @@ def test_frozen_seats_are_asked_with_their_weights_and_leave_no_trajectory():
     )
     assert trajectory.agent == "player_1"
     assert policy.weights == [["old", ""]] * len(trajectory.turns)
+
+
+@pytest.mark.parametrize("game", ["TicTacToe-v0", "Hanabi-v0"])
+def test_penalties_do_not_decide_who_wins_against_frozen_policies(game: str):
+    agents = agents_of(game)
+    specs = [
+        replace(
+            spec, seats=tuple((a, "" if a == agents[i % len(agents)] else "old") for a in agents)
+        )
+        for i, spec in enumerate(specs_of(game, range(12)))
+    ]
+    kwargs: Any = {"invalid_penalty": 0.5, "max_turns": 40}
+    played = play(game, specs, Talker(invalid=0.2), kwargs=kwargs)
+    trajectories = [trajectory for [trajectory] in filter(None, played)]
+    assert any(not turn.valid for each in trajectories for turn in each.turns)
+    for each in trajectories:
+        gained = sum(turn.reward_terms["task"] for turn in each.turns)
+        won = 0.5 + 0.5 * np.sign(gained) if game.startswith("TicTacToe") else 0.5
+        assert each.extras[OUTCOME] == won
+
+
+def test_a_frozen_seat_that_never_acts_has_the_rewards_that_it_got():
+    spec = GameSpec("train/0", 0, (1,), seats=(("player_0", ""), ("player_1", "old")))
+    game = spec.begin(0, 0, make_env("KuhnPoker-v0", hands=1))
+    game.start()
+    game.table.rewards["player_1"]["task"] = 2.0
+    assert [seat.total for seat in game.seats] == [0.0, 2.0]
 
 
 @pytest.mark.parametrize("turn_limit", ["truncate", "terminate"])
