@@ -79,3 +79,7 @@ else:
         if name in _LAZY:
             return getattr(importlib.import_module(_LAZY[name]), name)
         raise AttributeError(f"module 'agentgym' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        """Names the attributes of first access too, for completion and suggestions."""
+        return sorted({*globals(), *_LAZY, "wrappers"})

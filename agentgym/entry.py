@@ -88,7 +88,10 @@ def import_module_of(id: str) -> str:
             raise
         found = False
     if not found:
-        raise ConfigError(f"There is no module {module!r} that could register {id!r}.")
+        raise ConfigError(
+            f"There is no module {module!r} that could register {id!r}. "
+            "Start in the folder that holds it, or install it."
+        )
     try:
         parse_env_id(name)
     except gymnasium.error.Error as error:

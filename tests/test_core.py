@@ -14,6 +14,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
+import agentgym
 from agentgym import Tasks, TextEnv, TimeStep
 from agentgym.core import UnreadableAction
 from agentgym.envs.numbers.number_line import NumberLine
@@ -22,6 +23,10 @@ from agentgym.time_step import INFO_KEYS
 from agentgym.wrappers.base import TextWrapper
 
 from .helpers.echo import Echo, State
+
+
+def test_names_that_are_imported_on_first_access_are_listed():
+    assert {"Team", "TextEnv", "evaluate", "make_env", "wrappers"} <= set(dir(agentgym))
 
 
 def test_reset_and_step_report_the_same_keys_and_types():

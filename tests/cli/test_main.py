@@ -339,7 +339,8 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
         ("eval BrowserGym-v0", "AgentGym/BrowserGym-v0 needs task_id: --env-kwargs task_id=..."),
         (
             "eval policy:runs/a",
-            "'policy' that could register 'policy:runs/a'. An agent goes to --agent.",
+            "'policy' that could register 'policy:runs/a'. "
+            "Start in the folder that holds it, or install it. An agent goes to --agent.",
         ),
         ("eval reflexion,trials=2:random", "An agent goes to --agent."),
         ("eval NumberLine-v0 --episodes 0", "at least 1"),

@@ -21,6 +21,7 @@ from agentgym.wrappers import ExtractAction
 
 PAGE = (Path(__file__).parents[2] / "docs" / "libraries.md").read_text(encoding="utf-8")
 PACKAGES = {
+    "Vector environments of Gymnasium": "agentgym",
     "Stable-Baselines3": "sb3_contrib",
     "TorchRL": "torchrl",
     "RLlib": "ray.rllib",
