@@ -5,6 +5,7 @@ from agentgym.evaluation.exploitability import NashConv, nashconv
 from agentgym.evaluation.pictures import draw_cross_play
 from agentgym.evaluation.report import Record, Report, compare
 from agentgym.evaluation.runner import evaluate
+from agentgym.evaluation.self_play import self_play
 
 __all__ = [
     "CrossPlay",
@@ -16,4 +17,5 @@ __all__ = [
     "draw_cross_play",
     "evaluate",
     "nashconv",
+    "self_play",
 ]

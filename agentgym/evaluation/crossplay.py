@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -12,47 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.agents import Agent, View
+from agentgym.agents import Agent
 from agentgym.errors import ConfigError
 from agentgym.evaluation.ratings import elo
 from agentgym.evaluation.report import Estimate, mean_interval
 from agentgym.evaluation.runner import plan_episodes
-from agentgym.evaluation.transcripts import EpisodeLog, append_episode
+from agentgym.evaluation.tables import Lineup, Match, Table, play_tables
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.making import make_parallel
-from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
+from agentgym.multiagent.seats import GameAgent, game_agent
 from agentgym.registration import find
-from agentgym.tasks import task_rng
-
-Lineup = tuple[int, ...]
-"""The number of the agent in each seat."""
 
 NO_ESTIMATE = Estimate(math.nan, None, None)
 """The return of agents that did not play each other."""
-
-
-@dataclass(frozen=True)
-class Match:
-    """One finished game.
-
-    Attributes:
-        deal: number of the task and seed, shared by the games of all line-ups.
-        lineup: number of the agent in each seat.
-        task: the task's name.
-        seed: the seed of the game.
-        returns: sum of the rewards of each seat.
-        cooperation: mean cooperation of each seat's choices, in [0, 1]. None if it is no dilemma or
-            no round was finished.
-        exploitation: mean of (1 - own cooperation) x mean cooperation of the others, per seat.
-    """
-
-    deal: int
-    lineup: Lineup
-    task: str
-    seed: int
-    returns: tuple[float, ...]
-    cooperation: tuple[float, ...] | None = None
-    exploitation: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -237,28 +208,19 @@ def cross_play(
     names = _names(players)
     result = CrossPlay(env, names, split, seed, game.zero_sum, kwargs)
 
-    def finish(table: _Table) -> None:
+    def finish(table: Table) -> None:
         result.matches.append(table.match())
         if save is not None:
             table.save(Path(save), env, names)
-        for seat, number in zip(table.logs, table.lineup, strict=True):
-            if (finished := getattr(players[number], "finish", None)) is not None:
-                finished(table.view(seat))
         if on_match is not None:
             on_match()
 
     waiting = (
-        _Table(make_parallel(env, **kwargs).game, lineup, deal, task, number)
+        Table(make_parallel(env, **kwargs).game, lineup, deal, task, number)
         for deal, (task, number) in enumerate(plan)
         for lineup in lineups
     )
-    active = list(itertools.islice(waiting, num_games))
-    while active:
-        _turn(active, players)
-        for table in [table for table in active if not table.game.acting]:
-            finish(table)
-            active.remove(table)
-            active += itertools.islice(waiting, 1)
+    play_tables(waiting, players, num_games, finish)
     result.matches.sort(key=lambda match: (match.deal, match.lineup))
     return result
 
@@ -280,115 +242,3 @@ def _names(players: Sequence[Agent]) -> tuple[str, ...]:
         f"{name} #{names[: i + 1].count(name)}" if names.count(name) > 1 else name
         for i, name in enumerate(names)
     )
-
-
-def _turn(tables: Sequence[_Table], players: Sequence[Agent]) -> None:
-    """Plays one turn of several games. Every agent acts in one batch."""
-    actions: list[dict[str, str]] = [{} for _ in tables]
-    for number, player in enumerate(players):
-        asked = [
-            (place, agent) for place, table in enumerate(tables) for agent in table.acting(number)
-        ]
-        if not asked:
-            continue
-        found = player.act([tables[place].view(agent) for place, agent in asked])
-        if len(found) != len(asked):
-            raise ValueError(
-                f"Agent {player.name!r} must return {len(asked)} actions, got {len(found)}."
-            )
-        for (place, agent), action in zip(asked, found, strict=True):
-            actions[place][agent] = action
-    for table, chosen in zip(tables, actions, strict=True):
-        table.play(chosen)
-
-
-class _SeatLog(EpisodeLog):
-    """The turns of one seat. The reward of a turn includes those until the seat acts again."""
-
-    _terms: Mapping[str, float] = {}  # of the turn in progress, never changed
-
-    def act(self, action: str) -> None:
-        """Begins a turn. Rewards before the first action belong to the first turn."""
-        if self.infos:
-            self._terms = {}
-        view = self.view
-        self.admissible.append(tuple(view.info["admissible"]))
-        view.history.append((view.observation, str(action)))
-        self.rewards.append(0.0)
-        self.infos.append({"valid": True})
-
-    def hear(self, info: dict[str, Any], acted: bool) -> None:
-        """Adds the rewards of a turn of the game, in which the seat may have acted."""
-        terms = info["reward_terms"]
-        self._terms = {name: self._terms.get(name, 0.0) + gain for name, gain in terms.items()}
-        if self.infos:
-            valid = info["valid"] if acted else self.infos[-1]["valid"]
-            self.infos[-1] = {**info, "reward_terms": self._terms, "valid": valid}
-            self.rewards[-1] = sum(self._terms.values())
-
-    @property
-    def total(self) -> float:
-        """The sum of the rewards."""
-        return sum(self.rewards) if self.infos else sum(self._terms.values())
-
-
-class _Table:
-    """A game in progress with agents in all seats."""
-
-    def __init__(self, game: TextGame, lineup: Lineup, deal: int, task: str, seed: int):
-        self.game, self.lineup = game, lineup
-        self.deal, self.task, self.seed = deal, task, seed
-        game.reset(seed=seed, task=task)
-        self.logs = {
-            agent: _SeatLog(
-                seat_view(game, agent, task_rng(task, f"agent/{seed}/{agent}")), task, seed
-            )
-            for agent in game.possible_agents
-        }
-
-    def acting(self, number: int) -> list[str]:
-        """Returns the seats of an agent that act now."""
-        seats = zip(self.game.possible_agents, self.lineup, strict=True)
-        return [seat for seat, agent in seats if agent == number and seat in self.game.acting]
-
-    def view(self, seat: str) -> View:
-        """Returns the current view of a seat."""
-        refresh(self.logs[seat].view)
-        return self.logs[seat].view
-
-    def play(self, actions: Mapping[str, str]) -> None:
-        """Plays one turn."""
-        game = self.game
-        for seat, action in actions.items():
-            self.logs[seat].act(action)
-        playing = [seat for seat in game.possible_agents if not game.over(seat)]
-        game.play(actions)
-        for seat in playing:
-            self.logs[seat].hear(game.info(seat), seat in actions)
-
-    def match(self) -> Match:
-        """Returns the result of the finished game."""
-        cooperation = exploitation = None
-        chosen = [self.game.cooperation(seat) for seat in self.logs]
-        if all(chosen):
-            shares = np.array(chosen).T
-            others = (shares.sum(1, keepdims=True) - shares) / (shares.shape[1] - 1)
-            cooperation = tuple(shares.mean(0).tolist())
-            exploitation = tuple(((1 - shares) * others).mean(0).tolist())
-        returns = tuple(float(log.total) for log in self.logs.values())
-        return Match(
-            self.deal, self.lineup, self.task, self.seed, returns, cooperation, exploitation
-        )
-
-    def save(self, path: Path, env: str, names: Sequence[str]) -> None:
-        """Appends the transcripts of all seats that have acted to a file."""
-        players = {seat: names[i] for seat, i in zip(self.logs, self.lineup, strict=True)}
-        for seat, log in self.logs.items():
-            if log.infos:
-                log.terminated, log.truncated = (
-                    self.game.terminated(seat),
-                    self.game.truncated(seat),
-                )
-                refresh(log.view)
-                header = {"env": env, "agent": players[seat], "seat": seat, "players": players}
-                append_episode(path, header, log.record(), log)

@@ -15,9 +15,12 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.exploitability import nashconv
 from agentgym.evaluation.report import Record, Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
+from agentgym.evaluation.self_play import self_play, team_record
 from agentgym.making import short_id
 from agentgym.mixture import Mixture
+from agentgym.multiagent.seats import GameAgent
 from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.registration import find
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import PolicyAgent
@@ -121,6 +124,49 @@ def evaluate_seats(
     return {seat: evaluate_agent(share, seated(seat), agent, accelerator, check) for seat in seats}
 
 
+def evaluate_team(
+    config: TrainConfig,
+    agent: GameAgent,
+    accelerator: Accelerator | None = None,
+    check: Callable[[Any], None] | None = None,
+) -> tuple[Report, dict[str, Report]]:
+    """Evaluates an agent in all seats of a game at once.
+
+    Returns:
+        The report of the team, with a record per game, and those of the seats.
+    """
+    [env], count = config.environment.ids, config.evaluation.eval_episodes
+    world = 1 if accelerator is None else accelerator.num_processes
+
+    def play(numbers: Sequence[int]) -> list[dict[str, Record]]:
+        return self_play(
+            env,
+            agent,
+            episodes=count,
+            num_games=-(-config.rollout.num_envs // world),
+            env_kwargs=rules_of(config),
+            only=numbers,
+            on_game=None if check is None else lambda: check(None),
+        )
+
+    everything = range(count)
+    games = play(everything) if accelerator is None else shared(accelerator, everything, play)
+    name = agent if isinstance(agent, str) else str(getattr(agent, "name", "agent"))
+    team = [team_record([*game.values()]) for game in games if game]
+    report = Report(
+        find(env).id, name, "test", 0, count, config.to_json()["env_kwargs"], episodes=team
+    )
+    seats = dict.fromkeys(seat for game in games for seat in game)
+    parts = {seat: [game[seat] for game in games if seat in game] for seat in seats}
+    return report, {seat: replace(report, episodes=part) for seat, part in parts.items()}
+
+
+def rules_of(config: TrainConfig) -> dict[str, Any]:
+    """Returns the arguments of the game of a run, without those of a single seat."""
+    given = config.environment.env_kwargs
+    return {name: value for name, value in given.items() if name not in SEAT_ARGUMENTS}
+
+
 def join_seats(reports: Mapping[str, Report]) -> Report:
     """Returns one report of the evaluations in several seats."""
     episodes = [episode for report in reports.values() for episode in report.episodes]
@@ -182,11 +228,10 @@ def exact_metrics(config: TrainConfig, agent: Agent) -> dict[str, float]:
     """
     if not config.evaluation.eval_nashconv:
         return {}
-    (game, *others), kwargs = config.environment.ids, config.environment.env_kwargs
+    game, *others = config.environment.ids
     if others:
         raise ConfigError(f"eval_nashconv evaluates one game, and the run also has {others}.")
-    rules = {name: value for name, value in kwargs.items() if name not in SEAT_ARGUMENTS}
-    return {"eval/nashconv": nashconv(game, agent, env_kwargs=rules).nashconv}
+    return {"eval/nashconv": nashconv(game, agent, env_kwargs=rules_of(config)).nashconv}
 
 
 class Evaluator:
@@ -233,11 +278,13 @@ class Evaluator:
         arguments = config, trainer.make_eval_env, agent
         processes = trainer.accelerator, trainer.stop.check
         exact = exact_metrics(config, agent)
-        if not seats:
-            report = evaluate_agent(*arguments, *processes)
-            return report, evaluation_metrics(report, config) | exact
-        reports = evaluate_seats(*arguments, seats, *processes)
-        report = join_seats(reports)
+        if config.evaluation.eval_partners == "self":
+            report, reports = evaluate_team(config, agent, *processes)
+        elif seats:
+            reports = evaluate_seats(*arguments, seats, *processes)
+            report = join_seats(reports)
+        else:
+            report, reports = evaluate_agent(*arguments, *processes), {}
         numbers = evaluation_metrics(report, config) | exact
         for seat, part in reports.items():
             numbers |= {f"eval/{seat}/{name}": e.mean for name, e in part.aggregate().items()}
@@ -280,6 +327,8 @@ def conclude(
 
 def _baseline(config: TrainConfig, make_env: MakeEnv, agent: str) -> Report:
     """Returns the evaluation of an agent in the trained seats."""
+    if config.evaluation.eval_partners == "self":
+        return evaluate_team(config, agent)[0]
     if seats := config.game.learners:
         return join_seats(evaluate_seats(config, make_env, agent, seats))
     return evaluate_agent(config, make_env, agent)
