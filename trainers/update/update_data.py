@@ -190,30 +190,26 @@ class UpdateData:
             weighted=settings.ratio != "none",
             weights=weighted,
         )
-        entropy = losses.aggregate(output.entropy[free], weights).total
-        bonus = entropy
-        if settings.entropy_floor is not None:
-            capped = output.entropy[free].clamp(max=settings.entropy_floor)
-            bonus = losses.aggregate(capped, weights).total
-        loss = surrogate.loss.total
+        entropy, loss = output.entropy[free], surrogate.loss.total
         if settings.entropy_coef:  # without it, no gradient of the entropies is computed
-            loss = loss - settings.entropy_coef * bonus
+            floor = settings.entropy_floor
+            rewarded = entropy if floor is None else entropy.clamp(max=floor)
+            loss = loss - settings.entropy_coef * losses.aggregate(rewarded, weights).total
         kl = torch.zeros_like(entropy)
         if self.reference is not None:
-            penalty = losses.kl_penalty(logprobs, self.reference[chosen])
-            kl = losses.aggregate(penalty, weights).total
+            kl = losses.kl_penalty(logprobs, self.reference[chosen])
             if settings.kl_in == "loss":
-                loss = loss + settings.kl_coef * kl
+                loss = loss + settings.kl_coef * losses.aggregate(kl, weights).total
         loss = loss / counts.policy
-        value, read = torch.zeros_like(entropy), 0
+        value, read = loss.new_zeros(()), 0
         if output.values is not None:
             value, read = self._value_loss(output, output.values, critic), len(output.values)
             loss = loss + critic.value_coef * value / counts.values
-        parts = [surrogate.loss.total, entropy, kl, surrogate.kl.total, surrogate.clipped.total]
-        numbers = [*(x.detach().double() for x in parts), free.sum().double()]
-        numbers += [value.detach().double(), torch.tensor(float(read)).to(entropy.device)]
+        parts = [surrogate.loss.total, entropy.sum(), kl.sum(), surrogate.kl.total]
+        numbers = [*parts, surrogate.clipped.total, free.sum()]
+        numbers += [value, torch.tensor(float(read)).to(entropy.device)]
         numbers += [importance.sum(), truncated.sum()]
-        return loss, torch.stack([x.double() for x in numbers])
+        return loss, torch.stack([x.detach().double() for x in numbers])
 
     def _value_loss(self, output: Output, values: Tensor, critic: CriticConfig) -> Tensor:
         """Returns the summed value loss of a microbatch."""
@@ -292,8 +288,8 @@ def metrics_of(
     return (weights if importance else {}) | {
         "policy_loss": sums["policy"] / max(weight, 1e-8),
         "value_loss": sums["value"] / values,
-        "entropy": sums["entropy"] / max(weight, 1e-8),
-        "reference_kl": sums["reference_kl"] / max(weight, 1e-8),
+        "entropy": sums["entropy"] / free,
+        "reference_kl": sums["reference_kl"] / free,
         "kl": sums["kl"] / free,
         "clip_fraction": sums["clipped"] / free,
         "policy_grad_norm": float(norms[0]),

@@ -16,7 +16,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.recipes.poad import Config
 from agentgym.trainers.trajectory import Batch, Credit
 from agentgym.trainers.update.learner import ForwardPass, Output
-from agentgym.trainers.update.update_data import KL, UpdateData
+from agentgym.trainers.update.update_data import KL, UpdateData, metrics_of
 from agentgym.trainers.update.updater import Updater
 
 from ...helpers.worlds import trajectory
@@ -30,10 +30,15 @@ PRODUCT = 1.5 * 0.5
 TURN, WHOLE = math.sqrt(1.5 * 0.5), (1.5 * 0.5 * 1.5) ** (1 / 3)
 
 
-def loss_of(
+def loss_of(changes: dict[str, Any], *args: Any, **options: Any) -> tuple[torch.Tensor, list[Any]]:
+    """The loss, and the gradients of the log-probs and entropies that it depends on."""
+    return update_of(changes, *args, **options)[:2]
+
+
+def update_of(
     changes: dict[str, Any], logprobs: Any = -1.0, thought: Any = None, seed: int = 0
-) -> tuple[torch.Tensor, list[Any]]:
-    """The loss, and the log-probs and entropies that it depends on."""
+) -> tuple[torch.Tensor, list[Any], dict[str, float]]:
+    """The loss, the gradients, and the scalars of the update."""
     first = trajectory([2, 1], [0, 0])
     first.turns[0].thought = thought
     batch = Batch.of([first, trajectory([1], [0])])
@@ -55,9 +60,23 @@ def loss_of(
     )  # fmt: skip
     data = updater._data(batch, credit, forward, 0)
     output = Output(new, entropy, None, every, None)
-    loss, _ = data.loss(every, output, data.counts(np.arange(4)), config.loss, config.critic)
+    counts = data.counts(np.arange(4))
+    loss, sums = data.loss(every, output, counts, config.loss, config.critic)
     loss.backward()
-    return loss.detach(), [new.grad, entropy.grad]
+    numbers = metrics_of(sums.numpy(), np.zeros(2), 1, False, counts.policy)
+    return loss.detach(), [new.grad, entropy.grad], numbers
+
+
+@pytest.mark.parametrize("aggregation", ["token", "turn", "trajectory", "constant"])
+@pytest.mark.parametrize("thoughts", [0.0, 0.5, 1.0])
+def test_entropy_and_kl_are_logged_per_token(aggregation: str, thoughts: float):
+    """Whatever the weights of the tokens in the loss are."""
+    changes = {"aggregation": aggregation, "max_new_tokens": 10, "kl_coef": 0.3}
+    changes |= {"thought_coef": thoughts, "entropy_coef": 0.1}
+    *_, numbers = update_of(changes, thought=np.array([True, False]))
+    learned = ENTROPY if thoughts else ENTROPY[1:]
+    assert numbers["entropy"] == pytest.approx(np.mean(learned))
+    assert numbers["reference_kl"] == pytest.approx(0.5 - 1 + math.log(2), abs=1e-6)
 
 
 def test_a_seed_of_63_bits():
