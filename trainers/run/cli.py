@@ -17,13 +17,14 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import tyro
 
 from agentgym.cli.errors import plain_errors
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 from agentgym.trainers import recipes
+from agentgym.trainers.settings import group_of, groups_of
 
 if TYPE_CHECKING:  # the list of recipes needs no torch
     import yaml
@@ -212,15 +213,7 @@ def flags_of_file(
         if isinstance(value, bool):
             flags.append(f"--{flag}" if value else f"--no-{flag}")
             continue
-        items = value if isinstance(value, list) else [value]
-        if isinstance(value, dict):
-            items = [f"{inner}={_word(item)}" for inner, item in value.items()]
-        words = [_word(item) for item in items]
-        if any(isinstance(item, str) and item.startswith("-") for item in items[1:]):
-            given = ", ".join(map(repr, items))
-            raise ConfigError(
-                f"{path} sets {key!r} to {given}: only the first value may begin with a dash."
-            )
+        words = _words(f"{path} sets {key!r}", value, optional=_takes_none(kind, name))
         flags += [f"--{flag}={words[0]}", *words[1:]] if words else [f"--{flag}"]
     return flags
 
@@ -237,6 +230,40 @@ def _unique_loader() -> type[yaml.SafeLoader]:
             return super().construct_mapping(node, deep)
 
     return Unique
+
+
+def _takes_none(kind: type[TrainConfig], name: str) -> bool:
+    owner = groups_of(kind).get(group_of(kind).get(name, ""), kind)
+    return type(None) in get_args(get_type_hints(owner)[name])
+
+
+def _words(setting: str, value: Any, *, optional: bool) -> list[str]:
+    """Returns the value of a setting in a file as words of a command line.
+
+    Args:
+        setting: names the setting, for messages.
+        value: its value.
+        optional: whether None is a value that it takes.
+
+    Raises:
+        ConfigError: for a value that a command line cannot hold.
+    """
+    items = value if isinstance(value, list) else [value]
+    if None in items and (items is value or not optional):
+        given = "a list with null" if items is value else "null: leave the line out for the default"
+        raise ConfigError(f"{setting} to {given}.")
+    if any(isinstance(item, str) and item.startswith("-") for item in items[1:]):
+        given = ", ".join(map(repr, items))
+        raise ConfigError(f"{setting} to {given}: only the first value may begin with a dash.")
+    try:
+        if isinstance(value, dict):  # as JSON, so that a text of digits stays a text
+            return [f"{key}={json.dumps(item)}" for key, item in value.items()]
+        return [_word(item) for item in items]
+    except TypeError as error:
+        raise ConfigError(
+            f"{setting} to {value}, which is no text, number or list, but perhaps a date: put "
+            "texts in quotes."
+        ) from error
 
 
 def _word(value: Any) -> str:

@@ -79,6 +79,11 @@ def test_an_unknown_setting_is_named_with_a_suggestion(tmp_path: Path):
         ("iterations: yes\n", "sets 'iterations' to True, expected a value such as 100"),
         ("constrain: 1\n", "sets 'constrain' to 1, expected a value of true or false"),
         ("constrain: 'true'\n", "sets 'constrain' to 'true', expected a value of true or false"),
+        ("run_dir:\n", "sets 'run_dir' to null: leave the line out for the default"),
+        ("wrap: null\n", "sets 'wrap' to null"),
+        ("stop: [a, ~]\n", "sets 'stop' to a list with null"),
+        ("run_dir: 2026-05-01\n", "to 2026-05-01, which is no text, .* date: put texts in"),
+        ("env_kwargs: {start: 2026-05-01}\n", "'env_kwargs' to .* date: put texts in"),
     ],
 )
 def test_wrong_lines_of_a_file_are_named(text: str, expected: str, tmp_path: Path):
@@ -119,7 +124,8 @@ def test_a_file_may_have_the_line_ends_of_windows(tmp_path: Path):
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_the_settings_of_a_run_are_those_of_its_file(recipe: str, tmp_path: Path):
     config = recipes.load(recipe).Config.of(
-        env_id="Maze-v0", env_kwargs={"size": 3, "name": "a b"}, stop=("\n", "End"), seed=3,
+        env_id="Maze-v0", env_kwargs={"size": 3, "name": "a b", "code": "12", "word": "true"},
+        stop=("\n", "End"), seed=3,
         iterations=7, lr=1e-4, constrain=True, train_tasks=None, log_with=(),
     )  # fmt: skip
     file = tmp_path / "config.json"
