@@ -127,7 +127,7 @@ def check_config(config: TrainConfig) -> None:
 
 def _check_optimisation(config: TrainConfig) -> None:
     betas = config.optimisation.adam_betas
-    if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+    if len(betas) != 2 or not all(isinstance(b, int | float) and 0 <= b < 1 for b in betas):
         raise ConfigError(f"adam_betas must be two numbers in [0, 1), got {betas}.")
     widths = config.critic.critic_layers
     if any(width < 1 for width in widths):
