@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agentgym.trainers import train
+from agentgym.trainers.api import make_trainer
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.credit.two_clock import poad, turn
@@ -81,3 +82,21 @@ def test_without_listed_actions_there_is_no_coverage_of_them():
     assert "action_coverage" not in rollout_metrics([free])
     listed.turns[0].admissible = ("go", "stay")
     assert rollout_metrics([free, listed])["action_coverage"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes"), [("vine", {}), ("archer", {"critic_steps": 1, "critic_batch": 8})]
+)
+def test_tokens_are_those_that_the_policy_generated(
+    recipe: str, changes: dict[str, Any], tmp_path: Path
+):
+    """Also in branches of episodes, without the actions that these repeat, and for critics."""
+    trainer = make_trainer(
+        recipe, env_id="NumberLine-v0", model="nano", constrain=True, iterations=1, seed=1,
+        episodes_per_iteration=4, num_envs=4, group_size=2, eval_episodes=0, threads=1,
+        log_with=(), quiet=True, run_dir=str(tmp_path / "run"), **changes,
+    )  # fmt: skip
+    trainer.run()
+    assert trainer.state.tokens == trainer.policy.stats.new_tokens > 0
+    last = read_metrics(tmp_path / "run")[-1]
+    assert last["charts/tokens"] == trainer.state.tokens
