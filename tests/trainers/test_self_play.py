@@ -36,6 +36,7 @@ from agentgym.trainers.recipes.marshal import RoleReturns
 from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
 from agentgym.trainers.rollout.seats import GamePlay, GameSpec
+from agentgym.trainers.run.evaluation import _baseline
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.signals import Interrupted
 from agentgym.trainers.trainer import Trainer
@@ -128,6 +129,32 @@ def test_nashconv_of_each_evaluation_is_that_of_the_policy(tmp_path: Path):
     ):
         with pytest.raises(ConfigError, match=message):
             run("rae", tmp_path / "wrong", **shown | changes)
+
+
+def test_a_team_is_evaluated_in_all_seats(tmp_path: Path):
+    team = {"env_id": "Team-Countdown-v0", "env_kwargs": {"roles": "pioneer-observer"}}
+    changes = team | {"eval_episodes": 6, "iterations": 1, "constrain": False}
+    changes["roles"] = "separate"
+    trainer, rows = run("cory", tmp_path / "self", **changes, eval_partners="self")
+    evaluations = [row for row in rows if "eval/reward" in row]
+    assert [row["eval/success"] for row in evaluations] == [0, 0]  # beside scripted ones: 1/2
+    assert {"eval/player_0/reward", "eval/player_1/reward"} < {*evaluations[0]}
+    last = trainer.state.last
+    assert last["planned"] == len(last["episodes"]) == 6
+    for agent, success in (("random", 0), ("expert", 1)):
+        baseline = _baseline(trainer.config, trainer.make_eval_env, agent)
+        assert baseline.agent == agent and baseline.aggregate()["success"].mean == success
+    _, rows = run("cory", tmp_path / "scripted", **changes)
+    assert [row["eval/player_0/success"] for row in rows if "eval/reward" in row] == [1, 1]
+    for wrong in (
+        {"opponents": "scripted", "roles": "shared"},
+        {"learners": ("player_0",)},
+        {"wrap": (TAGS,)},
+        {"env_id": ("KuhnPoker-v0", "LeducPoker-v0"), "env_kwargs": {}},
+        {"eval_env_id": ("KuhnPoker-v0",)},
+    ):
+        with pytest.raises(ConfigError, match="eval_partners 'self' needs one game"):
+            run("rae", tmp_path / "wrong", **{"eval_partners": "self"} | wrong)
 
 
 TAGS = "ExtractAction:format=tags,format_penalty=0.5"
