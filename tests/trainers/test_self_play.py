@@ -140,7 +140,7 @@ def test_a_team_is_evaluated_in_all_seats(tmp_path: Path):
     assert [row["eval/success"] for row in evaluations] == [0, 0]  # beside scripted ones: 1/2
     assert {"eval/player_0/reward", "eval/player_1/reward"} < {*evaluations[0]}
     last = trainer.state.last
-    assert last["planned"] == len(last["episodes"]) == 6
+    assert last is not None and last["planned"] == len(last["episodes"]) == 6
     for agent, success in (("random", 0), ("expert", 1)):
         baseline = _baseline(trainer.config, trainer.make_eval_env, agent)
         assert baseline.agent == agent and baseline.aggregate()["success"].mean == success
@@ -151,7 +151,7 @@ def test_a_team_is_evaluated_in_all_seats(tmp_path: Path):
         {"learners": ("player_0",)},
         {"wrap": (TAGS,)},
         {"env_id": ("KuhnPoker-v0", "LeducPoker-v0"), "env_kwargs": {}},
-        {"eval_env_id": ("KuhnPoker-v0",)},
+        {"eval_env_id": ("LeducPoker-v0",)},
     ):
         with pytest.raises(ConfigError, match="eval_partners 'self' needs one game"):
             run("rae", tmp_path / "wrong", **{"eval_partners": "self"} | wrong)

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator
@@ -146,7 +147,7 @@ def evaluate_team(
             num_games=-(-config.rollout.num_envs // world),
             env_kwargs=rules_of(config),
             only=numbers,
-            on_game=None if check is None else lambda: check(None),
+            on_game=None if check is None else partial(check, None),
         )
 
     everything = range(count)
