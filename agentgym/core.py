@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import gymnasium
 import numpy as np
@@ -17,11 +17,11 @@ from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep, check_step, step_info
 from agentgym.utils.action_parsing import match_action
 from agentgym.utils.arguments import (
+    CheckedArguments,
     check_arguments,
     check_limits,
     check_render_mode,
     check_reset_options,
-    check_types,
     keyword_parameters,
 )
 from agentgym.utils.before_reset import BeforeReset
@@ -81,7 +81,7 @@ TurnLimit = int | Literal["auto"] | None
 """Type of a `max_turns` argument. "auto" is a limit that depends on the size of the task."""
 
 
-class TextEnv(gymnasium.Env[str, str]):
+class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
     """Base class of text environments. Actions and observations are strings.
 
     A subclass sets `instructions` and `tasks`, declares `State` (a dataclass that
@@ -124,11 +124,6 @@ class TextEnv(gymnasium.Env[str, str]):
     task: str
     if not TYPE_CHECKING:
         state = BeforeReset(AttributeError, "{} has no state yet: call reset() first.")
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Checks the types of all arguments, including those of subclasses."""
-        check_types(cls.__name__, keyword_parameters(cls), kwargs)
-        return super().__new__(cls)
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import pickle
 import re
@@ -390,3 +391,15 @@ def test_a_state_that_json_cannot_hold_is_named():
 def test_unknown_reset_options_of_any_type_are_named(key: Any):
     with pytest.raises(ValueError, match="Unknown reset option"):
         Echo().reset(options={key: 1})
+
+
+def test_a_class_shows_the_arguments_of_its_bases():
+    class Shop(TextEnv):
+        def __init__(self, *, products: int = 3, **options: Any):
+            super().__init__(**options)
+
+    shown = inspect.signature(Shop).parameters
+    assert [*shown] == ["products", *inspect.signature(TextEnv).parameters]
+    assert shown["products"].default == 3 and "render_mode" in shown and "options" not in shown
+    game = inspect.signature(agentgym.TextGame).parameters
+    assert {"num_players", "max_invalid"} < {*game}

@@ -21,7 +21,12 @@ from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.rules import GameRules, InvalidMove, Rewards
 from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.time_step import INFO_KEYS, TimeStep, check_reward_terms, step_info
-from agentgym.utils.arguments import check_arguments, check_limits, check_types, keyword_parameters
+from agentgym.utils.arguments import (
+    CheckedArguments,
+    check_arguments,
+    check_limits,
+    keyword_parameters,
+)
 from agentgym.utils.before_reset import BeforeReset
 from agentgym.utils.serialization import from_json, to_json
 
@@ -35,7 +40,7 @@ QUIET = TimeStep("")
 """The outcome of a turn without rewards and invalid actions for an agent that plays on."""
 
 
-class TextGame(GameRules):
+class TextGame(CheckedArguments, GameRules):
     """The rules of a multi-agent game, and its episodes.
 
     To implement a game:
@@ -77,11 +82,6 @@ class TextGame(GameRules):
     """The episode in progress."""
     if not TYPE_CHECKING:
         _episode = BeforeReset(ResetNeeded, "Call reset() first: there is no episode in progress.")
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Checks the types of all arguments, including those of subclasses."""
-        check_types(cls.__name__, keyword_parameters(cls), kwargs)
-        return super().__new__(cls)
 
     def __init__(
         self,

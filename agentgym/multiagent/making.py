@@ -105,5 +105,7 @@ def _makers(id: str) -> tuple[Maker, Maker, Maker]:
 
     entry = find(id)
     if not entry.multi_agent:
-        raise ConfigError(f"{entry.id} is a single-agent environment: use gymnasium.make.")
+        raise ConfigError(
+            f"{entry.id} is a single-agent environment: use gymnasium.make, or evaluate."
+        )
     return make_pettingzoo(author_class(entry))

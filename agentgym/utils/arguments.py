@@ -13,7 +13,7 @@ import reprlib
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -249,3 +249,23 @@ def _written(hint: Any) -> str:
         else:
             names.append("None" if kind is types.NoneType else _name(kind))
     return " or ".join(names)
+
+
+class _Signature:
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        found = keyword_parameters(owner).values()
+        return inspect.Signature(sorted(found, key=lambda p: (p.kind, p.default is not p.empty)))
+
+
+class CheckedArguments:
+    """A base of classes whose arguments are checked when they are made.
+
+    The signature of a subclass, as `help` and editors show it, has the parameters of its bases.
+    """
+
+    __signature__ = _Signature()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Checks the types of all arguments, including those of subclasses."""
+        check_types(cls.__name__, keyword_parameters(cls), kwargs)
+        return super().__new__(cls)
