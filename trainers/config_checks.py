@@ -151,6 +151,8 @@ def _check_environments(config: TrainConfig) -> None:
         )
     if config.evaluation.eval_nashconv and not config.evaluation.eval_episodes:
         raise ConfigError("eval_nashconv is part of the evaluations: set eval_episodes above 0.")
+    if config.evaluation.eval_nashconv and config.game.learners:
+        raise ConfigError("eval_nashconv plays the policy in all seats: leave learners empty.")
     if chosen.curriculum not in KINDS:
         if ":" not in chosen.curriculum:
             raise ConfigError(

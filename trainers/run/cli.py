@@ -24,7 +24,6 @@ import tyro
 from agentgym.cli.errors import plain_errors
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 from agentgym.trainers import recipes
-from agentgym.trainers.settings import group_of, groups_of
 
 if TYPE_CHECKING:  # the list of recipes needs no torch
     import yaml
@@ -233,6 +232,8 @@ def _unique_loader() -> type[yaml.SafeLoader]:
 
 
 def _takes_none(kind: type[TrainConfig], name: str) -> bool:
+    from agentgym.trainers.settings import group_of, groups_of
+
     owner = groups_of(kind).get(group_of(kind).get(name, ""), kind)
     return type(None) in get_args(get_type_hints(owner)[name])
 
