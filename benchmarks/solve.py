@@ -229,12 +229,12 @@ def measure(name: str, settings: Settings) -> dict[str, Any]:
     }
     for agent, each in (("cloned", "cloned"), ("trained", selected)):
         reports[agent] = place.play(runs[each], decoded[each][0], "test", place.held_out)
-    steps = read_metrics(place.folder(selected))[-1]["env_steps"]
-    critic = [value for _, value in critic_curve(read_metrics(place.folder("poad")))]
+    rows = {recipe: read_metrics(place.folder(recipe)) for recipe in CANDIDATES}
+    critic = [value for _, value in critic_curve(rows["poad"])]
     return {
         "context": context,
         "selected": selected,
-        "env_steps": steps,
+        "env_steps": rows[selected][-1]["env_steps"],
         "episodes": place.held_out,
         "training_tasks": {each: round(value, 4) for each, value in on_training.items()},
         "temperatures": {each: temperature for each, (temperature, _) in decoded.items()},

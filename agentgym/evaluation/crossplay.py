@@ -193,8 +193,6 @@ def cross_play(
     Raises:
         ConfigError: for an unknown game, agent or level, or a number that is out of range.
     """
-    if num_games < 1:
-        raise ConfigError(f"num_games must be at least 1, got {num_games}.")
     if isinstance(agents, str) or not agents:
         raise ConfigError(f"Expected a sequence of at least one agent, got {agents!r}.")
     if not self_play and len(agents) == 1:

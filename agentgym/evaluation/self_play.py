@@ -44,6 +44,9 @@ def self_play(
 
     Returns:
         The records of each game in order, by the seats that have acted.
+
+    Raises:
+        ConfigError: for an unknown game, agent or level, or a number that is out of range.
     """
     env, kwargs = find(env).id, dict(env_kwargs or {})
     game = make_parallel(env, **kwargs).game

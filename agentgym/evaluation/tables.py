@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.agents import Agent, View
+from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record
 from agentgym.evaluation.transcripts import EpisodeLog, append_episode
 from agentgym.multiagent.game import TextGame
@@ -58,7 +59,12 @@ def play_tables(
         players: the agents, by their numbers in `Table.lineup`.
         number: number of games played at the same time.
         finish: called with each finished game.
+
+    Raises:
+        ConfigError: if `number` is below 1.
     """
+    if number < 1:
+        raise ConfigError(f"num_games must be at least 1, got {number}.")
     waiting = iter(waiting)
     active = list(itertools.islice(waiting, number))
     while active:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from agentgym.agents import ScriptedAgent
+from agentgym.errors import ConfigError
 from agentgym.evaluation import cross_play, self_play
 from agentgym.evaluation.self_play import team_record
 
@@ -63,3 +65,17 @@ def test_a_team_succeeds_if_all_agents_do():
     assert not team.success and team.failure == "turns" and team.truncated
     assert team.costs == {"tokens": 5.0}
     assert team_record([first, first]).success and not team_record([first, first]).failure
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_games": 0}, "num_games must be at least 1, got 0"),
+        ({"episodes": 0}, "must be at least 1, got 0"),
+        ({"env": "NumberLine-v0"}, "single-agent environment"),
+        ({"agent": "expertt"}, "expertt"),
+    ],
+)
+def test_wrong_arguments_are_named(changes: dict[str, Any], message: str):
+    with pytest.raises(ConfigError, match=message):
+        self_play(**{"env": "KuhnPoker-v0", "agent": "random"} | changes)

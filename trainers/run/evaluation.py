@@ -19,7 +19,6 @@ from agentgym.evaluation.runner import evaluate
 from agentgym.evaluation.self_play import self_play, team_record
 from agentgym.making import short_id
 from agentgym.mixture import Mixture
-from agentgym.multiagent.seats import GameAgent
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.registration import find
 from agentgym.trainers.config import TrainConfig
@@ -27,7 +26,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.run.checkpoint import RunFolder, replace_folder, write_text
 from agentgym.trainers.run.environment import MakeEnv
-from agentgym.trainers.run.games import SEAT_ARGUMENTS
+from agentgym.trainers.run.games import game_arguments
 from agentgym.trainers.run.logger import Output, RunLog, draw_curve
 from agentgym.trainers.run.processes import shared
 from agentgym.trainers.run.saving import RunState, write_policy
@@ -127,7 +126,7 @@ def evaluate_seats(
 
 def evaluate_team(
     config: TrainConfig,
-    agent: GameAgent,
+    agent: Agent | str,
     accelerator: Accelerator | None = None,
     check: Callable[[Any], None] | None = None,
 ) -> tuple[Report, dict[str, Report]]:
@@ -145,14 +144,14 @@ def evaluate_team(
             agent,
             episodes=count,
             num_games=-(-config.rollout.num_envs // world),
-            env_kwargs=rules_of(config),
+            env_kwargs=game_arguments(config.environment.env_kwargs),
             only=numbers,
             on_game=None if check is None else partial(check, None),
         )
 
     everything = range(count)
     games = play(everything) if accelerator is None else shared(accelerator, everything, play)
-    name = agent if isinstance(agent, str) else str(getattr(agent, "name", "agent"))
+    name = agent if isinstance(agent, str) else agent.name
     team = [team_record([*game.values()]) for game in games if game]
     report = Report(
         find(env).id, name, "test", 0, count, config.to_json()["env_kwargs"], episodes=team
@@ -160,12 +159,6 @@ def evaluate_team(
     seats = dict.fromkeys(seat for game in games for seat in game)
     parts = {seat: [game[seat] for game in games if seat in game] for seat in seats}
     return report, {seat: replace(report, episodes=part) for seat, part in parts.items()}
-
-
-def rules_of(config: TrainConfig) -> dict[str, Any]:
-    """Returns the arguments of the game of a run, without those of a single seat."""
-    given = config.environment.env_kwargs
-    return {name: value for name, value in given.items() if name not in SEAT_ARGUMENTS}
 
 
 def join_seats(reports: Mapping[str, Report]) -> Report:
@@ -232,7 +225,8 @@ def exact_metrics(config: TrainConfig, agent: Agent) -> dict[str, float]:
     game, *others = config.environment.ids
     if others:
         raise ConfigError(f"eval_nashconv evaluates one game, and the run also has {others}.")
-    return {"eval/nashconv": nashconv(game, agent, env_kwargs=rules_of(config)).nashconv}
+    rules = game_arguments(config.environment.env_kwargs)
+    return {"eval/nashconv": nashconv(game, agent, env_kwargs=rules).nashconv}
 
 
 class Evaluator:

@@ -23,7 +23,7 @@ from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.run.checkpoint import RunFolder
-from agentgym.trainers.run.games import SEAT_ARGUMENTS
+from agentgym.trainers.run.games import game_arguments
 from agentgym.trainers.run.league import League, MatrixOf, member_name
 from agentgym.trainers.run.payoffs import Payoffs
 from agentgym.trainers.run.pool import Pool
@@ -129,7 +129,7 @@ class FrozenPlayers:
             raise ConfigError(
                 f"psro:nash needs a zero-sum game, and {spec.id} is none: use psro:alpharank."
             )
-        kwargs = {k: v for k, v in spec.kwargs.items() if k not in SEAT_ARGUMENTS}
+        kwargs = game_arguments(spec.kwargs)
 
         def simulate(agents: Sequence[Agent]) -> CrossPlay:
             return cross_play(

@@ -39,6 +39,11 @@ OPPONENT = 1 << 20
 keys of seats end with their place, so that it is larger than the place of any seat."""
 
 
+def game_arguments(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments of a game, given those of its `SingleSeat` environment."""
+    return {name: value for name, value in kwargs.items() if name not in SEAT_ARGUMENTS}
+
+
 class Lineup:
     """Assigns players to the seats of the games in training.
 

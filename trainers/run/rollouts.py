@@ -195,9 +195,9 @@ class Rollouts:
         def wait() -> list[Trajectory]:
             played = shared(accelerator, specs, lambda _: play())
             both = found | dict(zip(left, played, strict=True))
-            all_ = [trajectory for i in range(len(episodes)) for trajectory in both[i]]
-            self.count(all_, episodes)
-            return all_
+            trajectories = [each for i in range(len(episodes)) for each in both[i]]
+            self.count(trajectories, episodes)
+            return trajectories
 
         return wait
 
