@@ -77,5 +77,6 @@ def test_a_team_succeeds_if_all_agents_do():
     ],
 )
 def test_wrong_arguments_are_named(changes: dict[str, Any], message: str):
+    given: dict[str, Any] = {"env": "KuhnPoker-v0", "agent": "random"}
     with pytest.raises(ConfigError, match=message):
-        self_play(**{"env": "KuhnPoker-v0", "agent": "random"} | changes)
+        self_play(**given | changes)
