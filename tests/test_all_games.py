@@ -235,6 +235,27 @@ def test_zero_sum_where_the_game_says_so(id):
             assert sum(map(sum, rewards.values())) == pytest.approx(0)
 
 
+TEAMS = (
+    "CoWriting", "EinsteinPuzzle", "Hanabi", "Overcooked", "ReferentialGame", "Team", "TwentyQuestions",
+    "WatchAndHelp",
+)  # fmt: skip
+
+
+@by_id
+def test_a_common_reward_where_the_game_says_so(id):
+    name = id.partition("/")[2]
+    for seed in range(10):
+        env = agentgym.make_parallel(id)
+        assert env.game.common_reward == (name.partition("-")[0] in TEAMS)
+        env.reset(seed=seed)
+        while env.game.common_reward and env.agents:
+            asked = choice if seed % 2 else lambda env, agent, _: env.game.expert(agent)
+            actions = {agent: asked(env, agent, seed) for agent in env.game.acting}
+            _, rewards, _, _, infos = env.step(actions)
+            paid = {rewards[a] - infos[a]["reward_terms"]["invalid"] for a in rewards}
+            assert len(paid) <= 1, paid
+
+
 @by_face
 def test_garbage_never_raises(id, mode):
     garbage = GARBAGE if mode == "text" else [-1, 10**12, np.int32(-7), np.int64(10**9)]

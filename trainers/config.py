@@ -200,6 +200,13 @@ class TrainConfig:
         return "dataset" in groups_of(type(self))
 
     @property
+    def trains_whole_game(self) -> bool:
+        """Whether the run trains all seats of one game without wrappers, and plays no other."""
+        chosen = self.environment
+        single = len(chosen.ids) == 1 and not (self.evaluation.eval_env_id or chosen.wrap)
+        return single and not (self.game.scripted or self.game.learners)
+
+    @property
     def score_sources(self) -> dict[str, str]:
         """The settings that name a source of process scores (see `turn_scores`), by name."""
         return {"process_reward": self.reward.process_reward}

@@ -142,9 +142,7 @@ def _check_environments(config: TrainConfig) -> None:
         raise ConfigError(f"Arguments of a single environment are env_kwargs, got {own[0]!r}.")
     if any(turns < 1 for turns in chosen.horizons):
         raise ConfigError(f"horizons must be numbers of turns, at least 1, got {chosen.horizons}.")
-    whole = not (config.game.scripted or config.game.learners)
-    single = len(chosen.ids) == 1 and not others and not chosen.wrap
-    if config.evaluation.eval_partners == "self" and not (whole and single):
+    if config.evaluation.eval_partners == "self" and not config.trains_whole_game:
         raise ConfigError(
             "eval_partners 'self' needs one game without wrappers in which all seats are trained: "
             "set opponents to mirror, and leave learners, wrap and eval_env_id empty."

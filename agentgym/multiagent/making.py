@@ -54,7 +54,8 @@ def register_game(id: str, game: type[TextGame] | Callable[[], TextEnv], **kwarg
         game: the class of the game, or a function that returns `agentgym.textify(game)`, a new one
             at each call, for all seats of a PettingZoo AEC game or a game of OpenSpiel.
         **kwargs: arguments of the game that differ from its defaults, as JSON. Those of a function
-            are `zero_sum` (whether rewards sum to 0) and the arguments of `TextGame`.
+            are `zero_sum` (whether rewards sum to 0), `common_reward` (whether they are equal) and
+            the arguments of `TextGame`.
 
     Raises:
         ConfigError: for an invalid id, class or argument.

@@ -50,6 +50,8 @@ class GameRules:
     """The reward terms of the rules, without "invalid", which is added."""
     zero_sum: ClassVar[bool] = False
     """Whether the rewards of all agents, without penalties, sum to 0 in every turn."""
+    common_reward: ClassVar[bool] = False
+    """Whether all agents, a team, have the same reward, without penalties, in every turn."""
     levels: ClassVar[tuple[str, ...]] = ("random",)
     """The levels of the scripted players. The first is always "random"."""
     expert_level: ClassVar[str | None] = None

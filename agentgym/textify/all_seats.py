@@ -34,6 +34,7 @@ class TextifiedSeats(TextGame):
 
     Args:
         zero_sum: whether the rewards sum to 0 in every turn. None: whether OpenSpiel declares it.
+        common_reward: whether all agents have the same reward in every turn. None: see `zero_sum`.
         max_turns: turns of the game after which the episode is truncated. None: the `max_turns` of
             `textify`.
         **kwargs: see `TextGame`.
@@ -49,7 +50,12 @@ class TextifiedSeats(TextGame):
     """The game, a `TextifiedGame` or a `TextifiedSpiel`."""
 
     def __init__(
-        self, *, zero_sum: bool | None = None, max_turns: int | None = None, **kwargs: Any
+        self,
+        *,
+        zero_sum: bool | None = None,
+        common_reward: bool | None = None,
+        max_turns: int | None = None,
+        **kwargs: Any,
     ):
         inner = type(self).make()
         if not isinstance(inner, TextifiedGame | TextifiedSpiel):
@@ -66,6 +72,8 @@ class TextifiedSeats(TextGame):
         self.instructions, self.tasks, self.actions = inner.instructions, inner.tasks, inner.actions
         declared = inner.zero_sum if zero_sum is None else zero_sum
         self.zero_sum = declared  # type: ignore[misc]  # of this game
+        declared = inner.common_reward if common_reward is None else common_reward
+        self.common_reward = declared  # type: ignore[misc]  # of this game
 
     @staticmethod
     def make() -> Any:

@@ -90,7 +90,7 @@ class TextifiedEnv(_Numbered):
 class TextifiedGame(_Numbered):
     """One seat of a PettingZoo AEC game as text, made by `textify`."""
 
-    zero_sum = False
+    zero_sum = common_reward = False
     idle_action = None
 
     def __init__(self, env: Any, space: Any, *, seat: str, opponent: Opponent, **kwargs: Any):

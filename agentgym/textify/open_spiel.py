@@ -158,6 +158,11 @@ class TextifiedSpiel(Textified):
         return "ZERO_SUM" in str(self.env.get_type().utility)
 
     @property
+    def common_reward(self) -> bool:
+        """Whether OpenSpiel declares the rewards of all players as identical."""
+        return "IDENTICAL" in str(self.env.get_type().utility)
+
+    @property
     def mover(self) -> str:
         """The agent that moves next. Moves of agents that act at once come one after another."""
         return self.agents[self._player]

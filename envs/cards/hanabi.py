@@ -108,6 +108,7 @@ class Hanabi(TextGame):
     players = range(2, 6)
     State = State
     state: State
+    common_reward = True
     levels = ("random", "cautious", "piers")
     expert_level = "piers"
     default_opponents = "piers"

@@ -147,6 +147,7 @@ class CoWriting(TextGame):
     players = range(2, 5)
     State = State
     state: State
+    common_reward = True
     levels = ("random", "greedy", "divide")
     expert_level = "divide"
     default_opponents = "divide"

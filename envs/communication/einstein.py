@@ -120,6 +120,7 @@ class EinsteinPuzzle(TextGame):
     players = range(2, 4)
     State = State
     state: State
+    common_reward = True
     levels = ("random", "sharer", "expert")
     expert_level = "expert"
     default_opponents = "expert"

@@ -154,6 +154,7 @@ class ReferentialGame(TextGame):
     State = State
     state: State
     reward_names = ("task", "words")
+    common_reward = True
     levels = ("random", "literal", "pragmatic", "convention")
     expert_level = "pragmatic"
     default_opponents = "pragmatic"

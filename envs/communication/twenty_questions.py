@@ -124,6 +124,7 @@ class TwentyQuestionsTwoPlayer(TextGame):
     )
     State = State
     state: State
+    common_reward = True
     levels = ("random", "simple", "expert")
     expert_level = "expert"
     default_opponents = "expert"

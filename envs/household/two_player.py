@@ -118,6 +118,7 @@ class WatchAndHelpTwoPlayer(EnvGame):
     inner: WatchAndHelp
     tasks = WatchAndHelp.tasks
     reward_names = WatchAndHelp.reward_names
+    common_reward = True
     levels = ("random", "scripted")
     expert_level = "scripted"
     default_opponents = "scripted"

@@ -160,6 +160,7 @@ class Cooks(TextGame):
     players = range(2, 4)
     State = State
     state: State
+    common_reward = True
     levels = ("random", "lazy", "clumsy", "greedy", "planner")
     expert_level = "planner"
     default_opponents = "planner"

@@ -139,6 +139,7 @@ class TeamGame(EnvGame):
     players = range(2, 9)
     State = State
     state: State
+    common_reward = True
     levels = ("random", "expert")
     expert_level = "expert"
     default_opponents = "expert"

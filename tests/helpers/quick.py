@@ -77,7 +77,7 @@ def leave_out_files(change: Callable[[Any, str, Any], None] = setattr) -> None:
     Args:
         change: sets an attribute, such as `monkeypatch.setattr`.
     """
-    change(trainer, "conclude", lambda *_: [])
+    change(trainer, "conclude", lambda *_, **__: [])
     change(evaluation, "replace_folder", lambda *_, **__: None)
     change(Saver, "save", lambda *_, **__: None)
     change(Journal, "append", lambda *_: None)

@@ -59,7 +59,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def quick(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs start from one model, and end without a report."""
     monkeypatch.setitem(SMALL, "model", model)
-    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
+    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_, **__: [])
 
 
 def made(recipe: str, folder: Path, **changes: Any) -> Trainer:

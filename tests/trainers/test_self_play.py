@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation import nashconv
+from agentgym.making import make_env
 from agentgym.trainers import Callback, recipes, train
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import GroupBaseline
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.normalize import normalize_advantages
@@ -37,6 +39,7 @@ from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
 from agentgym.trainers.rollout.seats import GamePlay, GameSpec
 from agentgym.trainers.run.evaluation import _baseline
+from agentgym.trainers.run.games import Lineup
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.signals import Interrupted
 from agentgym.trainers.trainer import Trainer
@@ -64,7 +67,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def quick(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs start from one model, and draw no curve."""
     monkeypatch.setitem(SMALL, "model", model)
-    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
+    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_, **__: [])
 
 
 def run(recipe: str, folder: Path, **changes: Any) -> tuple[Trainer, list[dict[str, Any]]]:
@@ -136,16 +139,16 @@ def test_a_team_is_evaluated_in_all_seats(tmp_path: Path):
     team = {"env_id": "Team-Countdown-v0", "env_kwargs": {"roles": "pioneer-observer"}}
     changes = team | {"eval_episodes": 6, "iterations": 1, "constrain": False}
     changes["roles"] = "separate"
-    trainer, rows = run("cory", tmp_path / "self", **changes, eval_partners="self")
+    trainer, rows = run("cory", tmp_path / "self", **changes)
     evaluations = [row for row in rows if "eval/reward" in row]
     assert [row["eval/success"] for row in evaluations] == [0, 0]  # beside scripted ones: 1/2
     assert {"eval/player_0/reward", "eval/player_1/reward"} < {*evaluations[0]}
     last = trainer.state.last
     assert last is not None and last["planned"] == len(last["episodes"]) == 6
     for agent, success in (("random", 0), ("expert", 1)):
-        baseline = _baseline(trainer.config, trainer.make_eval_env, agent)
+        baseline = _baseline(trainer.config, trainer.make_eval_env, agent, team=True)
         assert baseline.agent == agent and baseline.aggregate()["success"].mean == success
-    _, rows = run("cory", tmp_path / "scripted", **changes)
+    _, rows = run("cory", tmp_path / "scripted", **changes, eval_partners="scripted")
     assert [row["eval/player_0/success"] for row in rows if "eval/reward" in row] == [1, 1]
     for wrong in (
         {"opponents": "scripted", "roles": "shared"},
@@ -156,6 +159,30 @@ def test_a_team_is_evaluated_in_all_seats(tmp_path: Path):
     ):
         with pytest.raises(ConfigError, match="eval_partners 'self' needs one game"):
             run("rae", tmp_path / "wrong", **{"eval_partners": "self"} | wrong)
+
+
+@pytest.mark.parametrize(
+    ("changes", "team"),
+    [
+        ({}, True),
+        ({"opponents": "past:2"}, True),
+        ({"opponents": ("mirror=1", "scripted=1")}, False),
+        ({"learners": ("player_0",)}, False),
+        ({"eval_env_id": ("KuhnPoker-v0",)}, False),
+        ({"env_id": "KuhnPoker-v0"}, False),
+        ({"env_id": "KuhnPoker-v0", "eval_partners": "self"}, True),
+        ({"opponents": "scripted"}, False),
+    ],
+)
+def test_a_team_is_one_game_with_a_common_reward_that_the_policy_plays_alone(changes, team):
+    settings = {"env_id": "Team-NumberLine-v0", "opponents": "mirror"} | changes
+    config = TrainConfig.of(**settings)
+    assert Lineup(config, make_env(settings["env_id"])).team is team
+
+
+def test_a_pool_that_grows_with_wins_needs_a_game_that_can_be_won(tmp_path: Path):
+    with pytest.raises(ConfigError, match="common reward, so nobody wins, and winrate:0.7"):
+        run("rae", tmp_path, env_id="Team-NumberLine-v0", env_kwargs={}, opponents="winrate:0.7")
 
 
 TAGS = "ExtractAction:format=tags,format_penalty=0.5"

@@ -273,7 +273,7 @@ class Evaluator:
         arguments = config, trainer.make_eval_env, agent
         processes = trainer.accelerator, trainer.stop.check
         exact = exact_metrics(config, agent)
-        if config.evaluation.eval_partners == "self":
+        if trainer.lineup.team:
             report, reports = evaluate_team(config, agent, *processes)
         elif seats:
             reports = evaluate_seats(*arguments, seats, *processes)
@@ -293,8 +293,13 @@ def conclude(
     folder: RunFolder,
     log: RunLog,
     state: RunState,
+    *,
+    team: bool,
 ) -> list[Report]:
-    """Publishes the policy, writes report.json and curve.png and shows the final table."""
+    """Publishes the policy, writes report.json and curve.png and shows the final table.
+
+    `team` is the attribute of `Lineup`.
+    """
     if not log.active:
         return []
     latest = folder.latest()
@@ -302,7 +307,8 @@ def conclude(
     folder.publish("policy", latest / "policy")
     reports = []
     if config.evaluation.eval_baselines and config.evaluation.eval_episodes:
-        reports += [_baseline(config, make_env, agent) for agent in _baselines(make_env)]
+        agents = _baselines(make_env)
+        reports += [_baseline(config, make_env, agent, team=team) for agent in agents]
     found = [state.first, state.last if state.evaluated > 0 else None]
     reports += [from_json(Report, report) for report in found if report is not None]
     parts = [by_environment(report, config) for report in reports]
@@ -320,9 +326,9 @@ def conclude(
     return reports
 
 
-def _baseline(config: TrainConfig, make_env: MakeEnv, agent: str) -> Report:
+def _baseline(config: TrainConfig, make_env: MakeEnv, agent: str, *, team: bool) -> Report:
     """Returns the evaluation of an agent in the trained seats."""
-    if config.evaluation.eval_partners == "self":
+    if team:
         return evaluate_team(config, agent)[0]
     if seats := config.game.learners:
         return join_seats(evaluate_seats(config, make_env, agent, seats))

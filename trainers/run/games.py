@@ -55,6 +55,7 @@ class Lineup:
         agents: the agents that are trained, by the name of the environment in the mixture (""
             without a mixture). Empty if `opponents` is "scripted".
         roles: the roles that have a policy of their own. A single "" if all share one.
+        team: whether the policy plays all seats in evaluations (see `eval_partners`).
 
     Raises:
         ConfigError: if the settings do not fit the environment.
@@ -66,12 +67,18 @@ class Lineup:
         self._size, self._game = config.rollout.group_size, config.game
         self._central = config.critic.critic_sees == "all"
         self.roles: tuple[str, ...] = ("",)
+        self.team = config.evaluation.eval_partners == "self"
         if config.game.scripted:
             return
         envs = env.envs if isinstance(env, Mixture) else {"": env}
         for name, each in envs.items():
             self._all[name], self.agents[name] = _agents(each, config)
         self._mixture = config.game.mixture
+        alone = all(each.kind in ("mirror", *POOLS) for each in self._mixture)
+        if config.evaluation.eval_partners == "auto" and config.trains_whole_game and alone:
+            single = env.unwrapped
+            assert isinstance(single, SingleSeat)
+            self.team = single.game.common_reward
         if config.game.roles != "shared":
             self.roles = tuple(dict.fromkeys(self._own_roles(envs)))
             self._check_rates(config.optimisation.lr)
@@ -216,6 +223,11 @@ def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[s
             f"{config.game.opponents!r}, name the trained seats in learners."
         )
     agents = single.game.possible_agents
+    if pool is not None and pool.kind == "winrate" and single.game.common_reward:
+        raise ConfigError(
+            f"{name} has a common reward, so nobody wins, and {pool.word} would never add a "
+            "member: set opponents to past:K."
+        )
     for each in config.game.mixture:
         _check_outside(each, single.game, name)
     chosen = config.game.learners or agents

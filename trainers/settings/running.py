@@ -63,10 +63,11 @@ class EvaluationConfig:
     eval_env_id: tuple[str, ...] = ()
     """Further environments of the evaluations, which are not trained on. `env_kwargs` are not
     theirs: ID:arg=value,... has arguments of its own."""
-    eval_partners: Literal["scripted", "self"] = "scripted"
-    """Players of the other seats of a game in evaluations: scripted players, or the policy itself,
-    which then plays all seats as a team. eval/reward is the mean over the agents, and a success is
-    one of all agents."""
+    eval_partners: Literal["auto", "scripted", "self"] = "auto"
+    """Players of the other seats of a game in evaluations. scripted: scripted players. self: the
+    policy, which then plays all seats as a team. eval/reward is the mean over the agents, and a
+    success is one of all agents. auto: self in a game with a common reward whose seats are all
+    played and trained by the policy and its snapshots, otherwise scripted."""
     eval_nashconv: bool = False
     """Also compute NashConv of the policy in each evaluation, exactly, in a small game. It is
     logged as eval/nashconv and drawn in curve.png. With `eval_temperature` 1, the policy is

@@ -59,7 +59,7 @@ def policy(folder: Path) -> Policy:
 @pytest.fixture(autouse=True)
 def quick(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SMALL, "model", str(folder))
-    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
+    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_, **__: [])
 
 
 class Bold:

@@ -61,7 +61,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def registered(models: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs end without a report."""
-    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
+    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_, **__: [])
 
 
 def played(recipe: str, folder: Path, env_id: str, model: str, **changes: Any) -> Trainer:

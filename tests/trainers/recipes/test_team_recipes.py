@@ -57,7 +57,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(autouse=True)
 def quick(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SMALL, "model", model)
-    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_: [])
+    monkeypatch.setattr("agentgym.trainers.trainer.conclude", lambda *_, **__: [])
 
 
 def run(recipe: str, folder: Path, **changes: Any) -> tuple[Trainer, list[dict[str, Any]]]:
