@@ -236,8 +236,8 @@ def test_zero_sum_where_the_game_says_so(id):
 
 
 TEAMS = (
-    "CoWriting", "EinsteinPuzzle", "Hanabi", "Overcooked", "ReferentialGame", "Team", "TwentyQuestions",
-    "WatchAndHelp",
+    "CoWriting", "EinsteinPuzzle", "Hanabi", "Overcooked", "ReferentialGame", "Team",
+    "TwentyQuestions", "WatchAndHelp",
 )  # fmt: skip
 
 

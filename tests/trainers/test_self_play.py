@@ -181,7 +181,7 @@ def test_a_team_is_one_game_with_a_common_reward_that_the_policy_plays_alone(cha
 
 
 def test_a_pool_that_grows_with_wins_needs_a_game_that_can_be_won(tmp_path: Path):
-    with pytest.raises(ConfigError, match="common reward, so nobody wins, and winrate:0.7"):
+    with pytest.raises(ConfigError, match=r"common reward, so nobody wins, and winrate:0\.7"):
         run("rae", tmp_path, env_id="Team-NumberLine-v0", env_kwargs={}, opponents="winrate:0.7")
 
 
