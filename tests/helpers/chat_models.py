@@ -80,6 +80,14 @@ FAMILIES = {
         ("<|endoftext|>", "<|end|>", "<|user|>"),
         "<|end|>",
     ),
+    "gptoss": Family(
+        "llama",
+        "gptoss",
+        ("<|return|>", "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>"),
+        "<|return|>",
+        ("<|return|>", "<|call|>"),
+        "<|end|>",
+    ),
     "base": Family("llama", None, ("<|endoftext|>",), "<|endoftext|>", ("<|endoftext|>",), "\n"),
 }
 BOS = {"llama3": "<|begin_of_text|>", "gemma": "<bos>"}

@@ -8,6 +8,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any, NamedTuple
 
 from jinja2 import TemplateError, meta, nodes
@@ -18,6 +19,14 @@ from agentgym.errors import ConfigError
 
 TEMPLATE_SECONDS = 10.0
 """Longest time that a chat template may take to render."""
+DAY = date(2025, 1, 1)
+"""The day that templates write which write the current one: a run has the same prompts any day."""
+_CLOCK = (
+    "{% macro strftime_now(format) %}{{ format"
+    + "".join(f"|replace('%{c}', '{DAY:%{c}}')" for c in "aAbBdejmyYHIMSp")
+    + " }}{% endmacro %}"
+)
+"""A macro in place of the function with which templates write the time."""
 RESERVED = frozenset(
     "conversation messages tokenize add_generation_prompt continue_final_message return_dict "
     "return_tensors chat_template padding truncation max_length".split()
@@ -35,7 +44,9 @@ class Pieces(NamedTuple):
 
     Attributes:
         opening: text before the first observation, with the instructions.
-        after: text between an observation and the action that follows.
+        after: text between an observation and the action that follows. It ends with the header of
+            the reply if the template writes one that prompts leave to the model, as the final
+            channel of Harmony (gpt-oss).
         between: text between an action and the next observation, from the end of the turn.
     """
 
@@ -50,7 +61,8 @@ def template_pieces(
     """Returns the texts that the tokenizer's chat template writes.
 
     The instructions are the system message. If the template has no system role, or writes it before
-    the last user message only, they are the beginning of the first user message.
+    the last user message only, they are the beginning of the first user message. A template that
+    writes the current day writes `DAY`.
 
     Args:
         tokenizer: a `transformers` tokenizer with a chat template.
@@ -147,16 +159,23 @@ def _cut(
     assistant = {"role": "assistant", "content": _ACTION}
     again = {"role": "user", "content": _OBSERVATION}
 
+    text = tokenizer.chat_template
+    dated = {"chat_template": _CLOCK + text} if "strftime_now" in text else {}
+
     def render(messages: list[dict[str, str]]) -> str:
         return tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, **kwargs
+            messages, tokenize=False, add_generation_prompt=True, **dated, **kwargs
         )
 
     opening, _, after = render([*system, user]).partition(_OBSERVATION)
-    rest = render([*system, user, assistant, again]).partition(_ACTION)[2]
+    turn, _, rest = render([*system, user, assistant, again]).partition(_ACTION)
     between, found, _ = rest.partition(_OBSERVATION)
     if not found:
         raise ValueError("it does not render user and assistant turns.")
+    header = turn.partition(_OBSERVATION)[2]
+    special = tuple(str(token) for token in tokenizer.added_tokens_decoder.values())
+    if header.startswith(after) and header.endswith(special):
+        after = header
     # Llama 2 writes a space before the end of the turn, which the action need not end with.
     if between.lstrip(" ").startswith(tokenizer.eos_token):
         between = between.lstrip(" ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.action_format import ActionFormat, Ending
-from agentgym.trainers.policy.chat_template import check_arguments
+from agentgym.trainers.policy.chat_template import DAY, check_arguments
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.policy_agent import load_agent
@@ -184,10 +185,16 @@ def rendered(tokenizer: Any, actions: Sequence[str], system: bool, **kwargs: Any
     messages.append({"role": "user", "content": f"You are in room {len(actions)}."})
     text = tokenizer.apply_chat_template(
         messages, tokenize=False, add_generation_prompt=True, **kwargs
-    )
+    ).replace(f"{datetime.now():%Y-%m-%d}", f"{DAY:%Y-%m-%d}")
+    if "<|channel|>" in tokenizer.get_vocab():
+        text += "<|channel|>final<|message|>"
     return tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
+CHATML = (
+    "{% for each in messages %}<|{{ each.role }}|>{{ each.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
 TYPICAL = ["go north", "take the red key", "x = 17, y", "日本"]
 ACTIONS = st.lists(st.sampled_from(TYPICAL), max_size=4)
 
@@ -201,6 +208,18 @@ def test_a_conversation_is_the_rendering_of_the_template(name, actions):
     prompt = played(policy, [*tokens, policy.encode_action("go")])
     assert prompt == expected
     assert prompt.count(policy.tokenizer.bos_token_id) == (name in BOS)
+
+
+def test_a_prompt_is_the_same_any_day(monkeypatch):
+    policy = policy_of("gptoss")
+    shown = policy.decode(played(policy, []))
+    assert "Current date: 2025-01-01" in shown
+    template = "{{ strftime_now('%d %b %Y, %H:%M') if strftime_now is defined }}"
+    monkeypatch.setattr(policy.tokenizer, "chat_template", f"{template} {CHATML}")
+    assert "01 Jan 2025, 00:00 " in policy.decode(played(policy, []))
+    monkeypatch.setattr(policy.tokenizer, "chat_template", f"{{{{ day }}}} {CHATML}")
+    day = {"template_kwargs": {"day": "2024-07-26"}}
+    assert "2024-07-26 " in policy.decode(played(policy, [], **day))
 
 
 @pytest.mark.parametrize("name", FAMILIES)
