@@ -17,7 +17,7 @@ ENGINE_TESTS := scienceworld or alfworld or jericho or textworld or babyai or ch
 # vLLM for CPUs pins other releases than constraints.txt.
 VLLM := .venv-vllm
 
-# verifiers needs other releases than constraints.txt and the extra `mcp`.
+# verifiers needs other releases than constraints.txt, with mcp 2 (the extras have mcp 1).
 VERIFIERS := .venv-verifiers
 
 # NeMo Gym needs Python 3.12. uv resolves its dependencies in seconds, pip not in a quarter of an hour.
@@ -93,12 +93,13 @@ $(VLLM)/.installed: pyproject.toml setup.cfg constraints-vllm.txt
 	touch $@
 
 test-verifiers: $(VERIFIERS)/.installed
-	$(VERIFIERS)/bin/python -m pytest -q tests/integrations/test_verifiers.py
+	$(VERIFIERS)/bin/python -m pytest -q tests/integrations/test_verifiers.py \
+		tests/integrations/test_mcp.py
 
 $(VERIFIERS)/.installed: pyproject.toml setup.cfg
 	$(PYTHON) -m venv $(VERIFIERS)
 	$(VERIFIERS)/bin/python -m pip install --quiet --upgrade pip
-	$(VERIFIERS)/bin/python -m pip install --quiet -e '.[verifiers]' hypothesis pytest
+	$(VERIFIERS)/bin/python -m pip install --quiet -e '.[verifiers,mcp]' hypothesis pytest
 	touch $@
 
 test-nemo-gym: $(NEMO_GYM)/.installed

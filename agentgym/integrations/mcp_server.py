@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import jsonschema
 from gymnasium.error import ResetNeeded
 from mcp import types
 from mcp.server.lowlevel import Server
@@ -21,17 +22,22 @@ from agentgym.making import TextGym, env_name
 from agentgym.tools.calls import Call, write_call
 from agentgym.utils.printable import encodable
 
-Result = tuple[list[types.ContentBlock], dict[str, Any]]
-ACT = types.Tool(
-    name="act",
-    description="Plays one turn and returns the next observation.",
-    inputSchema={
-        "type": "object",
-        "properties": {"action": {"type": "string", "description": "the action"}},
-        "required": ["action"],
-        "additionalProperties": False,
+START = {
+    "type": "object",
+    "properties": {
+        "task": {"type": "string", "description": "name of the task (default: any)"},
+        "seed": {"type": "integer", "minimum": 0, "description": "random seed"},
     },
-)
+    "additionalProperties": False,
+}
+"""Arguments of the tool that starts an episode."""
+ACT = {
+    "type": "object",
+    "properties": {"action": {"type": "string", "description": "the action"}},
+    "required": ["action"],
+    "additionalProperties": False,
+}
+"""Arguments of the tool `act`."""
 SHOWN = ("valid", "success", "progress", "admissible")
 """Parts of the info that results hold."""
 
@@ -52,79 +58,92 @@ class Played:
             own = {}
         self.own = own
         self.start = "reset" if "reset" not in own else "reset_environment"
+        begins = "Starts an episode and returns its rules and its first observation."
+        plays = "Plays one turn and returns the next observation."
+        described = {name: (each.description, each.parameters) for name, each in own.items()}
+        self._tools = {self.start: (begins, START), **(described or {"act": (plays, ACT)})}
 
     @property
     def tools(self) -> list[types.Tool]:
         """The tools to offer."""
-        listed = [
-            types.Tool(name=each.name, description=each.description, inputSchema=each.parameters)
-            for each in self.own.values()
+        return [
+            types.Tool(name=name, description=description, inputSchema=schema)
+            for name, (description, schema) in self._tools.items()
         ]
-        return [self._starter(), *(listed or [ACT])]
 
-    def _starter(self) -> types.Tool:
-        return types.Tool(
-            name=self.start,
-            description="Starts an episode and returns its rules and its first observation.",
-            inputSchema={
-                "type": "object",
-                "properties": {
-                    "task": {"type": "string", "description": "name of the task (default: any)"},
-                    "seed": {"type": "integer", "minimum": 0, "description": "random seed"},
-                },
-                "additionalProperties": False,
-            },
-        )
-
-    def call(self, name: str, arguments: dict[str, Any]) -> Result:
+    def call(self, name: str, arguments: dict[str, Any] | None) -> types.CallToolResult:
         """Returns the result of a call.
 
-        Raises:
-            ValueError: for an unknown tool or task, or a call without an episode in progress.
+        It is an error for an unknown tool or task, arguments that do not match the tool's schema,
+        and a call without an episode in progress.
         """
         try:
-            if name == self.start:
-                options = {"task": arguments["task"]} if "task" in arguments else {}
-                seed = arguments.get("seed")
-                text, info = self.env.reset(seed=seed, options=options)
-                rules = self.env.get_wrapper_attr("instructions")
-                return _result(f"{rules}\n\n{text}", None, False, info)
-            if name in self.own:
-                action = write_call(Call(name, arguments), self._format)
-            elif name == "act" and not self.own:
-                action = arguments["action"]
-            else:
+            if name not in self._tools:
                 raise ValueError(f"There is no tool {name!r:.80}.")
-            text, reward, terminated, truncated, info = self.env.step(action)
+            jsonschema.validate(arguments or {}, self._tools[name][1])
+            return self._play(name, arguments or {})
         except (ResetNeeded, UnknownTaskError) as error:
-            raise ValueError(f"{error} Call {self.start} to start an episode.") from error
+            return _error(f"{error} Call {self.start} to start an episode.")
+        except jsonschema.ValidationError as error:
+            return _error(f"{name}: {error.message}")
+        except ValueError as error:
+            return _error(str(error))
+
+    def _play(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        if name == self.start:
+            options = {"task": arguments["task"]} if "task" in arguments else {}
+            text, info = self.env.reset(seed=arguments.get("seed"), options=options)
+            rules = self.env.get_wrapper_attr("instructions")
+            return _result(f"{rules}\n\n{text}", None, False, info)
+        own = name in self.own
+        action = write_call(Call(name, arguments), self._format) if own else arguments["action"]
+        text, reward, terminated, truncated, info = self.env.step(action)
         return _result(text, float(reward), terminated or truncated, info)
 
 
-def _result(text: str, reward: float | None, done: bool, info: dict[str, Any]) -> Result:
+def _result(
+    text: str, reward: float | None, done: bool, info: dict[str, Any]
+) -> types.CallToolResult:
     facts = {name: info[name] for name in SHOWN if name in info}
     facts["admissible"] = list(facts.get("admissible", ()))
     if done:
         text += f"\n\n[The episode is over: {'solved' if info.get('success') else 'not solved'}.]"
-    content = types.TextContent(type="text", text=encodable(text))
-    return [content], {"reward": reward, "done": done, **facts}
+    told = {"reward": reward, "done": done, **facts}
+    return types.CallToolResult(content=_text(text), structuredContent=told)
 
 
-def make_server(env: TextGym) -> Server[Any, Any]:
-    """Returns an MCP server of one environment, for one client."""
-    name = env_name(env)
-    played, server = Played(env), Server(name, version=agentgym.__version__)
+def _error(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=_text(text), isError=True)
+
+
+def _text(text: str) -> list[types.ContentBlock]:
+    return [types.TextContent(type="text", text=encodable(text))]
+
+
+def make_server(env: TextGym) -> Any:
+    """Returns an MCP server of one environment, for one client, a `Server` of mcp 1 or 2."""
+    played, about = Played(env), {"name": env_name(env), "version": agentgym.__version__}
     one = anyio.CapacityLimiter(1)  # clients send several calls at once
 
-    @server.list_tools()
     async def list_tools() -> list[types.Tool]:
         return played.tools
 
-    @server.call_tool()
-    async def call_tool(tool: str, arguments: dict[str, Any]) -> Result:
+    async def call_tool(tool: str, arguments: dict[str, Any] | None) -> types.CallToolResult:
         return await anyio.to_thread.run_sync(played.call, tool, arguments, limiter=one)
 
-    return server
+    if hasattr(Server, "call_tool"):  # mcp 1
+        server: Any = Server(**about)
+        server.list_tools()(list_tools)
+        server.call_tool(validate_input=False)(call_tool)
+        return server
+
+    async def on_list(*_: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=await list_tools())
+
+    async def on_call(_: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
+        return await call_tool(asked.name, asked.arguments)
+
+    return Server(**about, on_list_tools=on_list, on_call_tool=on_call)  # type: ignore[call-arg]
 
 
 async def serve_stdio(env: TextGym) -> None:

@@ -14,6 +14,11 @@ from agentgym.errors import AgentGymError, did_you_mean
 from agentgym.tools.decorator import Tool, ToolError
 
 
+def by_alias(model: Any) -> dict[str, Any]:
+    """Returns the fields of a message of mcp 1 or 2 by their names in the protocol."""
+    return model.model_dump(by_alias=True)
+
+
 class MCPServerError(AgentGymError, RuntimeError):
     """An MCP server cannot be started, or does not answer."""
 
@@ -25,7 +30,7 @@ class MCPTool(Tool):
         self.function = lambda **arguments: server.call(listed.name, arguments)
         self.name, self.cost, self.final, self.context = listed.name, float(cost), final, False
         self.description = " ".join((listed.description or "").split())
-        self.parameters = {"properties": {}, **listed.inputSchema}
+        self.parameters = {"properties": {}, **by_alias(listed)["inputSchema"]}
         self._required = list(self.parameters.get("required", ()))
 
     def __reduce__(self) -> Any:
@@ -128,7 +133,7 @@ class MCPServer:
             waiting.cancel()
             raise ToolError(f"The server does not answer: {error!r:.200}") from error
         texts = [part.text for part in result.content if isinstance(part, types.TextContent)]
-        if result.isError:
+        if by_alias(result).get("isError"):
             raise ToolError("\n".join(texts))
         return "\n".join(texts)
 
@@ -161,9 +166,10 @@ class MCPServer:
             await session.initialize()
             cursor = None
             while True:
-                page = await session.list_tools(cursor)
+                asked = types.PaginatedRequestParams(cursor=cursor)
+                page = await session.list_tools(params=asked)
                 self._listed += page.tools
-                if (cursor := page.nextCursor) is None:
+                if (cursor := by_alias(page).get("nextCursor")) is None:
                     break
             self._session = session
             self._ready.set()

@@ -17,27 +17,31 @@ from agentgym.tools import FunctionToolEnv, read_call
 
 mcp = pytest.importorskip("mcp", reason="needs the extra `mcp`")
 
+import anyio  # noqa: E402
 from mcp.client.stdio import stdio_client  # noqa: E402  # pyright: ignore
-from mcp.shared.memory import (  # noqa: E402  # pyright: ignore
-    create_connected_server_and_client_session,
-)
+from mcp.shared.memory import create_client_server_memory_streams  # noqa: E402  # pyright: ignore
 
 from agentgym.integrations.mcp_server import make_server  # noqa: E402
-from agentgym.integrations.mcp_tools import MCPServer, MCPServerError  # noqa: E402
+from agentgym.integrations.mcp_tools import MCPServer, MCPServerError, by_alias  # noqa: E402
 
 ROOT = str(Path(agentgym.__file__).parents[1])
 AGENTGYM = [sys.executable, "-m", "agentgym", "mcp"]
 ENV = {"PYTHONPATH": ROOT}
 OWN_SERVER = """
-from mcp.server.fastmcp import FastMCP
+try:
+    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+except ImportError:  # mcp 1
+    from mcp.server.fastmcp import FastMCP as MCPServer
+    from mcp.server.fastmcp.exceptions import ToolError
 
-server = FastMCP("shop")
+server = MCPServer("shop")
 
 @server.tool()
 def price(item: str, count: int = 1) -> str:
     "Returns the price of an item."
     if item != "pen":
-        raise ValueError(f"There is no {item}.")
+        raise ToolError(f"There is no {item}.")
     return str(3 * count)
 
 @server.tool()
@@ -47,6 +51,11 @@ def order(item: str) -> str:
 
 server.run()
 """
+
+
+def told(result: Any) -> dict[str, Any]:
+    """Returns the structured content of a result."""
+    return by_alias(result)["structuredContent"]
 
 
 def with_client(words: list[str], talk: Any) -> Any:
@@ -68,20 +77,20 @@ def test_a_client_plays_an_environment_by_the_tool_act():
     async def talk(client: Any) -> None:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["reset", "act"]
         early = await client.call_tool("act", {"action": "+"})
-        assert early.isError and "Call reset" in early.content[0].text
+        assert by_alias(early)["isError"] and "Call reset" in early.content[0].text
         wrong = await client.call_tool("reset", {"task": "none"})
-        assert wrong.isError and "Unknown task" in wrong.content[0].text
+        assert by_alias(wrong)["isError"] and "Unknown task" in wrong.content[0].text
         text, _ = env.reset(seed=2, options={"task": "test/1"})
         result = await client.call_tool("reset", {"task": "test/1", "seed": 2})
         instructions = env.get_wrapper_attr("instructions")
         assert result.content[0].text == f"{instructions}\n\n{text}"
-        while not result.structuredContent["done"]:
+        while not told(result)["done"]:
             action = env.get_wrapper_attr("expert")()
             text, reward, *_ = env.step(action)
             result = await client.call_tool("act", {"action": action})
-            assert result.structuredContent["reward"] == reward
+            assert told(result)["reward"] == reward
             assert result.content[0].text.startswith(text)
-        assert result.structuredContent["success"] and "solved" in result.content[0].text
+        assert told(result)["success"] and "solved" in result.content[0].text
 
     with_client(["NumberLine-v0", "--env-kwargs", "size=6"], talk)
 
@@ -93,18 +102,18 @@ def test_a_client_calls_the_tools_of_a_tool_environment():
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert listed.keys() == {"reset", *env.get_wrapper_attr("tools")}
         for name, tool in env.get_wrapper_attr("tools").items():
-            assert listed[name].inputSchema == tool.parameters
+            assert by_alias(listed[name])["inputSchema"] == tool.parameters
         env.reset(seed=1, options={"task": "train/0"})
         result = await client.call_tool("reset", {"task": "train/0", "seed": 1})
-        while not result.structuredContent["done"]:
+        while not told(result)["done"]:
             action = env.get_wrapper_attr("expert")()
             call = read_call(action)
             assert call is not None
             text, reward, *_ = env.step(action)
             result = await client.call_tool(call.name, call.arguments)
             assert result.content[0].text.startswith(text)
-            assert result.structuredContent["reward"] == reward
-        assert result.structuredContent["success"]
+            assert told(result)["reward"] == reward
+        assert told(result)["success"]
 
     with_client(["Todo-v0"], talk)
 
@@ -124,10 +133,18 @@ def test_calls_at_the_same_time_are_played_one_after_another():
     env.step = slow  # type: ignore[method-assign]
 
     async def talk() -> None:
-        async with create_connected_server_and_client_session(make_server(env)) as client:
-            await client.call_tool("reset", {})
-            calls = [client.call_tool("act", {"action": "+"}) for _ in range(5)]
-            assert not any(result.isError for result in await asyncio.gather(*calls))
+        server = make_server(env)
+        async with (
+            create_client_server_memory_streams() as (ours, its),
+            anyio.create_task_group() as group,
+        ):
+            group.start_soon(server.run, *its, server.create_initialization_options())
+            async with mcp.ClientSession(*ours) as client:
+                await client.initialize()
+                await client.call_tool("reset", {})
+                calls = [client.call_tool("act", {"action": "+"}) for _ in range(5)]
+                assert not any(by_alias(each)["isError"] for each in await asyncio.gather(*calls))
+            group.cancel_scope.cancel()
 
     asyncio.run(talk())
     assert most == [1]
