@@ -119,9 +119,11 @@ def test_actions_that_differ_in_capitals_alone_are_different():
         def action_to_string(self, player: int, action: int) -> str:
             return ("", "bxc3", "Bxc3", "a4")[action]  # captures of a pawn and of a bishop
 
-    game = Game()
-    game.new_initial_state = lambda: Chess(game)
-    env = agentgym.textify(game, opponent=low)
+    class Captures(Game):
+        def new_initial_state(self) -> Bids:
+            return Chess(self)
+
+    env = agentgym.textify(Captures(), opponent=low)
     for number, action in enumerate(("bxc3", "Bxc3"), 1):
         env.reset(seed=0)
         assert not env.step("BXC3")[-1]["valid"]

@@ -380,7 +380,7 @@ def test_gbnf_of_messages():
 def test_schemas_of_other_servers_may_leave_out_keys():
     """FastMCP, for example, lists no required arguments where there are none."""
     other = Tool(stock.function)
-    kinds = {"words": {"type": "array"}, "more": {"type": "object"}, "any": True}
+    kinds: dict[str, Any] = {"words": {"type": "array"}, "more": {"type": "object"}, "any": True}
     kinds |= {"open": {"type": "object", "additionalProperties": True}}
     kinds |= {"fixed": {"const": "x"}, "several": {"type": ["integer", "null"]}}
     other.parameters = {"type": "object", "properties": kinds}
