@@ -1,8 +1,9 @@
 """`agentgym mcp`: an environment as a server of the Model Context Protocol (MCP) over stdio.
 
-The tools of a tool environment are offered as they are. Any other environment has the tool `act`,
-whose argument is the action. `reset` starts an episode. The result is the observation as text,
-with the reward and the end of the episode as structured content.
+The tools of a tool environment are offered as they are. Any other environment, and one that reads
+messages too, has the tool `act`, whose argument is the action or the message. `reset` starts an
+episode. The result is the observation as text, with the reward and the end of the episode as
+structured content.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ACT = types.Tool(
     description="Plays one turn and returns the next observation.",
     inputSchema={
         "type": "object",
-        "properties": {"action": {"type": "string", "description": "the action"}},
+        "properties": {"action": {"type": "string", "description": "the action or message"}},
         "required": ["action"],
         "additionalProperties": False,
     },
@@ -51,6 +52,7 @@ class Played:
         except AttributeError:
             own = {}
         self.own = own
+        self.acts = not own or env.unwrapped.reads_messages  # type: ignore[attr-defined]
         self.start = "reset" if "reset" not in own else "reset_environment"
 
     @property
@@ -60,7 +62,7 @@ class Played:
             types.Tool(name=each.name, description=each.description, inputSchema=each.parameters)
             for each in self.own.values()
         ]
-        return [self._starter(), *(listed or [ACT])]
+        return [self._starter(), *listed, *([ACT] if self.acts else [])]
 
     def _starter(self) -> types.Tool:
         return types.Tool(
@@ -91,7 +93,7 @@ class Played:
                 return _result(f"{rules}\n\n{text}", None, False, info)
             if name in self.own:
                 action = write_call(Call(name, arguments), self._format)
-            elif name == "act" and not self.own:
+            elif name == "act" and self.acts:
                 action = arguments["action"]
             else:
                 raise ValueError(f"There is no tool {name!r:.80}.")

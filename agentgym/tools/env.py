@@ -117,6 +117,11 @@ class ToolEnv(TextEnv):
         """Plays an action that is not a call. Default: an invalid action."""
         return self._invalid(f"Expected a tool call. {HINTS[self.call_format]}")
 
+    @property
+    def reads_messages(self) -> bool:
+        """Whether an action can be a message instead of a call."""
+        return type(self)._message is not ToolEnv._message
+
     # The rules of all tool environments.
 
     def _start(self, task: str) -> TimeStep:

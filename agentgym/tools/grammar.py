@@ -105,7 +105,7 @@ def action_grammar(
         source = () if env._last is None else env._last.admissible
         if isinstance(env, ToolEnv):
             source, call_format = [*env.tools.values()], call_format or env.call_format
-            message = "|" + _TEXT if type(env)._message is not ToolEnv._message else ""
+            message = "|" + _TEXT if env.reads_messages else ""
     if isinstance(source, str) or not source:
         problem = "got none. Reset the environment first. An open set of actions has no grammar."
         raise ConfigError(f"action_grammar needs tools or admissible actions, {problem}")
