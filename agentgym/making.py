@@ -207,6 +207,27 @@ def tasks_of(env: TextGym) -> Tasks:
         ) from error
 
 
+def starts_of(env: TextGym, count: int, split: str) -> list[tuple[str, int, str]]:
+    """Returns task, seed and instructions of episodes that cycle through the tasks of a split.
+
+    The environment is reset: some get their instructions from a server, and where the seat of a
+    game is sampled, it decides about them.
+
+    Raises:
+        ConfigError: if the environment has no tasks, or for a count below 1.
+    """
+    if count < 1:
+        raise ConfigError(f"count must be at least 1, got {count}.")
+    tasks, found = tasks_of(env).split(split), list[tuple[str, int, str]]()
+    sampled = getattr(env.unwrapped, "seat", "") is None
+    for seed in range(count):
+        task = str(tasks[seed % len(tasks)])
+        if sampled or not found:
+            env.reset(seed=seed, options={"task": task})
+        found.append((task, seed, str(env.get_wrapper_attr("instructions"))))
+    return found
+
+
 def env_name(env: TextGym) -> str:
     """Returns the id of an environment, or the name of its class."""
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__

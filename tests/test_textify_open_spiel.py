@@ -114,6 +114,23 @@ def test_rewards_are_the_returns_since_the_last_action(at_once: bool):
     assert (reward, terminated) == (-second, True) and info["admissible"] == ()
 
 
+def test_actions_that_differ_in_capitals_alone_are_different():
+    class Chess(Bids):
+        def action_to_string(self, player: int, action: int) -> str:
+            return ("", "bxc3", "Bxc3", "a4")[action]  # captures of a pawn and of a bishop
+
+    class Captures(Game):
+        def new_initial_state(self) -> Bids:
+            return Chess(self)
+
+    env = agentgym.textify(Captures(), opponent=low)
+    for number, action in enumerate(("bxc3", "Bxc3"), 1):
+        env.reset(seed=0)
+        assert not env.step("BXC3")[-1]["valid"]
+        env.step(action)
+        assert env.state.played[0] == number
+
+
 @pytest.mark.parametrize("seat", ["player_0", "player_1"])
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version.*")
 def test_the_contract_and_snapshots(seat: str):

@@ -123,7 +123,7 @@ def _chat(row: Mapping[str, Any]) -> RecordedEpisode:
 
 def _sharegpt(row: Mapping[str, Any]) -> RecordedEpisode:
     messages = [
-        (str(each["from"]), str(each["value"]), float(each.get("loss") is not False))
+        (str(each["from"]), _string(each["value"]), float(each.get("loss") is not False))
         for each in row["conversations"]
     ]
     if row.get("system"):
@@ -136,9 +136,16 @@ def _content(message: Mapping[str, Any]) -> str:
     if message.get("tool_calls"):
         raise ValueError("tool_calls have no text here: write them into `content`")
     content = message["content"]
-    if isinstance(content, str):
-        return content
-    return "".join(part["text"] for part in content)
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content)
+    return _string(content)
+
+
+def _string(value: Any) -> str:
+    """Returns a text that is one: null and lists would be learned as "None" and "[...]"."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {value!r:.80}")
+    return value
 
 
 def _dialogue(
@@ -171,7 +178,7 @@ def _dialogue(
     return RecordedEpisode(
         turns,
         "\n\n".join(instructions),
-        last_observation="\n\n".join(waiting) or str(row.get("last_observation", "")),
+        last_observation="\n\n".join(waiting) or str(row.get("last_observation") or ""),
         rewarded=rewards is not None,
         **_start(row),
     )
@@ -179,38 +186,39 @@ def _dialogue(
 
 def _start(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the facts about an episode that AgentGym's files hold, with defaults for others."""
+    facts: dict[str, Any] = {"env": "", "agent": "", "task": "", "seed": 0, "seat": ""}
+    facts |= {"success": False, "terminated": True, "env_kwargs": {}}
     return {
-        "env": str(row.get("env", "")),
-        "agent": str(row.get("agent", "")),
-        "task": str(row.get("task", "")),
-        "seed": int(row.get("seed", 0)),
-        "seat": str(row.get("seat", "")),
-        "success": bool(row.get("success", False)),
-        "terminated": bool(row.get("terminated", True)),
-        "env_kwargs": dict(row.get("env_kwargs") or {}),
+        name: default if row.get(name) is None else type(default)(row[name])
+        for name, default in facts.items()
     }
 
 
 def _own(row: Mapping[str, Any]) -> RecordedEpisode:
+    given = row["transcript" if "transcript" in row else "turns"]
+    rewarded = all(turn.get("reward") is not None for turn in given)
     turns = [
         RecordedTurn(
-            str(turn["observation"]),
-            str(turn["action"]),
-            float(turn.get("reward", 0.0)),
+            _string(turn["observation"]),
+            _string(turn["action"]),
+            float(turn.get("reward") or 0.0),
             dict(turn.get("reward_terms", {})),
             bool(turn.get("valid", True)),
             float(turn.get("progress", 0.0)),
             float(turn.get("weight", 1.0)),
             tuple(turn.get("admissible") or ()),
         )
-        for turn in row["transcript" if "transcript" in row else "turns"]
+        for turn in given
     ]
-    instructions, last = row.get("instructions"), str(row.get("last_observation", ""))
-    return RecordedEpisode(turns, instructions, last_observation=last, rewarded=True, **_start(row))
+    instructions = row.get("instructions")
+    instructions = None if instructions is None else _string(instructions)
+    last = str(row.get("last_observation") or "")
+    facts = _start(row)
+    return RecordedEpisode(turns, instructions, last_observation=last, rewarded=rewarded, **facts)
 
 
 def _text(row: Mapping[str, Any]) -> RecordedEpisode:
-    return RecordedEpisode([RecordedTurn("", str(row["text"]))])
+    return RecordedEpisode([RecordedTurn("", _string(row["text"]))])
 
 
 FORMATS: dict[str, Callable[[Mapping[str, Any]], RecordedEpisode]] = {

@@ -11,9 +11,9 @@ Rows = Iterator[dict[str, Any]]
 
 
 def chat_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
-    """Yields chats in the format of OpenAI and TRL. A masked action has `weight` 0."""
+    """Yields chats in the format of OpenAI and TRL. An action has its `weight`, unless it is 1."""
     for episode in episodes:
-        yield {"messages": _messages(episode), **_facts(episode)}
+        yield {"messages": _messages(episode), **_facts(episode), **_rewards(episode)}
 
 
 def sharegpt_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
@@ -22,23 +22,23 @@ def sharegpt_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
     for episode in episodes:
         turns = [
             {"from": names[message["role"]], "value": message["content"]}
-            | ({"loss": False} if "weight" in message else {})
+            | ({"loss": False} if message.get("weight") == 0 else {})
             for message in _messages(episode)
         ]
-        yield {"conversations": turns, **_facts(episode)}
+        yield {"conversations": turns, **_facts(episode), **_rewards(episode)}
 
 
 def own_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
     """Yields episodes in the format of `agentgym eval --save`, which `agentgym view` shows."""
     for episode in episodes:
-        row = _facts(episode)
-        del row["rewards"], row["valid"]
+        unknown = {} if episode.rewarded else {"reward": None}
         yield {
-            **row,
+            **_facts(episode),
             "env_kwargs": episode.env_kwargs,
             "reward": episode.reward,
             "instructions": episode.instructions,
-            "transcript": [vars(turn) for turn in episode.turns],
+            "transcript": [vars(turn) | unknown for turn in episode.turns],
+            **unknown,
         }
 
 
@@ -88,7 +88,8 @@ def _messages(episode: RecordedEpisode, *, masks: bool = True) -> list[dict[str,
     for turn in episode.turns:
         messages.append({"role": "user", "content": turn.observation})
         reply: dict[str, Any] = {"role": "assistant", "content": turn.action}
-        messages.append({**reply, "weight": 0} if masks and not turn.weight else reply)
+        weighted = masks and turn.weight != 1
+        messages.append({**reply, "weight": turn.weight or 0} if weighted else reply)
     return messages
 
 
@@ -102,6 +103,14 @@ def _facts(episode: RecordedEpisode) -> dict[str, Any]:
         "success": episode.success,
         "terminated": episode.terminated,
         "last_observation": episode.last_observation,
+    }
+
+
+def _rewards(episode: RecordedEpisode) -> dict[str, Any]:
+    """Returns the rewards of the turns, {} if they are not known."""
+    if not episode.rewarded:
+        return {}
+    return {
         "rewards": [turn.reward for turn in episode.turns],
         "valid": [turn.valid for turn in episode.turns],
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,7 @@ def _use(env: str, saved: dict[str, Any], base: str | None) -> list[str]:
     loader = "AutoModelForCausalLM" if base is None else "AutoPeftModelForCausalLM"
     package = "transformers" if base is None else "peft"
     kwargs = saved.get("env_kwargs") or {}
-    given = " ".join(f"{key}={json.dumps(value)}" for key, value in kwargs.items())
+    given = shlex.join(f"{key}={json.dumps(value)}" for key, value in kwargs.items())
     return [
         "## Use",
         "",

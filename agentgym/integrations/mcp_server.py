@@ -1,8 +1,9 @@
 """`agentgym mcp`: an environment as a server of the Model Context Protocol (MCP) over stdio.
 
-The tools of a tool environment are offered as they are. Any other environment has the tool `act`,
-whose argument is the action. `reset` starts an episode. The result is the observation as text,
-with the reward and the end of the episode as structured content.
+The tools of a tool environment are offered as they are. Any other environment, and one that reads
+messages too, has the tool `act`, whose argument is the action or the message. `reset` starts an
+episode. The result is the observation as text, with the reward and the end of the episode as
+structured content.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ START = {
 """Arguments of the tool that starts an episode."""
 ACT = {
     "type": "object",
-    "properties": {"action": {"type": "string", "description": "the action"}},
+    "properties": {"action": {"type": "string", "description": "the action or message"}},
     "required": ["action"],
     "additionalProperties": False,
 }
@@ -61,7 +62,9 @@ class Played:
         begins = "Starts an episode and returns its rules and its first observation."
         plays = "Plays one turn and returns the next observation."
         described = {name: (each.description, each.parameters) for name, each in own.items()}
-        self._tools = {self.start: (begins, START), **(described or {"act": (plays, ACT)})}
+        talks = not own or env.unwrapped.reads_messages  # type: ignore[attr-defined]
+        acts = {"act": (plays, ACT)} if talks else {}
+        self._tools = {self.start: (begins, START), **acts, **described}
 
     @property
     def tools(self) -> list[types.Tool]:

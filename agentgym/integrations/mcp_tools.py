@@ -10,7 +10,7 @@ from typing import Any
 from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 
-from agentgym.errors import AgentGymError, did_you_mean
+from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 from agentgym.tools.decorator import Tool, ToolError
 
 
@@ -110,8 +110,14 @@ class MCPServer:
         Args:
             final: names of tools that end an episode.
             costs: amounts subtracted from the reward for a call, by name.
+
+        Raises:
+            ConfigError: if the server has no tool of such a name.
         """
-        costs = costs or {}
+        costs, known = costs or {}, [each.name for each in self._listed]
+        for name in (*final, *costs):
+            if name not in known:
+                raise ConfigError(f"The server has no tool {name!r}.{did_you_mean(name, known)}")
         return [
             MCPTool(self, each, cost=costs.get(each.name, 0.0), final=each.name in final)
             for each in self._listed

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentgym.errors import ConfigError
-from agentgym.making import make_env, tasks_of
+from agentgym.making import make_env, starts_of
 
 AGENT = "agentgym_gymnasium_agent"
 
@@ -25,10 +24,8 @@ def nemo_gym_rows(
     Raises:
         ConfigError: for an unknown id, or a count below 1.
     """
-    if count < 1:
-        raise ConfigError(f"count must be at least 1, got {count}.")
     made = make_env(env, **kwargs)
-    tasks, rules = tasks_of(made).split(split), made.get_wrapper_attr("instructions")
+    starts = starts_of(made, count, split)
     made.close()
     return [
         {
@@ -36,8 +33,8 @@ def nemo_gym_rows(
             "agent_ref": {"type": "responses_api_agents", "name": agent},
             "env": env,
             "env_kwargs": kwargs,
-            "task": str(tasks[i % len(tasks)]),
-            "seed": i,
+            "task": task,
+            "seed": seed,
         }
-        for i in range(count)
+        for task, seed, rules in starts
     ]

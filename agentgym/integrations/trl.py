@@ -8,6 +8,7 @@ import gymnasium
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
+from agentgym.making import starts_of
 from agentgym.registration import find
 
 
@@ -114,18 +115,15 @@ def tool_rows(
     Raises:
         ConfigError: for an unknown id, or a count below 1.
     """
-    if count < 1:
-        raise ConfigError(f"count must be at least 1, got {count}.")
     made = _made(env, kwargs)
-    tasks = made.get_wrapper_attr("tasks").split(split)
-    rules = made.get_wrapper_attr("instructions")
+    starts = starts_of(made, count, split)
     if isinstance(env, str):
         made.close()
     return [
         {
             "prompt": [{"role": "system", "content": rules}, {"role": "user", "content": ""}],
-            "task": tasks[i % len(tasks)],
-            "seed": i,
+            "task": task,
+            "seed": seed,
         }
-        for i in range(count)
+        for task, seed, rules in starts
     ]

@@ -363,7 +363,7 @@ def _names(tasks: Sequence[str]) -> dict[str, Any]:
 def _about(name: str, env: TextGym) -> dict[str, Any]:
     """Returns the answers to GET requests about an environment."""
     text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-    first = (type(env.unwrapped).__doc__ or "").strip().partition("\n")[0]
+    first = (env.unwrapped.__doc__ or "").strip().partition("\n")[0]
     return {
         "/health": {"status": "healthy"},
         "/metadata": {"name": name, "description": first, "version": agentgym.__version__},

@@ -8,7 +8,6 @@ import numpy as np
 
 from agentgym.textify.base import Describe, Look, Opponent, Textified
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain
 
 
 class TextifiedSpiel(Textified):
@@ -138,12 +137,11 @@ class TextifiedSpiel(Textified):
         return now.info["admissible"]
 
     def _take(self, action: str) -> TimeStep:
-        names = self._choices(self.seat)
-        choices = {plain(name): number for name, number in names.items()}
-        if plain(action) not in choices:
-            return self._invalid(f"Choose one of: {', '.join(names)}.")
+        choices = self._choices(self.seat)
+        if action not in choices:
+            return self._invalid(f"Choose one of: {', '.join(choices)}.")
         self._paid = float(self._position.returns()[self._me])
-        self._play(choices[plain(action)])
+        self._play(choices[action])
         self._others()
         return self._look()
 

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -116,6 +117,11 @@ class ToolEnv(TextEnv):
         """Plays an action that is not a call. Default: an invalid action."""
         return self._invalid(f"Expected a tool call. {HINTS[self.call_format]}")
 
+    @property
+    def reads_messages(self) -> bool:
+        """Whether an action can be a message instead of a call."""
+        return type(self)._message is not ToolEnv._message
+
     # The rules of all tool environments.
 
     def _start(self, task: str) -> TimeStep:
@@ -166,7 +172,7 @@ class ToolEnv(TextEnv):
     def _step(self, text: str, *, over: bool = False, cost: float = 0.0) -> TimeStep:
         """Returns the step after a valid action."""
         terms = self._rewards() if over else {}
-        reward = sum(terms.values(), 0.0)
+        reward = math.fsum(terms.values())  # weights that sum to 1 reach it
         return TimeStep(
             text=text,
             rewards={**terms, "cost": 0.0 - cost},

@@ -105,7 +105,7 @@ def action_grammar(
         source = () if env._last is None else env._last.admissible
         if isinstance(env, ToolEnv):
             source, call_format = [*env.tools.values()], call_format or env.call_format
-            message = "|" + _TEXT if type(env)._message is not ToolEnv._message else ""
+            message = "|" + _TEXT if env.reads_messages else ""
     if isinstance(source, str) or not source:
         problem = "got none. Reset the environment first. An open set of actions has no grammar."
         raise ConfigError(f"action_grammar needs tools or admissible actions, {problem}")
@@ -140,28 +140,33 @@ def _calls(tools: Sequence[Tool], call_format: str) -> Grammar:
     return Grammar(regex, {"anyOf": calls})
 
 
-def _pattern(schema: Mapping[str, Any], dialect: _Dialect, flat: bool = False) -> str:
-    """Returns the regular expression of the values of a schema of `agentgym.tools.schema`.
+def _pattern(schema: Any, dialect: _Dialect, flat: bool = False) -> str:
+    """Returns the regular expression of the values of a JSON schema.
 
-    {} accepts a value of any type. With `flat`, it is neither a list nor an object.
+    True and {} accept a value of any type. With `flat`, it is neither a list nor an object.
     """
+    schema = schema if isinstance(schema, Mapping) else {}
     true, false, null = dialect.names
     scalars = {"string": dialect.string, "integer": _INTEGER, "number": _NUMBER}
     scalars |= {"boolean": f"(?:{true}|{false})", "null": null}
     kind = schema.get("type")
     if "enum" in schema:
         return _either(_literal(dialect.write(value)) for value in schema["enum"])
+    if "const" in schema:
+        return _literal(dialect.write(schema["const"]))
+    if isinstance(kind, list):
+        return _either(_pattern({**schema, "type": each}, dialect, flat) for each in kind)
     if "anyOf" in schema:
         return _either(_pattern(each, dialect, flat) for each in schema["anyOf"])
     if kind in scalars:
         return scalars[kind]
     if kind == "array":
-        return rf"\[{_repeated(_pattern(schema['items'], dialect, flat))}\]"
+        return rf"\[{_repeated(_pattern(schema.get('items'), dialect, flat))}\]"
     if "properties" in schema:
         key = lambda name: f"{_literal(dialect.write(name))}: "  # noqa: E731
         return rf"\{{{_members(schema, key, dialect, flat)}\}}"
     if kind == "object":
-        value = _pattern(schema["additionalProperties"], dialect, flat)
+        value = _pattern(schema.get("additionalProperties"), dialect, flat)
         return rf"\{{{_repeated(f'{dialect.string}: {value}')}\}}"
     nested = ({"type": "array", "items": {}}, {"type": "object", "additionalProperties": {}})
     return _either([*scalars.values(), *(_pattern(x, dialect, True) for x in nested * (not flat))])
@@ -188,7 +193,7 @@ def _members(
     rest, first = "", ""  # of the fields from here on, after another one, and as the first ones
     for name, value in reversed(schema["properties"].items()):
         field = key(name) + _pattern(value, dialect, flat)
-        if name in schema["required"]:
+        if name in schema.get("required", ()):
             rest, first = f", {field}{rest}", f"{field}{rest}"
         else:
             first = f"(?:{field}{rest}|{first})" if first else f"(?:{field}{rest})?"

@@ -26,7 +26,7 @@ class AdmissibleAction(TextWrapper):
     in PettingZoo's classic games.
 
     **Info**: `action_mask`, int8 (max_actions,), is added. It is 1 at each index that has an action
-    and all zeros after the end of an episode. If `overflow` is "first", `admissible` is cut to the
+    and all zeros after a terminal state. If `overflow` is "first", `admissible` is cut to the
     first `max_actions` actions.
 
     Args:

@@ -33,9 +33,9 @@ class ExpertStart(TextWrapper):
     **Info**: `expert_turns` (int: number of turns that the expert has played) is added. `turn`
     includes them. At the start, `valid` is True and `reward_terms` are 0.
 
-    Tasks whose name does not begin with `train/` start at the beginning, as do those that the
-    expert does not end. Scores on training tasks are not those of whole episodes, and
-    demonstrations are parts of episodes: clone without this wrapper.
+    Tasks that are not in the training split, or also in the test split, start at the beginning, as
+    do those that the expert does not end. Scores on training tasks are not those of whole episodes,
+    and demonstrations are parts of episodes: clone without this wrapper.
 
     Args:
         env: an environment with text observations and actions, AgentGym's info keys, and an expert.
@@ -69,7 +69,7 @@ class ExpertStart(TextWrapper):
         observation, info = self.env.reset(seed=seed, options=options)
         task = str(info.get("task", ""))
         rng = np.random.default_rng((seed, zlib.crc32(task.encode())))
-        if not task.startswith("train/") or rng.random() >= self.share:
+        if not self._trains(task) or rng.random() >= self.share:
             return self._view(observation, info)
         actions = self._plan()
         left = len(actions) if self.last is None else min(self.last, len(actions))
@@ -79,6 +79,14 @@ class ExpertStart(TextWrapper):
             observation, *_, info = self.env.step(action)
         self._turns = played
         return self._view(observation, self._idle(info))
+
+    def _trains(self, task: str) -> bool:
+        """Whether a task is a training task alone."""
+        try:
+            tasks = self.env.get_wrapper_attr("tasks")
+        except AttributeError:
+            return False
+        return task in tasks.train and task not in tasks.test
 
     def _plan(self) -> list[str]:
         """Plays the expert's episode. Returns its actions, or none if it does not end."""

@@ -55,6 +55,25 @@ def test_a_format_reads_back_as_it_was_written(format, tmp_path_factory):
     check()
 
 
+@pytest.mark.parametrize("format", ["chat", "sharegpt", "own"])
+def test_unknown_rewards_stay_unknown(format, tmp_path_factory):
+    """As zeros, they would be failures for recipes that learn from rewards."""
+    chat = {"messages": [{"role": "user", "content": "o"}, {"role": "assistant", "content": "a"}]}
+    chat |= {"env": None, "task": None, "seed": None, "success": None}
+    [episode] = read_episodes(written(tmp_path_factory, [chat]))
+    assert episode == RecordedEpisode([RecordedTurn("o", "a")])
+    [again] = read_episodes(written(tmp_path_factory, WRITERS[format]([episode])))
+    assert again == episode and not again.rewarded
+
+
+@pytest.mark.parametrize("format", ["chat", "own"])
+def test_weights_are_kept(format, tmp_path_factory):
+    turns = [RecordedTurn("o", "a", weight=weight) for weight in (0.0, 0.5, 1.0)]
+    rows = list(WRITERS[format]([RecordedEpisode(turns, "rules")]))
+    [again] = read_episodes(written(tmp_path_factory, rows))
+    assert [turn.weight for turn in again.turns] == [0, 0.5, 1]
+
+
 def test_own_files_keep_the_arguments_of_the_environment(tmp_path_factory):
     episode = RecordedEpisode([RecordedTurn("a", "b")], "rules", rewarded=True)
     episode.env_kwargs = {"size": 8, "wrap": ["Memory:size=2"]}
@@ -122,6 +141,10 @@ def test_a_json_list_is_read_as_lines_are(tmp_path):
         (CHAT % f'"rewards": [{10**400}]', "too large"),
         (CHAT % '"seed": Infinity', "infinity"),
         ('{"turns": [{"observation": "", "action": "", "weight": NaN}]}', "finite"),
+        ('{"turns": [{"observation": null, "action": ""}]}', "expected a text, got None"),
+        ('{"conversations": [{"from": "gpt", "value": null}]}', "expected a text, got None"),
+        ('{"messages": [{"role": "assistant", "content": null}]}', "expected a text, got None"),
+        ('{"text": ["x"]}', "expected a text, got"),
     ],
 )
 def test_other_files_are_refused(text, named, tmp_path):

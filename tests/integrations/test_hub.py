@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from agentgym.cli.command_line import INTERRUPTED
 from agentgym.cli.main import main
+from agentgym.integrations.hub import model_card
+from agentgym.utils.arguments import parse_arguments
 
 torch = pytest.importorskip("torch")
 
@@ -102,3 +105,11 @@ def test_an_export_that_is_killed_leaves_no_folder(
         assert main(words) == INTERRUPTED
     assert not out.exists()
     assert main(words) == 0 and (out / "README.md").exists()
+
+
+def test_the_command_of_a_card_can_be_pasted_into_a_shell():
+    kwargs = {"roles": ["a", "b"], "text": 'it\'s "$HOME"', "table": {"x": 1.5}, "size": 6}
+    card = model_card("x", {"env_id": "NumberLine-v0", "env_kwargs": kwargs}, {}, {}, None)
+    [command] = [line for line in card.splitlines() if line.startswith("agentgym eval")]
+    words = shlex.split(command)
+    assert parse_arguments(words[words.index("--env-kwargs") + 1 :]) == kwargs

@@ -17,6 +17,7 @@ import pytest
 
 import agentgym
 from agentgym.errors import ConfigError
+from agentgym.integrations.nemo_gym_rows import nemo_gym_rows
 from agentgym.wrappers import ExtractAction
 
 PAGE = (Path(__file__).parents[2] / "docs" / "libraries.md").read_text(encoding="utf-8")
@@ -162,3 +163,15 @@ def test_rows_name_instructions_and_tasks():
     assert rows[1]["prompt"][0]["content"] != "Play.", "rows share nothing"
     with pytest.raises(ConfigError, match="Unknown environment"):
         agentgym.ToolEnvironment("NumbrLine-v0")
+
+
+@pytest.mark.parametrize("rows", [agentgym.tool_rows, nemo_gym_rows])
+def test_rows_have_the_instructions_of_the_seat_that_is_played(rows: Any):
+    env = agentgym.ToolEnvironment("Retail-TwoPlayer-v0")
+    lengths = set()
+    for row in rows("Retail-TwoPlayer-v0", 4):
+        env.reset(task=row["task"], seed=row["seed"])
+        prompt = row.get("prompt") or row["responses_create_params"]["input"]
+        assert prompt[0]["content"] == env.instructions
+        lengths.add(len(env.instructions))
+    assert len(lengths) == 2

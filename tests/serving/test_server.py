@@ -30,7 +30,7 @@ websockets = pytest.importorskip("websockets", reason="needs the extra `serve`")
 
 from websockets.sync.client import connect  # noqa: E402  # pyright: ignore
 
-from agentgym.serving.server import Limits, make_app  # noqa: E402
+from agentgym.serving.server import Limits, Sessions, _Served, make_app  # noqa: E402
 
 TOKEN = "secret"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -135,6 +135,11 @@ def test_the_client_of_openenv_plays_an_episode(server):
         with pytest.raises(Exception, match="EXECUTION_ERROR"):
             client.step({"text": "left"})
         assert not client.reset(seed=1).done
+
+
+def test_a_game_is_described_by_its_own_docstring():
+    served = _Served("Poker", partial(make_env, "KuhnPoker-v0"), Sessions(Limits()), "")
+    assert "poker" in served.about["/metadata"]["description"].lower()
 
 
 def test_replies_have_the_types_of_openenv(server):

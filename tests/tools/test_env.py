@@ -237,3 +237,12 @@ def test_named_rewards_are_the_weighted_terms_of_the_end():
 def test_invalid_lists_of_rewards_are_refused(rewards: Any):
     with pytest.raises(ConfigError, match=r"reward|Rewards"):
         FunctionToolEnv([add], start=start, reward=rewards)
+
+
+def test_weights_that_sum_to_1_make_a_success():
+    weights = (0.7, 0.2, 0.1)  # 0.9999999999999999 if they are added one after another
+    rewards = [agentgym.reward(name=f"w{w}", weight=w)(lambda state: 1.0) for w in weights]
+    env = FunctionToolEnv([add], start=start, reward=rewards, tasks=Tasks(("3",), ("4",)))
+    env.reset(seed=0)
+    info = env.step("submit(answer='')")[-1]
+    assert info["success"] and info["progress"] == 1

@@ -375,3 +375,23 @@ def test_gbnf_of_messages():
         "a{",
     ):
         assert reader.matches(text) == bool(re.fullmatch(grammar.regex, text))
+
+
+def test_schemas_of_other_servers_may_leave_out_keys():
+    """FastMCP, for example, lists no required arguments where there are none."""
+    other = Tool(stock.function)
+    kinds: dict[str, Any] = {"words": {"type": "array"}, "more": {"type": "object"}, "any": True}
+    kinds |= {"open": {"type": "object", "additionalProperties": True}}
+    kinds |= {"fixed": {"const": "x"}, "several": {"type": ["integer", "null"]}}
+    other.parameters = {"type": "object", "properties": kinds}
+    grammar = action_grammar([other])
+    for arguments in (
+        {},
+        {"words": ["a", 1], "more": {"b": None}, "any": 2, "open": {"c": "d"}},
+        {"fixed": "x", "several": None},
+        {"several": 3},
+    ):
+        text = write_call(Call("stock", arguments))
+        assert re.fullmatch(grammar.regex, text), text
+    for arguments in ({"fixed": "y"}, {"several": "3"}, {"words": "a"}):
+        assert not re.fullmatch(grammar.regex, write_call(Call("stock", arguments)))

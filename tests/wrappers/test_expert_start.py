@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.envs.puzzle.tower_of_hanoi import TowerOfHanoi
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.wrappers import ExpertStart, ExtractAction, HistoryObservation, RewardFunction
 
@@ -39,6 +40,15 @@ def test_one_task_and_seed_has_one_start_and_a_share_starts_in_the_middle():
     assert 25 < sum(turns > 0 for _, turns in found) < 75
     env = ExpertStart(NumberLine(size=30), share=0.0)
     assert {start(env, seed)[1] for seed in range(20)} == {0}
+
+
+def test_training_tasks_may_have_any_name():
+    tower = TowerOfHanoi(disks=3)
+    env = ExpertStart(tower, share=1.0)
+    train, test = tower.tasks.train[0], tower.tasks.test[0]
+    assert train.startswith("rods/")
+    assert max(start(env, seed, train)[1] for seed in range(9)) > 0
+    assert max(start(env, seed, test)[1] for seed in range(9)) == 0
 
 
 def test_the_last_turns_are_left_and_an_episode_goes_on_from_there():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from agentgym.agents.scaffolds.base import (
     Program,
@@ -89,8 +88,7 @@ class ExamplesAgent(ScaffoldAgent):
         )
         self.episodes = [*self.episodes, episode][-self.size :]
         if self.data is not None:
-            row: dict[str, Any] = next(chat_rows([episode]))
-            del row["rewards"], row["valid"]  # agents do not see them
+            [row] = chat_rows([episode])  # without rewards, which agents do not see
             with self.data.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
 
