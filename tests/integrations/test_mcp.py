@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import agentgym
+from agentgym.errors import ConfigError
 from agentgym.making import make_env
 from agentgym.tools import FunctionToolEnv, read_call
 
@@ -21,7 +22,7 @@ import anyio  # noqa: E402
 from mcp.client.stdio import stdio_client  # noqa: E402  # pyright: ignore
 from mcp.shared.memory import create_client_server_memory_streams  # noqa: E402  # pyright: ignore
 
-from agentgym.integrations.mcp_server import make_server  # noqa: E402
+from agentgym.integrations.mcp_server import Played, make_server  # noqa: E402
 from agentgym.integrations.mcp_tools import MCPServer, MCPServerError, by_alias  # noqa: E402
 
 ROOT = str(Path(agentgym.__file__).parents[1])
@@ -118,6 +119,18 @@ def test_a_client_calls_the_tools_of_a_tool_environment():
     with_client(["Todo-v0"], talk)
 
 
+def test_an_agent_can_talk_where_messages_are_read():
+    played = Played(make_env("Retail-v0"))
+    names = [tool.name for tool in played.tools]
+    assert {"reset", "act", "find_user_id_by_email"} < {*names}
+    played.call("reset", {"task": "train/0", "seed": 0})
+    said = played.call("act", {"action": "Hello, how can I help you?"})
+    assert told(said)["valid"] and said.content[0].text
+    todo = Played(make_env("Todo-v0"))
+    refused = todo.call("act", {"action": "Hello"})
+    assert by_alias(refused)["isError"] and "no tool 'act'" in refused.content[0].text
+
+
 def test_calls_at_the_same_time_are_played_one_after_another():
     env = make_env("NumberLine-v0", size=50)
     env.reset(seed=0)  # the next task is drawn from it, and needs more than four steps
@@ -153,6 +166,9 @@ def test_calls_at_the_same_time_are_played_one_after_another():
 def test_the_tools_of_a_server_make_an_environment(tmp_path):
     (tmp_path / "server.py").write_text(OWN_SERVER)
     with MCPServer([sys.executable, str(tmp_path / "server.py")]) as server:
+        for wrong in ({"final": ["oder"]}, {"costs": {"oder": 1.0}}):
+            with pytest.raises(ConfigError, match=r"no tool 'oder'\. Did you mean: order"):
+                server.tools(**wrong)
         env = FunctionToolEnv(
             server.tools(final=["order"], costs={"price": 0.25}),
             start=lambda task: ("Order a pen.", {}),
