@@ -116,7 +116,7 @@ class Joint:
         np.add.at(found, (owner, time), batch.rewards)
         clock, joint_time = _times(batch)[1][self.turns], self.clock
         for m, turn in enumerate(batch.turns):
-            for at, reward in turn.delayed:
+            for at, reward, _ in turn.delayed:
                 episode = self.episode[owner[m]]
                 span = slice(*self.batch.turn_offsets[episode : episode + 2])
                 last = np.searchsorted(clock[span], at, side="right") - 1
@@ -324,7 +324,7 @@ def _team_rewards(batch: Batch, turns: IntArray, owner: IntArray, clock: IntArra
     everything = batch.turns
     for k, m in enumerate(turns):
         start, stop = starts[owner[k]], stops[owner[k]]
-        delayed = everything[m].delayed
+        delayed = [(at, reward) for at, reward, _ in everything[m].delayed]
         parts = [(clock[k], own[k] - sum(reward for _, reward in delayed)), *delayed]
         for at, reward in parts:
             last = np.searchsorted(clock[start:stop], at, side="right") - 1

@@ -70,7 +70,7 @@ def test_in_alternating_turns_the_others_do_nothing(rng: np.random.Generator):
         one = agent("abc"[i], sums.tolist(), times.tolist(), episode=e)
         for number, turn in enumerate(one.turns):
             apart = [t for t in range(turns) if step[t] == number and t != turn.clock]
-            turn.delayed = tuple((t, r) for t in apart if (r := float(rewards[e, i, t])))
+            turn.delayed = tuple((t, r, "") for t in apart if (r := float(rewards[e, i, t])))
         alternating.append(one)
         kept.append(expected[e, i, times])
     credit = found(Batch.of(alternating))

@@ -68,9 +68,9 @@ def test_turns_are_in_order_of_acting_with_the_rewards_of_the_team():
 def test_a_delayed_reward_counts_when_it_was_received():
     """An agent that is busy gets the team's reward while the other one acts."""
     busy = agent("a", [3.0], [0])
-    busy.turns[0].delayed = ((1, 2.0), (3, 0.5))
+    busy.turns[0].delayed = ((1, 2.0, "task"), (3, 0.5, "task"))
     other = agent("b", [0.0, 2.0, 0.5], [0, 1, 2], [0, 1, 2])
-    other.turns[2].delayed = ((3, 0.5),)
+    other.turns[2].delayed = ((3, 0.5, "task"),)
     joint = Joint.of(Batch.of([busy, other]))
     assert joint.batch.rewards.tolist() == [0.0, 0.25, 2.0, 0.5]
 
