@@ -124,6 +124,23 @@ class Joint:
                 found[owner[m], joint_time[span][max(int(last), 0)]] += reward
         return found
 
+    def common_rewards(self) -> Float64:
+        """Returns the team's rewards [M] in the turns of each agent of `source`.
+
+        A turn has what the team receives from its time up to the agent's next turn, the first one
+        also what it received before. The reward of the team is the mean over its agents.
+        """
+        source, owner, starts = self.source, self.source.turn_trajectory, self.time
+        each = self.rewards_by_time()
+        team = np.zeros((len(self.batch.trajectories), each.shape[1]))
+        np.add.at(team, self.episode, each)
+        team /= np.bincount(self.episode)[:, None]
+        starts[source.turn_offsets[:-1]] = 0
+        starts += owner * each.shape[1]
+        found = np.add.reduceat(team[self.episode].ravel(), starts)
+        found[:-1][starts[1:] == starts[:-1]] = 0.0  # an agent that acts twice in a turn
+        return found
+
     def values(self, values: Values) -> Values:
         """Returns a critic's values of `source` for `batch`.
 
