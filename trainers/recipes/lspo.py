@@ -115,7 +115,7 @@ class LatentActions(Preferences):
     branches = True
 
     def __init__(self, trainer: Trainer, config: Config):
-        super().__init__(config.beta)
+        super().__init__(config.beta, thought_coef=config.loss.thought_coef)
         self.trainer, self.config = trainer, config
         self.encode: Embed = embed
         if config.encoder != "words":
