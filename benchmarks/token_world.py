@@ -203,17 +203,17 @@ def divide(batch: Batch, values: Values) -> tuple[Batch, Values, Ints]:
         first = int(batch.turn_offsets[n])
         for i in range(2):
             found: list[Turn] = []
-            early: list[tuple[int, float]] = []
+            early: list[tuple[int, float, str]] = []
             for t, turn in enumerate(whole.turns):
                 start, stop = batch.token_offsets[first + t : first + t + 2]
                 span = np.arange(start, stop)[slice(1) if i == 0 else slice(1, None)]
                 if not len(span):  # the agent does not act, but gets the reward
-                    early.append((t, turn.reward))
+                    early.append((t, turn.reward, ""))
                     if found:
                         found[-1].delayed += tuple(early)
                         found[-1].reward += early.pop()[1]
                     continue
-                own = turn.reward + sum(reward for _, reward in early)
+                own = turn.reward + sum(reward for _, reward, _ in early)
                 part = replace(turn, stop=len(span), logprobs=np.zeros(len(span), np.float32))
                 found.append(
                     replace(part, reward=own, delayed=tuple(early), order=2 * t + i, clock=t)

@@ -264,11 +264,12 @@ def _check_players(config: TrainConfig) -> None:
             f"Rollout workers hold one policy, and opponents = {game.opponents!r} plays "
             "several: set rollout_workers to 0, or opponents to 'mirror'."
         )
-    in_turn = any(each.kind != "mirror" for each in game.mixture)
+    in_turn = game.explorers == "one" or any(each.kind != "mirror" for each in game.mixture)
     if in_turn and not game.scripted and rollout.adaptive_groups:
         raise ConfigError(
-            f"With opponents {game.opponents!r}, groups of one size take the seats in turn: "
-            "set adaptive_groups to False, or opponents to 'mirror'."
+            f"With opponents {game.opponents!r} and explorers {game.explorers!r}, groups of one "
+            "size take the seats in turn: set adaptive_groups to False, or opponents to 'mirror' "
+            "and explorers to 'all'."
         )
     if game.frozen and rollout.continuous_batching:
         raise ConfigError(

@@ -44,6 +44,7 @@ def kind_of(model: str, lora_rank: int = 0) -> Kind:
     """
     if model in NEW_MODELS:
         return "new"
+    model = next(map(str, sorted(Path(model).glob("roles/*"))), model)  # one policy for each role
     adapter = _entries(Path(model) / "adapter_config.json")
     base = str(adapter.get("base_model_name_or_path") or model)
     if _entries(Path(base) / "config.json").get(NEW_MODEL_KEY):

@@ -266,7 +266,7 @@ class Trainer:
             for policy in self.policies.values():
                 policy.freeze_reference()
             if self.is_main:
-                write_reference(self.folder, self.policy)
+                write_reference(self.folder, self.policies)
         self.saver.cloning = None
         self.saver.save()
 

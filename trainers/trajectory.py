@@ -87,8 +87,8 @@ class Turn:
             the number of its earlier actions.
         clock: turn of the environment in which the agent acted (see `TextGame.clock`), likewise.
         weight: weight of the action's tokens in policy losses. 0: the action is not imitated.
-        delayed: (clock, reward) of the parts of the reward that were received in other turns of the
-            environment than the action's.
+        delayed: (clock, reward, term) of the parts of the reward that were received in other turns
+            of the environment than the action's.
         privileged: text about the state before the action that only the critic reads
             (`critic_sees`): the observations of the other agents of a game, or the hidden state of
             an environment. "": not recorded.
@@ -115,7 +115,7 @@ class Turn:
     order: int | None = None
     clock: int | None = None
     weight: float = 1.0
-    delayed: tuple[tuple[int, float], ...] = ()
+    delayed: tuple[tuple[int, float, str], ...] = ()
     privileged: str = ""
 
 

@@ -22,13 +22,13 @@ class Table:
 
     Attributes:
         rewards: the reward terms of each seat since its last action.
-        clocks: the rewards of each seat since its last action, by the game's clock.
+        clocks: the rewards of each seat since its last action, by the game's clock and the term.
     """
 
     def __init__(self, game: TextGame, seats: Sequence[str], choose: Callable[[str], str]):
         self.game, self.seats, self._choose = game, tuple(seats), choose
         self.rewards = {agent: dict.fromkeys(game.reward_names, 0.0) for agent in self.seats}
-        self.clocks: dict[str, dict[int, float]] = {agent: {} for agent in self.seats}
+        self.clocks: dict[str, dict[tuple[int, str], float]] = {agent: {} for agent in self.seats}
         self._valid = dict.fromkeys(self.seats, True)
 
     @property
@@ -66,11 +66,11 @@ class Table:
 
     def _gain(self, agent: str, clock: int, terms: Mapping[str, float]) -> None:
         """Adds the reward terms of a turn to those of the seat's step."""
+        clocks = self.clocks[agent]
         for name, reward in terms.items():
             self.rewards[agent][name] += reward
-        gained = sum(terms.values())
-        if gained:
-            self.clocks[agent][clock] = self.clocks[agent].get(clock, 0.0) + gained
+            if reward:
+                clocks[clock, name] = clocks.get((clock, name), 0.0) + reward
 
     def take(self, agent: str) -> TimeStep:
         """Returns the result of a seat's last step, and starts its next one."""

@@ -245,6 +245,41 @@ def test_all_roles_begin_with_the_cloned_expert(tmp_path: Path, model: str):
     assert not same(first, dict(Policy.load(model).state_dict()))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_roles_begin_with_their_own_policies(kind: str, tmp_path: Path):
+    """Each is also its reference policy, which a resumed run loads again."""
+    before = made("rae", tmp_path / "before", **KINDS[kind])
+    disturb(before.policies.values())
+    before.agent("rae").save(tmp_path / "policy")
+    before.folder.close()
+    expected = {role: dict(before.policies[role].own_weights()) for role in ROLES}
+    assert not same(*expected.values())
+    changes = {"roles": kind, "model": str(tmp_path / "policy"), "kl_coef": 0.1, "iterations": 1}
+    trainer = made("rae", tmp_path / "run", **changes)
+    assert trainer.config.kind == "new"
+    assert all(same(dict(trainer.policies[r].own_weights()), expected[r]) for r in ROLES)
+    trainer.run()
+    assert not any(same(dict(trainer.policies[r].own_weights()), expected[r]) for r in ROLES)
+    resumed = made("rae", tmp_path / "run", **changes, resume=True)
+    assert all(same(dict(resumed.policies[r].reference_weights()), expected[r]) for r in ROLES)
+    resumed.folder.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"env_id": "Codenames-Menu-v0", "env_kwargs": {}}, "player_1, and none of player_2, play"),
+        ({"lora_rank": 1}, "are trained as they are: set lora_rank to 0"),
+        ({"bc_demonstrations": 2}, "After behaviour cloning, all roles have one policy"),
+    ],
+)
+def test_policies_that_roles_cannot_begin_with_are_explained(
+    changes: dict[str, Any], message: str, folder: Path, tmp_path: Path
+):
+    with pytest.raises(ConfigError, match=message):
+        made("rae", tmp_path, roles="adapters", model=str(folder), **changes)
+
+
 # Checkpoints.
 
 

@@ -116,12 +116,29 @@ class Joint:
         np.add.at(found, (owner, time), batch.rewards)
         clock, joint_time = _times(batch)[1][self.turns], self.clock
         for m, turn in enumerate(batch.turns):
-            for at, reward in turn.delayed:
+            for at, reward, _ in turn.delayed:
                 episode = self.episode[owner[m]]
                 span = slice(*self.batch.turn_offsets[episode : episode + 2])
                 last = np.searchsorted(clock[span], at, side="right") - 1
                 found[owner[m], time[m]] -= reward
                 found[owner[m], joint_time[span][max(int(last), 0)]] += reward
+        return found
+
+    def common_rewards(self) -> Float64:
+        """Returns the team's rewards [M] in the turns of each agent of `source`.
+
+        A turn has what the team receives from its time up to the agent's next turn, the first one
+        also what it received before. The reward of the team is the mean over its agents.
+        """
+        source, owner, starts = self.source, self.source.turn_trajectory, self.time
+        each = self.rewards_by_time()
+        team = np.zeros((len(self.batch.trajectories), each.shape[1]))
+        np.add.at(team, self.episode, each)
+        team /= np.bincount(self.episode)[:, None]
+        starts[source.turn_offsets[:-1]] = 0
+        starts += owner * each.shape[1]
+        found = np.add.reduceat(team[self.episode].ravel(), starts)
+        found[:-1][starts[1:] == starts[:-1]] = 0.0  # an agent that acts twice in a turn
         return found
 
     def values(self, values: Values) -> Values:
@@ -324,7 +341,7 @@ def _team_rewards(batch: Batch, turns: IntArray, owner: IntArray, clock: IntArra
     everything = batch.turns
     for k, m in enumerate(turns):
         start, stop = starts[owner[k]], stops[owner[k]]
-        delayed = everything[m].delayed
+        delayed = [(at, reward) for at, reward, _ in everything[m].delayed]
         parts = [(clock[k], own[k] - sum(reward for _, reward in delayed)), *delayed]
         for at, reward in parts:
             last = np.searchsorted(clock[start:stop], at, side="right") - 1

@@ -74,7 +74,8 @@ def unpack(
             offsets, ids = (array(support[name], "int32") for name in ("offsets", "ids"))
             support = Support(offsets, ids)
         rest = {"support": support, "admissible": tuple(turn["admissible"])}
-        rest["delayed"] = tuple((clock, reward) for clock, reward in turn.get("delayed", ()))
+        # Those of earlier versions have no term.
+        rest["delayed"] = tuple((*part, "")[:3] for part in turn.get("delayed", ()))
         for name, kind in ARRAYS.items():
             if turn.get(name) is not None:
                 rest[name] = array(turn[name], kind)

@@ -25,7 +25,7 @@ class Preferences(RecipeHooks):
     Args:
         beta: temperature of the preference loss.
         mean: compares means over the tokens of episodes, without forced ones, instead of sums.
-        thought_coef: weight of thought tokens in the means, as in the loss.
+        thought_coef: weight of thought tokens in sums and means, as in the loss.
     """
 
     needs_reference = True
@@ -53,7 +53,8 @@ class Preferences(RecipeHooks):
     ) -> Credit:
         """Returns -d loss / d score of every episode, times the number of episodes.
 
-        The score is log pi/ref of the episode, a sum over its tokens, or their mean.
+        The score is log pi/ref of the episode, a sum over its tokens, or their mean. Tokens weigh
+        as much in it as in the loss, of which this is the gradient.
         """
         assert forward is not None
         pairs = self.pairs(batch.trajectories)
@@ -61,10 +62,10 @@ class Preferences(RecipeHooks):
         self.metrics = {"pairs": float(len(pairs))}
         if pairs:
             owner = batch.turn_trajectory[batch.token_turn]
-            ratios = forward.log_ratio
+            shares = batch.weights(self.thought_coef)
+            ratios = forward.log_ratio * shares
             if self.mean:
-                shares = batch.weights(self.thought_coef)
-                ratios = ratios * shares / np.maximum(np.bincount(owner, shares), 1e-9)[owner]
+                ratios = ratios / np.maximum(np.bincount(owner, shares), 1e-9)[owner]
             scores = np.bincount(owner, ratios, minlength=len(batch.trajectories))
             labels = self.labels(batch.trajectories, pairs)
             weights, accuracy = preference_weights(scores, pairs, self.temperatures(pairs), labels)
@@ -78,10 +79,11 @@ class ActionPreferences(Preferences):
     Args:
         beta: temperature of the preference loss.
         threshold: difference of two values that makes a pair.
+        thought_coef: weight of thought tokens, as in the loss.
     """
 
-    def __init__(self, beta: float, threshold: float = 0.0):
-        super().__init__(beta)
+    def __init__(self, beta: float, threshold: float = 0.0, *, thought_coef: float = 1.0):
+        super().__init__(beta, thought_coef=thought_coef)
         self.threshold = threshold
 
     def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:

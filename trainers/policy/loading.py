@@ -52,7 +52,8 @@ def load_model(
     for place in (folder, folder / "policy"):
         if roles := sorted((place / "roles").glob("*")):
             raise ConfigError(
-                f"{place} holds a policy for each role: name one, such as {roles[0]}."
+                f"{place} holds a policy for each role: name one, such as {roles[0]}, or this "
+                "folder in training with roles 'separate' or 'adapters'."
             )
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ConfigError(

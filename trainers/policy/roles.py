@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from agentgym.trainers.policy.loading import load_adapter
 from agentgym.trainers.policy.policy import Policy
@@ -13,6 +13,11 @@ from agentgym.trainers.policy.policy import Policy
 def role_folder(folder: Path, role: str) -> Path:
     """Returns the folder of a role, or `folder` itself for the name "", that of all roles."""
     return folder / "roles" / quote(role, safe=" ") if role else folder
+
+
+def role_names(folder: Path) -> list[str]:
+    """Returns the roles that have policies in a folder, in alphabetical order."""
+    return sorted(unquote(path.name) for path in (folder / "roles").glob("*") if path.is_dir())
 
 
 def load_sibling(policy: Policy, folder: Path, **options: Any) -> Policy:

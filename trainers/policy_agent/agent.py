@@ -65,6 +65,7 @@ class PolicyAgent:
         critic: the state-value critic, if the policy is that of a checkpoint with one.
         trained_in: id and arguments of the environment of its training, if it was loaded.
         tokens: number of tokens of all prompts and actions so far.
+        generated: number of generated tokens among them.
     """
 
     critic: ValueHead | None = None
@@ -89,7 +90,7 @@ class PolicyAgent:
         self._context = make_context(policy, settings)
         self._cache = policy.session() if self._context.repeats else None
         self._seen: weakref.WeakKeyDictionary[View, _Seen] = weakref.WeakKeyDictionary()
-        self._slots = self.tokens = 0
+        self._slots = self.tokens = self.generated = 0
 
     def save(self, folder: Path, **notes: Any) -> None:
         """Saves the policy and the agent's settings, to be loaded with `load_agent`.
@@ -204,6 +205,7 @@ class PolicyAgent:
             costs["prompt_tokens"] += len(request.prompt)
             costs["completion_tokens"] += len(sample.tokens)
             self.tokens += len(request.prompt) + len(sample.tokens)
+            self.generated += len(sample.tokens)
 
     def _record(self, seen: _Seen, sample: Sample) -> None:
         """Adds an action to the context of its episode."""

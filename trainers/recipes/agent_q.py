@@ -183,7 +183,8 @@ class TreePreferences(ActionPreferences):
     branches = True
 
     def __init__(self, trainer: Trainer, config: Config):
-        super().__init__(config.beta, config.threshold)
+        thought = config.loss.thought_coef
+        super().__init__(config.beta, config.threshold, thought_coef=thought)
         self.trainer, self.config = trainer, config
         self.buffer = ReplayBuffer(config.replayed)
         self.grown: dict[str, float] = {}

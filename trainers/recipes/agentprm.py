@@ -11,8 +11,10 @@ it or the one played,
 
     -log sigmoid(beta [log pi/ref (better) - log pi/ref (worse)]).
 
-The paper's reference is the policy of the stage before (`--kl-reference moving:K`). DPO compares Q
-of two actions in one state, which needs a far more accurate Q than gains along an episode do.
+The paper's reference is the policy of the stage before (`--kl-reference moving:K`). All steps of an
+iteration have the weights of pairs under the policy that played (`--epochs 1 --minibatches 1`: one
+step of DPO). DPO compares Q of two actions in one state, which needs a far more accurate Q than
+gains along an episode do.
 
 Kept: the targets, gamma = 0.95, groups of 16, iterated training, the beta of 0.03. Changed: the
 paper's update, `--update dpo --normalize-advantages none --kl-reference moving:K`, is not the
@@ -108,7 +110,10 @@ class ProcessReward(TurnJudge):
     def __init__(self, trainer: Trainer, config: Config):
         super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
         self.gamma, self.best_of, self.paired = config.gamma, config.best_of, config.paired
-        self.preferences = ActionPreferences(config.beta) if config.update == "dpo" else None
+        self.preferences: ActionPreferences | None = None
+        if config.update == "dpo":
+            thought = config.loss.thought_coef
+            self.preferences = ActionPreferences(config.beta, thought_coef=thought)
         self.needs_reference = self.preferences is not None
 
     def on_rollout_end(

@@ -9,9 +9,9 @@ pioneer reads the question q, the observer also the pioneer's answer:
 and both learn with token-level PPO, with a KL penalty in the reward. From time to time the copies
 exchange their roles, so that both answer with and without help. Either may be used alone.
 
-The team is `env_kwargs roles=pioneer-observer`, in which both answers are played and rewarded. The
-two copies are `roles separate exchange 5` (or `adapters`). With `roles shared`, one policy has both
-roles.
+The team is `env_kwargs roles=pioneer-observer`, in which both answers are played and each agent has
+the sum of their rewards. In other games, each has the mean of the agents' rewards. The two copies
+are `roles separate exchange 5` (or `adapters`). With `roles shared`, one policy has both roles.
 
 Kept: the common reward, the KL penalty in the reward with coefficient 0.4, clip 0.2, GAE over
 tokens with gamma 1 and lambda 0.95, the exchange (theirs: every 5 updates). Changed: the
@@ -25,11 +25,20 @@ hold between turns as well. Advantages that vary more than returns lower the lea
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm, value_head
 from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.two_clock import TwoClockGAE
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
+from agentgym.trainers.trajectory import Batch
+
+if TYPE_CHECKING:
+    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -44,8 +53,18 @@ class Config(TrainConfig):
 
     @property
     def team_credit(self) -> bool:
-        """True: pioneer and observer get the sum of their rewards."""
+        """True: pioneer and observer have one reward."""
         return True
+
+
+class CommonReward(RecipeHooks):
+    """Gives every agent the rewards of the team."""
+
+    def on_rewards(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Batch:
+        """Returns the batch with the same rewards for all agents of an episode."""
+        return batch.with_rewards(Joint.of(batch).common_rewards())
 
 
 def build(config: Config) -> Algorithm:
@@ -54,4 +73,5 @@ def build(config: Config) -> Algorithm:
     return Algorithm(
         credit=TwoClockGAE(gamma, decay, gamma, decay),
         critic=value_head("tokens", config),
+        hooks=lambda _: CommonReward(),
     )

@@ -7,7 +7,8 @@ on pairs of whole episodes, as in ETO (arXiv 2403.02502). The loss of a pair is
 
 Its gradient weighs all tokens of an episode alike, by a number that is known after one forward
 pass. That number is the credit. One step on it (one epoch, one minibatch, the default) is one step
-of DPO up to a constant factor, which Adam ignores but `max_grad_norm` does not.
+of DPO up to a constant factor, which Adam ignores but `max_grad_norm` does not. With
+`thought_coef`, log pi is a sum in which thought tokens have this weight.
 """
 
 from __future__ import annotations
@@ -31,4 +32,5 @@ class Config(PreferenceConfig):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of DPO."""
-    return Algorithm(hooks=lambda _: Preferences(config.beta))
+    thought = config.loss.thought_coef
+    return Algorithm(hooks=lambda _: Preferences(config.beta, thought_coef=thought))

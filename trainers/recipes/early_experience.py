@@ -271,8 +271,10 @@ class EarlyExperience(Demonstrations):
             trainer.tasks, config.demonstrations, rng, config.environment.train_tasks
         )
         reflect = reflector(config.reflection) if config.reflection else None
-        explorer = Explorer(self._agent(), config.own_actions, reflect)
+        agent = self._agent()
+        explorer = Explorer(agent, config.own_actions, reflect)
         shown = self._explore(explorer, starts, 1 << 30)
+        trainer.rollouts.tokens += agent.generated
         self.env_steps = sum(len(each.turns) for each in shown) + len(explorer.found)
         predictions = self._predictions(explorer.found, shown[0].env_id)
         if config.world_iterations and not predictions:

@@ -55,13 +55,13 @@ class Contrast(Preferences):
 
     Args:
         trainer: the trainer of the policy.
-        beta: temperature of the preference loss.
+        config: the settings.
     """
 
     games = False
 
-    def __init__(self, trainer: Trainer, beta: float):
-        super().__init__(beta)
+    def __init__(self, trainer: Trainer, config: Config):
+        super().__init__(config.beta, thought_coef=config.loss.thought_coef)
         self.trainer = trainer
 
     def on_rollout_end(
@@ -69,8 +69,11 @@ class Contrast(Preferences):
     ) -> list[Trajectory]:
         """Returns the rollout with demonstrations of the tasks that were not solved."""
         failed = dict.fromkeys((t.task, t.seed) for t in fresh if not t.success)
-        episodes = [EpisodeSpec(task, seed, (i,)) for i, (task, seed) in enumerate(failed)]
         trainer, constrain = self.trainer, self.trainer.config.rollout.constrain
+        limit = trainer.rollouts.turn_limit(iteration)
+        episodes = [
+            EpisodeSpec(task, seed, (i,), max_turns=limit) for i, (task, seed) in enumerate(failed)
+        ]
         shown = demonstrate(
             trainer.policy,
             trainer.pool,
@@ -92,4 +95,4 @@ class Contrast(Preferences):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of ETO."""
-    return Algorithm(hooks=lambda trainer: Contrast(trainer, config.beta))
+    return Algorithm(hooks=lambda trainer: Contrast(trainer, config))

@@ -48,6 +48,7 @@ from agentgym.trainers.settings import Count, LossConfig, defaults
 from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 
 if TYPE_CHECKING:
+    from agentgym.trainers.policy_agent.agent import PolicyAgent
     from agentgym.trainers.trainer import Trainer
     from agentgym.trainers.update.learner import ForwardPass
 
@@ -102,6 +103,7 @@ class Teaching(RecipeHooks):
         super().__init__()
         self.trainer, self.config = trainer, config
         self.earlier = ReplayBuffer(None)
+        self.proposer: PolicyAgent | None = None
         self.games = bool(trainer.lineup.agents)
         if config.visited and not self.games:
             raise ConfigError("visited is a setting of games: set opponents to 'mirror'.")
@@ -123,13 +125,13 @@ class Teaching(RecipeHooks):
         from agentgym.trainers.policy_agent.agent import PolicyAgent
 
         trainer, config = self.trainer, self.config
-        policy = PolicyAgent(
+        self.proposer = PolicyAgent(
             trainer.policy,
             config.context_settings(),
             config.sampling(),
             constrain=config.rollout.constrain,
         )
-        return make_agent(config.teacher, policy=policy)
+        return make_agent(config.teacher, policy=self.proposer)
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -200,7 +202,7 @@ class Teaching(RecipeHooks):
         keys = [(config.run.seed, SEARCHES + iteration, i) for i in range(len(own))]
         room = action_room(trainer.policy, config.sampling(), config.rollout.constrain)
         limit = trainer.rollouts.turn_limit(iteration)
-        return [
+        found = [
             demonstrate(
                 trainer.policy,
                 trainer.pool,
@@ -213,6 +215,10 @@ class Teaching(RecipeHooks):
             )
             for members, order, key in zip(own, turns, keys, strict=True)
         ]
+        if self.proposer is not None:
+            trainer.rollouts.tokens += self.proposer.generated
+            self.proposer.generated = 0
+        return found
 
     def credit(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator

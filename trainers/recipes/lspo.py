@@ -115,7 +115,7 @@ class LatentActions(Preferences):
     branches = True
 
     def __init__(self, trainer: Trainer, config: Config):
-        super().__init__(config.beta)
+        super().__init__(config.beta, thought_coef=config.loss.thought_coef)
         self.trainer, self.config = trainer, config
         self.encode: Embed = embed
         if config.encoder != "words":
@@ -142,10 +142,10 @@ class LatentActions(Preferences):
                 for each in (each for members in others for each in members)
                 for place in range(turns_before(each, order), len(each.turns))
             ]
-        for role in sorted({each.role for each, _ in samples}):
-            mine = [(each, place) for each, place in samples if each.role == role]
-            self._solve(role, mine, iteration, rng)
-            self._note(role, [each for each in outputs if each.role == role], rng)
+        for name in sorted({_game(each) for each, _ in samples}):
+            mine = [(each, place) for each, place in samples if _game(each) == name]
+            self._solve(name, mine, iteration, rng)
+            self._note(name, [each for each in outputs if _game(each) == name], rng)
         return outputs
 
     def _branches(
@@ -163,16 +163,16 @@ class LatentActions(Preferences):
 
     def _solve(
         self,
-        role: str,
+        name: str,
         samples: Sequence[tuple[Trajectory, int]],
         iteration: int,
         rng: np.random.Generator,
     ) -> None:
-        """Updates the game of a role with some turns and the returns from them on."""
+        """Updates a game with some turns and the returns from them on."""
         every = self.config.expand_every
         latents = self.config.latents + (iteration // every if every else 0)
         game = self.abstract.setdefault(
-            role, AbstractGame(self.config.situations, latents, self.encode)
+            name, AbstractGame(self.config.situations, latents, self.encode)
         )
         turns = [each.turns[place] for each, place in samples]
         returns = [sum(turn.reward for turn in each.turns[place:]) for each, place in samples]
@@ -182,9 +182,9 @@ class LatentActions(Preferences):
             np.array(returns, np.float64),
         )
 
-    def _note(self, role: str, outputs: Sequence[Trajectory], rng: np.random.Generator) -> None:
+    def _note(self, name: str, outputs: Sequence[Trajectory], rng: np.random.Generator) -> None:
         """Notes the probability of the latent action of each output."""
-        game, turns = self.abstract[role], [each.turns[0] for each in outputs]
+        game, turns = self.abstract[name], [each.turns[0] for each in outputs]
         situations = game.situations.assign([turn.observation for turn in turns], rng)
         actions = game.latents.assign([turn.action for turn in turns], rng)
         for each, p in zip(outputs, game.average()[situations, actions], strict=True):
@@ -215,13 +215,18 @@ class LatentActions(Preferences):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the games of the roles."""
-        return {role: game.state_dict() for role, game in self.abstract.items()}
+        return {name: game.state_dict() for name, game in self.abstract.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
         self.abstract = {
-            role: AbstractGame.restored(saved, self.encode) for role, saved in state.items()
+            name: AbstractGame.restored(saved, self.encode) for name, saved in state.items()
         }
+
+
+def _game(trajectory: Trajectory) -> str:
+    """Returns the name of the game of latent actions: the environment and the role."""
+    return f"{trajectory.env_id} {trajectory.role}"
 
 
 def _encoded(name: str, encode: Any, texts: Sequence[str]) -> np.ndarray:

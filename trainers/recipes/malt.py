@@ -89,7 +89,7 @@ class Trees(Preferences):
     branches = True
 
     def __init__(self, trainer: Trainer, config: Config):
-        super().__init__(config.beta)
+        super().__init__(config.beta, thought_coef=config.loss.thought_coef)
         self.trainer, self.config = trainer, config
 
     def on_rollout_end(

@@ -229,7 +229,7 @@ class Ranked(Preferences):
     """
 
     def __init__(self, config: Config, trainer: Trainer | None = None):
-        super().__init__(config.beta)
+        super().__init__(config.beta, thought_coef=config.loss.thought_coef)
         self.config, self._trainer = config, trainer
         self.branches = config.update != "sft"
         self._reference: dict[int, FloatArray] = {}

@@ -112,7 +112,7 @@ class SeatPlay(Play):
                 f"{type(single.game).__name__}.possible_roles({agent!r}) must list all roles of "
                 f"the agent, and it is {possible}, without {self._role!r}."
             )
-        self._clocks: dict[int, float] = {}
+        self._clocks: dict[tuple[int, str], float] = {}
         self._wrapper = game.wrapper
         self._format_score = 0.0
 
@@ -158,7 +158,11 @@ class SeatPlay(Play):
     def _complete_turn(self) -> None:
         super()._complete_turn()
         turn = self.turns[-1]
-        turn.delayed = tuple(pair for pair in self._clocks.items() if pair[0] != turn.clock)
+        turn.delayed = tuple(
+            (clock, reward, term)
+            for (clock, term), reward in self._clocks.items()
+            if clock != turn.clock
+        )
 
     def _info(self, step: TimeStep) -> dict[str, Any]:
         names, penalty = self._table.game.reward_names, self._single.invalid_penalty

@@ -108,11 +108,18 @@ def finished(recipe: str, flags: Sequence[Any], folder: Path) -> bool:
     """Returns whether a run has finished.
 
     Raises:
-        ConfigError: if it has, with other settings than those of the flags.
+        ConfigError: if it has, with other settings than those of the flags or unknown ones.
     """
     if not (folder / "report.json").exists():
         return False
-    before = json.loads((folder / "config.json").read_text(encoding="utf-8"))["config"]
+    file = folder / "config.json"
+    try:
+        before = dict(json.loads(file.read_text(encoding="utf-8"))["config"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ConfigError(
+            f"{folder} holds a finished run, whose settings cannot be read from {file.name} "
+            f"({error!r}): delete the folder, and the run is repeated."
+        ) from error
     config = read_config(recipe, [str(word) for word in flags]).to_json()
     now = json.loads(json.dumps({"recipe": recipe, **config}))
     if different := [

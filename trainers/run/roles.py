@@ -12,7 +12,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.reliability import reliability
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.roles import load_sibling, role_folder
+from agentgym.trainers.policy.roles import load_sibling, role_folder, role_names
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.run.saving import load_reference
@@ -30,21 +30,25 @@ def load_policies(
     start: Path | None,
     roles: Sequence[str],
 ) -> dict[str, Policy]:
-    """Loads the policies of a checkpoint, or copies of the one that the settings name.
+    """Loads the policies of a checkpoint, or those or copies of the one that the settings name.
 
     Args:
         accelerator: the accelerator.
         config: the settings.
         make_env: makes an environment, from whose texts a new model gets its tokenizer.
         folder: the folder of the run.
-        start: the checkpoint. None: a new run, in which all roles begin with the same weights.
+        start: the checkpoint. None: a new run, in which all roles begin with the same weights,
+            or with their own in a folder of policies by role.
         roles: the roles with policies of their own. ("",): one policy.
 
     Raises:
         CheckpointError: if a policy of the checkpoint cannot be loaded.
         ConfigError: if the settings do not fit the model.
     """
-    saved = {} if start is None else {r: role_folder(start / "policy", r) for r in roles}
+    if start is None:
+        saved = _begun(config, roles)
+    else:
+        saved = {role: role_folder(start / "policy", role) for role in roles}
     first = load_policy(accelerator, config, make_env, folder, saved.get(roles[0]))
     kind = config.game.roles
     if kind != "shared" and first.has_adapter != (kind == "adapters"):
@@ -67,6 +71,31 @@ def load_policies(
         for role, policy in policies.items():
             load_reference(policy, folder, start, role, options)
     return policies
+
+
+def _begun(config: TrainConfig, roles: Sequence[str]) -> dict[str, Path]:
+    """Returns the folders of the policies that roles begin with, none if it is the same one.
+
+    Raises:
+        ConfigError: if the settings name policies by role that they cannot begin with.
+    """
+    model = Path(config.model.model)
+    known = role_names(model)
+    if not known or config.game.roles == "shared":
+        return {}
+    if missing := [role for role in roles if role not in known]:
+        raise ConfigError(
+            f"{model} holds policies of the roles {', '.join(known)}, and none of "
+            f"{', '.join(missing)}: name a folder of one policy, with which all roles begin."
+        )
+    if config.model.lora_rank:
+        raise ConfigError(f"The policies in {model} are trained as they are: set lora_rank to 0.")
+    if config.imitates:
+        raise ConfigError(
+            f"After behaviour cloning, all roles have one policy, and {model} holds one for each: "
+            "leave out bc_demonstrations, bc_share and data, or name a folder of one policy."
+        )
+    return {role: role_folder(model, role) for role in roles}
 
 
 def build_updaters(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from agentgym.errors import CheckpointError
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.roles import role_folder
@@ -78,6 +79,7 @@ class Saver:
         self.cloning = saved.get("cloning")
         if self.cloning is None:
             trainer.make_hooks()
+            self._check_written_once()
         with checkpoint.loading(start / "experience.pt"):
             if trainer.own_critic is not None:
                 trainer.own_critic.restore(saved["critic"])
@@ -86,6 +88,19 @@ class Saver:
             trainer.rewards.load_state_dict(saved.get("rewards", {}))
             trainer.rollouts.load_state_dict(saved)
         self.saved, self._time = self._progress(), time.monotonic()
+
+    def _check_written_once(self) -> None:
+        """Raises CheckpointError if a folder is gone that is written once and needed again."""
+        trainer = self._trainer
+        fixed = trainer.wants_reference and not trainer.config.loss.reference_every
+        needed = {"reference": fixed, "frozen": bool(trainer.hooks.frozen_state())}
+        for name, content in checkpoint.ONCE.items():
+            folder = trainer.folder.path / name
+            if needed[name] and not folder.exists():
+                raise CheckpointError(
+                    f"The {content} is missing, so the run cannot be continued: there is no "
+                    f"folder {folder}. Start again with another --run-dir."
+                )
 
     def save_if_due(self) -> None:
         """Writes a checkpoint every `save_every` iterations, `save_minutes` apart."""
@@ -158,16 +173,23 @@ def load_run_state(start: Path | None) -> RunState:
         return from_json(RunState, state["progress"])
 
 
-def write_reference(folder: checkpoint.RunFolder, policy: Policy) -> None:
-    """Writes the policy before RL, the reference policy of all roles."""
-    checkpoint.replace_folder(folder.path / "reference", policy.save, checksums=True)
+def write_reference(folder: checkpoint.RunFolder, policies: Mapping[str, Policy]) -> None:
+    """Writes the policies before RL by role, the reference policies."""
+
+    def write(path: Path) -> None:
+        for role, policy in policies.items():
+            policy.save(role_folder(path, role))
+
+    checkpoint.replace_folder(folder.path / "reference", write, checksums=True)
 
 
 def load_reference(
     policy: Policy, folder: checkpoint.RunFolder, start: Path, role: str, options: dict[str, Any]
 ) -> None:
     """Loads the reference policy of a role, if the run has one: from the checkpoint if it moves."""
-    moving, fixed = role_folder(start, role) / "reference.pt", folder.path / "reference"
+    moving, shared = role_folder(start, role) / "reference.pt", folder.path / "reference"
+    own = role_folder(shared, role)
+    fixed = own if own.exists() else shared  # that of all roles in runs of earlier versions
     if moving.exists():
         weights = load_tensors(moving)
         with checkpoint.loading(moving):

@@ -143,14 +143,23 @@ def training_return(folder: Path) -> float:
 
 
 def result_of(run: Run, folder: Path) -> dict[str, Any]:
-    """Returns the results of a finished run as JSON values."""
+    """Returns the results of a finished run as JSON values.
+
+    Raises:
+        ConfigError: if the log of the run is damaged.
+    """
     rows = read_metrics(folder)
-    rewards = [row["eval/reward"] for row in rows if "eval/reward" in row]
+    played = any("rollout/return" in row for row in rows)
+    if not played or "eval/reward" not in rows[-1]:  # a run ends with an evaluation
+        raise ConfigError(
+            f"{folder} holds a finished run, whose results are not in metrics.jsonl: delete the "
+            "folder, and the run is repeated."
+        )
     return {
         "setting": dict(run.setting),
         "seed": run.seed,
         "training_return": training_return(folder),
-        "reward": rewards[-1],
+        "reward": rows[-1]["eval/reward"],
         "env_steps": rows[-1]["env_steps"],
     }
 

@@ -56,6 +56,7 @@ class RewardOptions:
         settings, rewards = self.settings, batch.rewards
         for name, weight in self.weights.items():
             rewards = rewards + (weight - 1.0) * turn_terms(batch, name)
+            batch = _with_delayed(batch, weight, name)
         if settings.process_reward and (share := self.process_weight(iteration)):
             scores = turn_scores(batch, settings.process_reward, self._scorer)
             self.metrics["process_score"] = float(scores.mean())
@@ -115,16 +116,26 @@ def turn_terms(batch: Batch, name: str) -> Float64:
     return np.array([reward_term(turn.reward_terms, name) for turn in batch.turns], np.float64)
 
 
-def _with_delayed(batch: Batch, share: float) -> Batch:
-    """Returns the batch with a share of the rewards that agents received in turns of others."""
+def _with_delayed(batch: Batch, share: float, term: str | None = None) -> Batch:
+    """Returns the batch with a share of the rewards that agents received in turns of others.
+
+    Args:
+        batch: the trajectories.
+        share: the factor.
+        term: name of the reward term that is multiplied. None: all of them.
+    """
     return replace(
         batch,
         trajectories=[
-            replace(trajectory, turns=[_scaled(turn, share) for turn in trajectory.turns])
+            replace(trajectory, turns=[_scaled(turn, share, term) for turn in trajectory.turns])
             for trajectory in batch.trajectories
         ],
     )
 
 
-def _scaled(turn: Turn, share: float) -> Turn:
-    return replace(turn, delayed=tuple((at, share * reward) for at, reward in turn.delayed))
+def _scaled(turn: Turn, share: float, term: str | None) -> Turn:
+    parts = tuple(
+        (at, reward * (share if term in (None, name) else 1.0), name)
+        for at, reward, name in turn.delayed
+    )
+    return replace(turn, delayed=parts)

@@ -70,12 +70,13 @@ def test_in_alternating_turns_the_others_do_nothing(rng: np.random.Generator):
         one = agent("abc"[i], sums.tolist(), times.tolist(), episode=e)
         for number, turn in enumerate(one.turns):
             apart = [t for t in range(turns) if step[t] == number and t != turn.clock]
-            turn.delayed = tuple((t, r) for t in apart if (r := float(rewards[e, i, t])))
+            turn.delayed = tuple((t, r, "") for t in apart if (r := float(rewards[e, i, t])))
         alternating.append(one)
         kept.append(expected[e, i, times])
     credit = found(Batch.of(alternating))
     assert credit.advantages == pytest.approx(np.concatenate(kept), abs=1e-5)
-    assert credit.metrics["alignment"] > 0 or not rewards.any()
+    alone = AdvantageAlignment(0.0, 0.9)(Batch.of(alternating))
+    assert credit.metrics["alignment"] > 0 or np.array_equal(credit.advantages, alone.advantages)
 
 
 def test_a_good_past_rewards_what_is_good_for_the_other_and_a_bad_one_punishes_it():

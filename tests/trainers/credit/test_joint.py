@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from agentgym.trainers.credit.group import dr_grpo
 from agentgym.trainers.credit.joint import Joint, JointGAE, JointReturns
 from agentgym.trainers.credit.two_clock import TwoClockGAE, poad, turn
+from agentgym.trainers.recipes import cory
 from agentgym.trainers.trajectory import Batch, Trajectory, Values
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
@@ -68,11 +71,34 @@ def test_turns_are_in_order_of_acting_with_the_rewards_of_the_team():
 def test_a_delayed_reward_counts_when_it_was_received():
     """An agent that is busy gets the team's reward while the other one acts."""
     busy = agent("a", [3.0], [0])
-    busy.turns[0].delayed = ((1, 2.0), (3, 0.5))
+    busy.turns[0].delayed = ((1, 2.0, "task"), (3, 0.5, "task"))
     other = agent("b", [0.0, 2.0, 0.5], [0, 1, 2], [0, 1, 2])
-    other.turns[2].delayed = ((3, 0.5),)
+    other.turns[2].delayed = ((3, 0.5, "task"),)
     joint = Joint.of(Batch.of([busy, other]))
     assert joint.batch.rewards.tolist() == [0.0, 0.25, 2.0, 0.5]
+
+
+def test_common_rewards_are_those_of_the_team_up_to_the_next_action():
+    """By hand: the team has 0.25, 2 and 0.5 in the turns of the second agent."""
+    busy = agent("a", [3.0], [0])
+    busy.turns[0].delayed = ((1, 2.0, "task"), (3, 0.5, "task"))
+    other = agent("b", [0.0, 2.0, 0.5], [0, 1, 2], [0, 1, 2])
+    other.turns[2].delayed = ((3, 0.5, "task"),)
+    alone = agent("a", [1.0, 2.0], [0, 1], episode=1)
+    batch = Batch.of([busy, other, alone])
+    assert Joint.of(batch).common_rewards().tolist() == [2.75, 0.25, 2.0, 0.5, 1.0, 2.0]
+    hooks = cory.build(cory.Config()).hooks
+    assert hooks is not None
+    trainer: Any = SimpleNamespace()
+    found = hooks(trainer).on_rewards(batch, None, 0, np.random.default_rng(0))
+    assert found.rewards.tolist() == [2.75, 0.25, 2.0, 0.5, 1.0, 2.0]
+
+
+def test_an_agent_that_acts_twice_in_a_turn_has_the_common_reward_once():
+    talks = agent("a", [0.0, 1.0, 4.0], [0, 0, 1], [0, 2, 4])
+    listens = agent("b", [3.0, 0.0], [0, 1], [1, 3])
+    found = Joint.of(Batch.of([talks, listens])).common_rewards()
+    assert found.tolist() == [0.0, 2.0, 2.0, 2.0, 2.0]
 
 
 def test_the_hop_has_no_discount_in_the_first_turn_either():

@@ -248,13 +248,28 @@ def test_a_process_reward_counts_in_its_own_turn_of_a_team(combine: str, weight:
     for clock, member in enumerate((one, two)):
         member.episode = (7,)
         member.turns[0].clock = member.turns[0].order = clock
-    one.turns[0].delayed = ((1, 2.0),)
+    one.turns[0].delayed = ((1, 2.0, "task"),)
     two.turns[0].valid = False
     config = TrainConfig.of(process_reward="valid", process_weight=weight, process_combine=combine)
     rewards = RewardOptions(config)(Batch.of([one, two]), 0, bootstraps=False)
     score = 1.0 if combine == "mean" else 2.0  # of the first agent, whose action is valid
     expected = [weight * score / 2, (1 - weight) * 2.0 / 2]
     assert Joint.of(rewards).batch.rewards == pytest.approx(expected)
+
+
+def test_the_weight_of_a_term_counts_where_a_team_received_it():
+    """The first agent got one term for its action and the other one in the turn of the second."""
+    one, two = (trajectory([1], [reward], agent=name) for name, reward in (("a", 3.0), ("b", 0.0)))
+    for clock, member in enumerate((one, two)):
+        member.episode = (7,)
+        member.turns[0].clock = member.turns[0].order = clock
+        member.turns[0].reward_terms = {"now": 1.0 - clock, "later": 2.0 - 2.0 * clock}
+    one.turns[0].delayed = ((1, 2.0, "later"),)
+    for name, expected in (("now", [0.0, 1.0]), ("later", [0.5, 0.0])):
+        options = RewardOptions(TrainConfig.of(reward_constraints={name: 0.0}))
+        options.weights[name] = 0.0
+        rewards = options(Batch.of([one, two]), 0, bootstraps=False)
+        assert Joint.of(rewards).batch.rewards.tolist() == expected
 
 
 def test_weights_of_constrained_terms_follow_their_means():

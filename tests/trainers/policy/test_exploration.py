@@ -125,6 +125,14 @@ def test_a_single_explorer_needs_a_game_and_epsilon():
             recipes.load("exit").Config.of(explorers="one", **changes)
 
 
+def test_seats_do_not_explore_in_turn_in_groups_of_different_sizes():
+    changes = {"opponents": "mirror", "epsilon": 0.5, "constrain": True, "adaptive_groups": True}
+    config = recipes.load("rae").Config
+    assert config.of(group_size=4, episodes_per_iteration=8, **changes).rollout.adaptive_groups
+    with pytest.raises(ConfigError, match="explorers 'one', groups of one size take the seats"):
+        config.of(group_size=4, episodes_per_iteration=8, explorers="one", **changes)
+
+
 def test_the_leaves_of_a_trie_are_the_different_sequences():
     trie = TokenTrie([[1], [1, 2], [1, 2], [3, 4]], end=9)
     assert trie.leaves(0) == 3

@@ -122,7 +122,19 @@ def test_a_role_that_acts_in_no_branched_state_needs_no_vectors(tmp_path: Path):
     trainer = make_trainer("lspo", run_dir=str(tmp_path), **SMALL | few)
     trainer.run()
     assert isinstance(trainer.hooks, lspo.LatentActions)
-    assert {*trainer.hooks.abstract} == {"player_0", "player_1"}  # one of them acts in a state
+    names = {f"AgentGym/KuhnPoker-v0 player_{i}" for i in (0, 1)}  # one of them acts in a state
+    assert {*trainer.hooks.abstract} == names
+
+
+def test_games_of_a_mixture_are_solved_apart(tmp_path: Path):
+    """Their roles have the same names."""
+    games = ("KuhnPoker-v0:hands=1", "KuhnPoker-v0:hands=2")
+    few: dict[str, Any] = {"env_id": games, "env_kwargs": {}, "iterations": 1}
+    trainer = make_trainer("lspo", run_dir=str(tmp_path), **SMALL | few)
+    trainer.run()
+    assert isinstance(trainer.hooks, lspo.LatentActions)
+    names = {f"AgentGym/{game} player_{i}" for game in games for i in (0, 1)}
+    assert {*trainer.hooks.abstract} == names
 
 
 @pytest.mark.slow
@@ -138,7 +150,7 @@ def test_lspo_plays_werewolf_from_lists(tmp_path: Path):
     trainer.run()
     assert isinstance(trainer.hooks, lspo.LatentActions)
     rows = read_metrics(tmp_path / "run")
-    assert len(rows) == 2 and "villager" in trainer.hooks.abstract
+    assert len(rows) == 2 and "AgentGym/Werewolf-Menu-v0 villager" in trainer.hooks.abstract
     assert all(1 <= len(game.latents.centres) <= 4 for game in trainer.hooks.abstract.values())
     assert sum(row["credit/pairs"] for row in rows) > 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,9 @@ import pytest
 
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
+from agentgym.trainers.api import make_trainer
+from agentgym.trainers.hooks import preferences, turn_judge
+from agentgym.trainers.hooks.preferences import Preferences
 from agentgym.trainers.recipes import eto, optima, trpa
 from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import ForwardPass
@@ -24,6 +29,19 @@ def test_eto_pairs_episodes_with_the_experts_alone():
     hook = eto.Contrast.__new__(eto.Contrast)
     # The expert is better than the first two, and worse than the fourth.
     assert sorted(hook.pairs([*own, expert])) == [(3, 5), (5, 0), (5, 1)]
+
+
+def test_the_expert_of_eto_has_the_turn_limit_of_the_rollout(tmp_path: Path):
+    settings: dict[str, Any] = dict(
+        env_id="NumberLine-v0", env_kwargs={"size": 30}, model="nano", context="current",
+        constrain=True, horizons=(2,), group_size=2, episodes_per_iteration=4, iterations=0,
+        eval_episodes=0, device="cpu", threads=1, log_with=(), quiet=True, run_dir=str(tmp_path),
+    )  # fmt: skip
+    trainer = make_trainer("eto", **settings)
+    trainer.run()
+    own = [trajectory([1], [0.0], task=f"train/{i}", seed=i) for i in range(4)]
+    found = trainer.hooks.on_rollout_end(own, 0, np.random.default_rng(0))
+    assert {len(each.turns) for each in found[4:]} == {2} and trainer.hooks.env_steps == 8
 
 
 def test_forced_tokens_are_no_part_of_the_means_of_trpa(monkeypatch: pytest.MonkeyPatch):
@@ -86,3 +104,39 @@ def test_settings_that_would_change_the_gradient_of_the_loss(recipe: str, settin
 
 def test_optima_clones_with_any_aggregation():
     assert optima.Config.of(aggregation="trajectory").loss.aggregation == "trajectory"
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "agentprm": {"update": "dpo", "normalize_advantages": "none"},
+    "optima": {"update": "dpo"},
+}
+
+
+@pytest.mark.parametrize(("coef", "score"), [(0.0, 4.0), (0.5, 4.5), (1.0, 5.0)])
+@pytest.mark.parametrize("recipe", ["dpo", "eto", "agent_q", "lspo", "malt", "optima", "agentprm"])
+def test_sums_of_log_ratios_weigh_thoughts_as_the_loss_does(
+    recipe: str, coef: float, score: float, monkeypatch: pytest.MonkeyPatch
+):
+    """The credit is then the gradient of the loss that they define."""
+    seen: list[np.ndarray] = []
+
+    def weights(scores: np.ndarray, *_: Any) -> tuple[np.ndarray, float]:
+        seen.append(scores)
+        return np.zeros(len(scores)), 1.0
+
+    monkeypatch.setattr(preferences, "preference_weights", weights)
+    module = recipes.load(recipe)
+    config = module.Config.of(thought_coef=coef, **CHANGES.get(recipe, {}))
+    trainer: Any = SimpleNamespace(config=config, policy=None)
+    monkeypatch.setattr(turn_judge, "action_model", lambda *_, **__: None)
+    hooks = module.build(config).hooks(trainer)
+    hooks = getattr(hooks, "preferences", hooks)
+    monkeypatch.setattr(type(hooks), "pairs", lambda *_: [(0, 1)])
+    monkeypatch.setattr(type(hooks), "labels", lambda *_: np.ones(1))
+    batch = Batch.of([trajectory([2], [1.0]), trajectory([1], [0.0])])
+    monkeypatch.setitem(vars(batch), "thought", np.array([1, 0, 0], bool))
+    forward = ForwardPass(
+        logprobs=np.array([1, 4, 0], np.float32), reference=np.zeros(3, np.float32)
+    )
+    Preferences.credit(hooks, batch, forward, 0, np.random.default_rng(0))
+    assert seen[0].tolist() == [score, 0.0]

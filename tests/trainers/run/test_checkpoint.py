@@ -484,3 +484,24 @@ def test_damaged_parts_of_a_policy_are_named(name: str, finished: Path):
     (finished / "policy" / name).write_bytes(b"garbage")
     with pytest.raises(CheckpointError, match=f"{name} cannot be loaded"):
         make_agent(f"policy:{finished / 'policy'}")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "gone"),
+    [("poad", {"kl_coef": 0.1}, "reference"), ("sac_glam", {}, "frozen")],
+)
+def test_a_folder_that_is_written_once_and_gone_is_named(
+    recipe: str, changes: dict[str, Any], gone: str, tmp_path: Path
+):
+    settings: dict[str, Any] = dict(
+        env_id="NumberLine-v0", model="nano", context="current", constrain=True, eval_episodes=0,
+        iterations=0, device="cpu", threads=1, log_with=(), quiet=True, run_dir=str(tmp_path),
+    )  # fmt: skip
+    train(recipe, **settings, **changes)
+    assert (tmp_path / gone).is_dir()
+    train(recipe, **settings, **changes, resume=True)
+    shutil.rmtree(tmp_path / gone)
+    with pytest.raises(
+        CheckpointError, match=f"is missing, .* there is no folder {tmp_path / gone}"
+    ):
+        train(recipe, **settings, **changes, resume=True)

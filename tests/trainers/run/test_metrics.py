@@ -85,17 +85,26 @@ def test_without_listed_actions_there_is_no_coverage_of_them():
 
 
 @pytest.mark.parametrize(
-    ("recipe", "changes"), [("vine", {}), ("archer", {"critic_steps": 1, "critic_batch": 8})]
+    ("recipe", "changes"),
+    [
+        ("vine", {}),
+        ("archer", {"critic_steps": 1, "critic_batch": 8}),
+        ("exit", {"guided": True, "teacher": "search:mcts,budget=4,value=policy"}),
+        ("early_experience", {"demonstrations": 2, "held_out": 0}),
+    ],
 )
 def test_tokens_are_those_that_the_policy_generated(
     recipe: str, changes: dict[str, Any], tmp_path: Path
 ):
-    """Also in branches of episodes, without the actions that these repeat, and for critics."""
-    trainer = make_trainer(
-        recipe, env_id="NumberLine-v0", model="nano", constrain=True, iterations=1, seed=1,
+    """Also in branches of episodes, without the actions that these repeat, for critics, and in
+    searches and trials.
+    """
+    settings: dict[str, Any] = dict(
+        env_id="NumberLine-v0", model="nano", constrain=True, iterations=1, seed=1,
         episodes_per_iteration=4, num_envs=4, group_size=2, eval_episodes=0, threads=1,
-        log_with=(), quiet=True, run_dir=str(tmp_path / "run"), **changes,
+        log_with=(), quiet=True, run_dir=str(tmp_path / "run"),
     )  # fmt: skip
+    trainer = make_trainer(recipe, **settings | changes)
     trainer.run()
     assert trainer.state.tokens == trainer.policy.stats.new_tokens > 0
     last = read_metrics(tmp_path / "run")[-1]

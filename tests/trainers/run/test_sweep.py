@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -148,6 +149,46 @@ def test_a_sweep_refuses_finished_runs_of_another_settings_file(
         assert "run of other settings (clip = 0.1 -> 0.3)" in capsys.readouterr().err
     assert main([*words, "--vary", "lr=1e-3", "--seeds", "1"]) == 0
     assert trained == ["lr=1e-3/seed-0", "lr=1e-3/seed-1"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("config.json", None, "settings cannot be read from config.json (FileNotFoundError"),
+        ("config.json", '{"config": {"lr', "settings cannot be read from config.json (JSONDecode"),
+        ("config.json", "[]", "settings cannot be read from config.json (TypeError"),
+        ("metrics.jsonl", None, "results are not in metrics.jsonl"),
+        ("metrics.jsonl", '{"iteration": 1, "eval/reward": 0.2}\n', "results are not in metrics"),
+        (
+            "metrics.jsonl",
+            '{"iteration": 1, "eval/reward": 0.2}\n{"iteration": 2, "rollout/return": 0.1}\n{"it',
+            "results are not in metrics.jsonl",
+        ),
+    ],
+)
+def test_damaged_files_of_a_finished_run_are_named(
+    trained: list[str],
+    file: str,
+    text: str | None,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    words = ["sweep", "rloo", "--out", str(tmp_path), "--vary", "lr=1e-3", "--seeds", "0", "1"]
+    assert main(words) == 0
+    damaged = tmp_path / "lr=1e-3" / "seed-1"
+    if text is None:
+        (damaged / file).unlink()
+    else:
+        (damaged / file).write_text(text)
+    for report in ([], ["--report"]):
+        capsys.readouterr()
+        assert main([*words, *report]) == 2 and len(trained) == 2
+        shown = capsys.readouterr().err
+        assert str(damaged) in shown and message in shown and "delete the folder" in shown
+    shutil.rmtree(damaged)
+    (tmp_path / "sweep.json").write_text("{")
+    assert main(words) == 0 and trained[2:] == ["lr=1e-3/seed-1"]
 
 
 @pytest.mark.parametrize(
