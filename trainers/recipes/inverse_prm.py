@@ -92,10 +92,11 @@ class InverseReward(TurnJudge):
         """Plays the expert in tasks of the rollout, and returns the rollout."""
         starts = list(dict.fromkeys((t.task, t.seed) for t in fresh))[: self.config.demonstrations]
         trainer, constrain = self.trainer, self.config.rollout.constrain
+        limit = trainer.rollouts.turn_limit(iteration)
         self.shown = demonstrate(
             trainer.policy,
             trainer.pool,
-            [EpisodeSpec(task, seed, (i,)) for i, (task, seed) in enumerate(starts)],
+            [EpisodeSpec(*start, (i,), max_turns=limit) for i, start in enumerate(starts)],
             trainer.context,
             action_room(trainer.policy, self.config.sampling(), constrain),
             constrain=constrain,

@@ -31,17 +31,18 @@ def test_eto_pairs_episodes_with_the_experts_alone():
     assert sorted(hook.pairs([*own, expert])) == [(3, 5), (5, 0), (5, 1)]
 
 
-def test_the_expert_of_eto_has_the_turn_limit_of_the_rollout(tmp_path: Path):
+@pytest.mark.parametrize("recipe", ["eto", "inverse_prm"])
+def test_an_expert_has_the_turn_limit_of_the_rollout(recipe: str, tmp_path: Path):
     settings: dict[str, Any] = dict(
         env_id="NumberLine-v0", env_kwargs={"size": 30}, model="nano", context="current",
         constrain=True, horizons=(2,), group_size=2, episodes_per_iteration=4, iterations=0,
         eval_episodes=0, device="cpu", threads=1, log_with=(), quiet=True, run_dir=str(tmp_path),
     )  # fmt: skip
-    trainer = make_trainer("eto", **settings)
+    trainer = make_trainer(recipe, **settings)
     trainer.run()
     own = [trajectory([1], [0.0], task=f"train/{i}", seed=i) for i in range(4)]
-    found = trainer.hooks.on_rollout_end(own, 0, np.random.default_rng(0))
-    assert {len(each.turns) for each in found[4:]} == {2} and trainer.hooks.env_steps == 8
+    trainer.hooks.on_rollout_end(own, 0, np.random.default_rng(0))
+    assert trainer.hooks.env_steps == 4 * 2
 
 
 def test_forced_tokens_are_no_part_of_the_means_of_trpa(monkeypatch: pytest.MonkeyPatch):
