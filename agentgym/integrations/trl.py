@@ -8,7 +8,6 @@ import gymnasium
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
-from agentgym.making import starts_of
 from agentgym.registration import find
 
 
@@ -115,6 +114,8 @@ def tool_rows(
     Raises:
         ConfigError: for an unknown id, or a count below 1.
     """
+    from agentgym.making import starts_of
+
     made = _made(env, kwargs)
     starts = starts_of(made, count, split)
     if isinstance(env, str):

@@ -347,7 +347,8 @@ def test_agent_q_refers_to_the_policy_that_sampled(grown: Grown):
         now = recorded + np.where(batch.token_turn % 2, shift, -shift).astype(np.float32)
         forward = ForwardPass(now, None, None, np.zeros_like(now))
         credit = hooks.credit(batch, forward, 5, np.random.default_rng(0)).advantages
-        scores = np.bincount(batch.token_turn, now - recorded.astype(np.float64))
+        change = (now - recorded.astype(np.float64)) * batch.free  # of forced tokens it is 0
+        scores = np.bincount(batch.token_turn, change)
         weights, _ = preference_weights(scores, hooks.pairs(actions), hooks.beta)
         np.testing.assert_allclose(credit, len(actions) * weights[batch.token_turn], atol=1e-6)
         assert abs(weights.sum()) < 1e-9 and np.abs(weights).max() > 0
