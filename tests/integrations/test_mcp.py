@@ -166,10 +166,10 @@ def test_calls_at_the_same_time_are_played_one_after_another():
 def test_the_tools_of_a_server_make_an_environment(tmp_path):
     (tmp_path / "server.py").write_text(OWN_SERVER)
     with MCPServer([sys.executable, str(tmp_path / "server.py")]) as server:
-        with pytest.raises(ConfigError, match=r"no tool 'oder'\. Did you mean: order"):
-            server.tools(final=["oder"])
-        with pytest.raises(ConfigError, match="no tool 'oder'"):
-            server.tools(costs={"oder": 1.0})
+        with pytest.raises(ConfigError, match=r"no tool 'orde'\. Did you mean: order"):
+            server.tools(final=["orde"])
+        with pytest.raises(ConfigError, match="no tool 'orde'"):
+            server.tools(costs={"orde": 1.0})
         env = FunctionToolEnv(
             server.tools(final=["order"], costs={"price": 0.25}),
             start=lambda task: ("Order a pen.", {}),
