@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from agentgym.agents.view import View
+from agentgym.errors import ConfigError
 
 
 class RandomAgent:
@@ -24,7 +25,11 @@ class RandomAgent:
     memoryless = True
 
     def act(self, views: Sequence[View]) -> list[str]:
-        """Returns an action for each view."""
+        """Returns an action for each view.
+
+        Raises:
+            ConfigError: for a view without an environment and admissible actions.
+        """
         return [write_answer(view, self._draw(view)) for view in views]
 
     def probabilities(self, views: Sequence[View]) -> list[np.ndarray]:
@@ -36,6 +41,11 @@ class RandomAgent:
         admissible = view.info["admissible"]
         if admissible:
             return admissible[int(view.rng.integers(len(admissible)))]
+        if view.env is None:
+            raise ConfigError(
+                "The random agent samples admissible actions or the action space, and this episode "
+                "has none of them: name another agent."
+            )
         space = view.env.action_space
         space.seed(int(view.rng.integers(2**31)))
         return space.sample()

@@ -75,13 +75,13 @@ class View:
             instructions: rules and action format.
             observation: the current observation.
             history: (observation, action) of the earlier turns, oldest first.
-            info: the current info, such as {"admissible": (...)}.
+            info: the current info, such as {"admissible": (...)}, which are none by default.
             seed: seeds `rng`.
         """
         return cls(
             instructions=instructions,
             observation=observation,
-            info=dict(info or {}),
+            info={"admissible": (), **(info or {})},
             rng=np.random.default_rng(seed),
             env=None,  # type: ignore[arg-type]
             history=list(history),

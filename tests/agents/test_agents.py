@@ -59,6 +59,13 @@ def test_random_is_uniform_over_the_admissible_actions():
         assert 880 < actions.count(action) < 1120  # 1000 ± 4.4 standard deviations
 
 
+def test_random_needs_admissible_actions_without_an_environment():
+    [action] = RandomAgent().act([View.of_text("Play.", "x", info={"admissible": ("a",)})])
+    assert action == "a"
+    with pytest.raises(ConfigError, match="name another agent"):
+        RandomAgent().act([View.of_text("Play.", "x")])
+
+
 def test_random_samples_the_action_space_where_the_set_is_open():
     first, second = (RandomAgent().act([view(OpenLine())] * 5) for _ in range(2))
     assert first == second
