@@ -208,8 +208,15 @@ class Trainer:
                 self.saver.save()
                 if self.is_main:
                     self.hooks.publish(self.folder.path)
-                arguments = self.recipe, self.config, self.make_eval_env, self.folder, self.log
-                reports = conclude(*arguments, self.state, team=self.lineup.team)
+                reports = conclude(
+                    self.recipe,
+                    self.config,
+                    self.make_eval_env,
+                    self.folder,
+                    self.log,
+                    self.state,
+                    team=self.lineup.team,
+                )
                 self.callbacks.call("on_training_end", self)
                 return reports
             except Interrupted as interrupted:

@@ -80,9 +80,9 @@ class Played:
         It is an error for an unknown tool or task, arguments that do not match the tool's schema,
         and a call without an episode in progress.
         """
+        if name not in self._tools:
+            return _error(f"There is no tool {name!r:.80}.")
         try:
-            if name not in self._tools:
-                raise ValueError(f"There is no tool {name!r:.80}.")
             jsonschema.validate(arguments or {}, self._tools[name][1])
             return self._play(name, arguments or {})
         except (ResetNeeded, UnknownTaskError) as error:
