@@ -21,8 +21,7 @@ from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import PreferenceConfig
 from agentgym.trainers.hooks.base import pairs_of
 from agentgym.trainers.hooks.preferences import Preferences
-from agentgym.trainers.rollout.demonstrations import demonstrate
-from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
+from agentgym.trainers.rollout.demonstrations import expert_rollout
 from agentgym.trainers.settings import GroupRolloutConfig, RolloutConfig, defaults
 from agentgym.trainers.trajectory import Trajectory
 
@@ -69,19 +68,7 @@ class Contrast(Preferences):
     ) -> list[Trajectory]:
         """Returns the rollout with demonstrations of the tasks that were not solved."""
         failed = dict.fromkeys((t.task, t.seed) for t in fresh if not t.success)
-        trainer, constrain = self.trainer, self.trainer.config.rollout.constrain
-        limit = trainer.rollouts.turn_limit(iteration)
-        episodes = [
-            EpisodeSpec(task, seed, (i,), max_turns=limit) for i, (task, seed) in enumerate(failed)
-        ]
-        shown = demonstrate(
-            trainer.policy,
-            trainer.pool,
-            episodes,
-            trainer.context,
-            action_room(trainer.policy, trainer.config.sampling(), constrain),
-            constrain=constrain,
-        )
+        shown = expert_rollout(self.trainer, failed, iteration)
         for each in shown:
             each.extras[EXPERT] = True
         self.env_steps = sum(len(trajectory.turns) for trajectory in shown)

@@ -31,8 +31,7 @@ from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.critics.transitions import answer
 from agentgym.trainers.hooks.turn_judge import TurnJudge
-from agentgym.trainers.rollout.demonstrations import demonstrate
-from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
+from agentgym.trainers.rollout.demonstrations import expert_rollout
 from agentgym.trainers.settings import (
     CriticConfig,
     Fraction,
@@ -91,16 +90,7 @@ class InverseReward(TurnJudge):
     ) -> list[Trajectory]:
         """Plays the expert in tasks of the rollout, and returns the rollout."""
         starts = list(dict.fromkeys((t.task, t.seed) for t in fresh))[: self.config.demonstrations]
-        trainer, constrain = self.trainer, self.config.rollout.constrain
-        limit = trainer.rollouts.turn_limit(iteration)
-        self.shown = demonstrate(
-            trainer.policy,
-            trainer.pool,
-            [EpisodeSpec(*start, (i,), max_turns=limit) for i, start in enumerate(starts)],
-            trainer.context,
-            action_room(trainer.policy, self.config.sampling(), constrain),
-            constrain=constrain,
-        )
+        self.shown = expert_rollout(self.trainer, starts, iteration)
         self.env_steps = sum(len(trajectory.turns) for trajectory in self.shown)
         return fresh
 

@@ -6,7 +6,7 @@ the episode that the expert plays itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from agentgym.trainers.trajectory import Trajectory
 if TYPE_CHECKING:
     from agentgym.trainers.policy.policy import Policy
     from agentgym.trainers.rollout.env_pool import EnvPool
+    from agentgym.trainers.trainer import Trainer
 
 
 def demonstrate(
@@ -70,6 +71,31 @@ def demonstrate(
         else:
             found += _play(policy, env, each, context, room, constrain, teacher)
     return found
+
+
+def expert_rollout(
+    trainer: Trainer, starts: Iterable[tuple[str, int]], iteration: int
+) -> list[Trajectory]:
+    """Returns episodes of the scripted expert under the turn limit of an iteration.
+
+    Args:
+        trainer: the trainer of the policy that learns from them.
+        starts: the task and the seed of each episode.
+        iteration: the number of finished iterations.
+
+    Raises:
+        ConfigError: if the environment has no expert.
+    """
+    limit = trainer.rollouts.turn_limit(iteration)
+    constrain = trainer.config.rollout.constrain
+    return demonstrate(
+        trainer.policy,
+        trainer.pool,
+        [EpisodeSpec(*start, (i,), max_turns=limit) for i, start in enumerate(starts)],
+        trainer.context,
+        action_room(trainer.policy, trainer.config.sampling(), constrain),
+        constrain=constrain,
+    )
 
 
 def _play(
