@@ -121,10 +121,23 @@ def check_arguments(tokenizer: Any, kwargs: Mapping[str, Any]) -> None:
         )
 
 
+def _text(tokenizer: Any, kwargs: Mapping[str, Any]) -> str:
+    """Returns the chat template, the one for tools if there are several and tools are given.
+
+    Tokenizers that render conversations without a template (mistral-common) have none: "".
+    """
+    try:
+        return tokenizer.get_chat_template(tools=kwargs.get("tools"))
+    except (AttributeError, NotImplementedError):
+        return ""
+
+
 def _parsed(tokenizer: Any, kwargs: Mapping[str, Any]) -> nodes.Template | None:
     """Returns the chat template, or None if it cannot be examined."""
     try:
-        text = _GENERATION.sub("", tokenizer.get_chat_template(tools=kwargs.get("tools")))
+        text = _GENERATION.sub("", _text(tokenizer, kwargs))
+        if not text:
+            return None
         environment = ImmutableSandboxedEnvironment(extensions=["jinja2.ext.loopcontrols"])
         return environment.parse(text)
     except (AttributeError, TypeError, ValueError, RecursionError, TemplateError):
@@ -159,7 +172,7 @@ def _cut(
     assistant = {"role": "assistant", "content": _ACTION}
     again = {"role": "user", "content": _OBSERVATION}
 
-    text = tokenizer.chat_template
+    text = _text(tokenizer, kwargs)
     dated = {"chat_template": _CLOCK + text} if "strftime_now" in text else {}
 
     def render(messages: list[dict[str, str]]) -> str:

@@ -217,6 +217,11 @@ def test_a_prompt_is_the_same_any_day(monkeypatch):
     template = "{{ strftime_now('%d %b %Y, %H:%M') if strftime_now is defined }}"
     monkeypatch.setattr(policy.tokenizer, "chat_template", f"{template} {CHATML}")
     assert "01 Jan 2025, 00:00 " in policy.decode(played(policy, []))
+    several = {"default": f"{template} {CHATML}", "tool_use": f"{template} {{{{ tools | length }}}} {CHATML}"}
+    monkeypatch.setattr(policy.tokenizer, "chat_template", several)
+    assert "01 Jan 2025, 00:00 " in policy.decode(played(policy, []))
+    tools = {"template_kwargs": {"tools": [{}]}}
+    assert "01 Jan 2025, 00:00 1" in policy.decode(played(policy, [], **tools))
     monkeypatch.setattr(policy.tokenizer, "chat_template", f"{{{{ day }}}} {CHATML}")
     day = {"template_kwargs": {"day": "2024-07-26"}}
     assert "2024-07-26 " in policy.decode(played(policy, [], **day))
@@ -406,6 +411,17 @@ def test_arguments_of_templates(template, arguments):
     with pytest.raises(ConfigError, match=message):
         check_arguments(Template(), {"x": 1})
     check_arguments(Template(), dict.fromkeys(arguments))
+
+
+def test_arguments_without_a_template_are_not_checked():
+    """As with mistral-common, which renders conversations itself."""
+
+    class Tokenizer:
+        def get_chat_template(self, tools):
+            raise NotImplementedError
+
+    with pytest.warns(UserWarning, match="reads think cannot be checked"):
+        check_arguments(Tokenizer(), {"think": 1})
 
 
 def test_arguments_and_stop_strings_are_saved_with_the_policy(tmp_path):
