@@ -35,7 +35,7 @@ class RandomAgent:
     def probabilities(self, views: Sequence[View]) -> list[np.ndarray]:
         """Returns the probabilities of the admissible actions of each view."""
         counts = [len(view.info["admissible"]) for view in views]
-        return [np.full(count, 1 / count) for count in counts]
+        return [np.full(count, 1 / max(count, 1)) for count in counts]
 
     def _draw(self, view: View) -> str:
         admissible = view.info["admissible"]

@@ -141,6 +141,13 @@ def _content(message: Mapping[str, Any]) -> str:
     return _string(content)
 
 
+def _boolean(value: Any) -> bool:
+    """Returns a truth value that is one: the text "false" would be read as true."""
+    if value not in (0, 1):
+        raise ValueError(f"expected true or false, got {value!r:.80}")
+    return bool(value)
+
+
 def _string(value: Any) -> str:
     """Returns a text that is one: null and lists would be learned as "None" and "[...]"."""
     if not isinstance(value, str):
@@ -174,7 +181,7 @@ def _dialogue(
                 f"{len(rewards)} and {len(valid)}"
             )
         for turn, reward, accepted in zip(turns, rewards, valid, strict=True):
-            turn.reward, turn.valid = float(reward), bool(accepted)
+            turn.reward, turn.valid = float(reward), _boolean(accepted)
     return RecordedEpisode(
         turns,
         "\n\n".join(instructions),
@@ -184,14 +191,18 @@ def _dialogue(
     )
 
 
+FACTS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("env", "agent", "task", "seat"), str),
+    **dict.fromkeys(("success", "terminated"), _boolean),
+    "seed": int,
+    "env_kwargs": dict,
+}
+"""Facts about an episode that AgentGym's files hold."""
+
+
 def _start(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the facts about an episode that AgentGym's files hold, with defaults for others."""
-    facts: dict[str, Any] = {"env": "", "agent": "", "task": "", "seed": 0, "seat": ""}
-    facts |= {"success": False, "terminated": True, "env_kwargs": {}}
-    return {
-        name: default if row.get(name) is None else type(default)(row[name])
-        for name, default in facts.items()
-    }
+    """Returns the facts about an episode that are given."""
+    return {name: read(row[name]) for name, read in FACTS.items() if row.get(name) is not None}
 
 
 def _own(row: Mapping[str, Any]) -> RecordedEpisode:
@@ -203,7 +214,7 @@ def _own(row: Mapping[str, Any]) -> RecordedEpisode:
             _string(turn["action"]),
             float(turn.get("reward") or 0.0),
             dict(turn.get("reward_terms", {})),
-            bool(turn.get("valid", True)),
+            _boolean(turn.get("valid", True)),
             float(turn.get("progress", 0.0)),
             float(turn.get("weight", 1.0)),
             tuple(turn.get("admissible") or ()),

@@ -64,6 +64,8 @@ def test_random_needs_admissible_actions_without_an_environment():
     assert action == "a"
     with pytest.raises(ConfigError, match="name another agent"):
         RandomAgent().act([View.of_text("Play.", "x")])
+    [none] = RandomAgent().probabilities([View.of_text("Play.", "x")])
+    assert len(none) == 0
 
 
 def test_random_samples_the_action_space_where_the_set_is_open():

@@ -145,6 +145,8 @@ def test_a_json_list_is_read_as_lines_are(tmp_path):
         ('{"conversations": [{"from": "gpt", "value": null}]}', "expected a text, got None"),
         ('{"messages": [{"role": "assistant", "content": null}]}', "expected a text, got None"),
         ('{"text": ["x"]}', "expected a text, got"),
+        (CHAT % '"success": "false"', "expected true or false, got 'false'"),
+        (CHAT % '"rewards": [1], "valid": ["no"]', "expected true or false, got 'no'"),
     ],
 )
 def test_other_files_are_refused(text, named, tmp_path):

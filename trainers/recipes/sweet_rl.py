@@ -28,8 +28,7 @@ from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.hooks.base import pairs_of
 from agentgym.trainers.hooks.preference_model import PreferenceModel
-from agentgym.trainers.rollout.demonstrations import demonstrate
-from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
+from agentgym.trainers.rollout.demonstrations import expert_rollout
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
@@ -94,14 +93,7 @@ class StepAdvantages(PreferenceModel):
         if self.information != "expert":
             return fresh
         starts = list(dict.fromkeys((t.task, t.seed) for t in fresh))
-        trainer, constrain = self.trainer, self.config.rollout.constrain
-        shown = demonstrate(
-            trainer.policy,
-            trainer.pool,
-            [EpisodeSpec(task, seed, (i,)) for i, (task, seed) in enumerate(starts)],
-            trainer.context,
-            action_room(trainer.policy, self.config.sampling(), constrain),
-        )
+        shown = expert_rollout(self.trainer, starts, iteration)
         self.solutions = {
             start: "\n".join(turn.action for turn in trajectory.turns)
             for start, trajectory in zip(starts, shown, strict=True)
