@@ -10,10 +10,12 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any
 
 import numpy as np
 from figure_results import results, table
+from result_files import outer_quarters
 
 # Speed.
 
@@ -249,6 +251,20 @@ def learning_webshop_few() -> str:
     return table(header, rows)
 
 
+def learning_sokoban() -> str:
+    """Returns rewards, successes and the critic's explained variance in Sokoban, a row per seed."""
+    rows = []
+    for agents in _learned("sokoban"):
+        run = agents["run"]
+        rewards = (_interval(agents[each]["reward"]) for each in LEARNED.values())
+        before, after = (100 * agents[each]["success"][0] for each in ("imitation", "poad"))
+        quarters = outer_quarters([share for _, share in run["explained_variance"]])
+        first, last = map(median, quarters)
+        success = f"{before:.0f} % to {after:.0f} %"
+        rows.append((str(run["seed"]), *rewards, success, f"{first:.2f} to {last:.2f}"))
+    return table(("Seed", *LEARNED, "Success", "Explained variance"), rows)
+
+
 def engines() -> str:
     """Returns the rewards of the same runs with each engine, a row per seed."""
     header = ("Seed", "After behaviour cloning", "Own", "vLLM", "Mean of the curve, own", "vLLM")
@@ -327,6 +343,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         learning_webshop_files_one_epoch,
         learning_webshop_success,
         learning_webshop_few,
+        learning_sokoban,
         engines,
         demo_table,
         demo_seeds,
