@@ -251,18 +251,21 @@ def learning_webshop_few() -> str:
     return table(header, rows)
 
 
-def learning_sokoban() -> str:
-    """Returns rewards, successes and the critic's explained variance in Sokoban, a row per seed."""
+def learning_longer() -> str:
+    """Returns the longer runs in environments that the short ones do not solve, a row per seed."""
     rows = []
-    for agents in _learned("sokoban"):
+    names = {"sokoban": "`Sokoban-v0`", "wordle": "`Wordle-v0`"}
+    for id, agents in ((id, each) for name, id in names.items() for each in _learned(name)):
         run = agents["run"]
         rewards = (_interval(agents[each]["reward"]) for each in LEARNED.values())
         before, after = (100 * agents[each]["success"][0] for each in ("imitation", "poad"))
         quarters = outer_quarters([share for _, share in run["explained_variance"]])
         first, last = map(median, quarters)
         success = f"{before:.0f} % to {after:.0f} %"
-        rows.append((str(run["seed"]), *rewards, success, f"{first:.2f} to {last:.2f}"))
-    return table(("Seed", *LEARNED, "Success", "Explained variance"), rows)
+        explained = f"{first:.2f} to {last:.2f}"
+        rows.append((id, str(run["seed"]), *rewards, success, explained))
+    header = ("Environment", "Seed", *LEARNED, "Success", "Explained variance")
+    return table(header, rows)
 
 
 def engines() -> str:
@@ -343,7 +346,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         learning_webshop_files_one_epoch,
         learning_webshop_success,
         learning_webshop_few,
-        learning_sokoban,
+        learning_longer,
         engines,
         demo_table,
         demo_seeds,
