@@ -117,13 +117,21 @@ def _search(spec: str, rest: str, options: dict[str, Any]) -> Agent:
     """Makes a search agent. Its models are specifications of agents, or folders of policies."""
     algorithm, *words = split_arguments(rest) or [""]
     options = parse_arguments(words) | options
-    predicting = {"temperature": 0.0, "max_new_tokens": options.pop("world_tokens", 256)}
-    for role, own in {"policy": {}, "world": predicting}.items():
+    tokens = options.pop("world_tokens", None)
+    for role in ("policy", "world"):
         model = options.get(role)
-        if isinstance(model, str):
-            kind = model.partition(":")[0]
-            folder = model if kind in (*_SIMPLE, *POLICY_AGENTS, "chat") else f"policy:{model}"
-            options[role] = make_agent(folder, **own if folder.startswith("policy:") else {})
+        if not isinstance(model, str):
+            continue
+        kind = model.partition(":")[0]
+        if kind not in (*_SIMPLE, *POLICY_AGENTS, "chat"):
+            kind, model = "policy", f"policy:{model}"
+        own: dict[str, Any] = {}
+        if role == "world" and kind in POLICY_AGENTS:
+            own = {"temperature": 0.0, "max_new_tokens": 256 if tokens is None else tokens}
+            tokens = None
+        options[role] = make_agent(model, **own)
+    if tokens is not None:
+        raise ConfigError("world_tokens limits the predictions of a policy: give world=FOLDER.")
     return _call(spec, SearchAgent, (algorithm,), {"name": spec, **options})
 
 

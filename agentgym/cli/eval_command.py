@@ -85,7 +85,7 @@ def run_evaluation(
         nashconv: With --agents, also compute NashConv of each agent, for small games.
         episodes: Episodes per agent and environment. With --agents: deals per line-up.
         split: Tasks to play: train, test (held out), or both, one after the other.
-        num_envs: Episodes played at the same time.
+        num_envs: Episodes played at the same time. A human plays one after the other.
         seed: Seed of the evaluation: samples the tasks and seeds the episodes.
         suite: All environments of a suite. core: those without an extra. balrog, agentboard,
             agentbench: those that are like the environments of these benchmarks, with a summary.
@@ -289,6 +289,8 @@ def _evaluate_one(
             reports.append(report)
         advance()
 
+    if isinstance(agent, HumanAgent):
+        settings = settings | {"num_envs": 1}
     report = evaluate(id, agent, **settings, on_episode=on_episode)
     if not report.episodes:
         reports.append(report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -129,6 +130,8 @@ def _check_out(out: Path) -> None:
         raise ConfigError(f"{str(out)!r} exists: give a new name, or delete it first.")
     if not out.parent.is_dir():
         raise ConfigError(f"There is no folder {str(out.parent)!r} to write {out.name} to.")
+    if not os.access(out.parent, os.W_OK):
+        raise ConfigError(f"There is no permission to write {str(out)!r}.")
 
 
 def _with_expert() -> list[str]:

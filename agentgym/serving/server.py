@@ -78,6 +78,10 @@ class _Slot:
         return self.running is not None and not self.running.done()
 
 
+class _TookTooLong(Exception):
+    """A call has taken too long. It is no TimeoutError, which an environment may raise."""
+
+
 class Sessions:
     """The sessions of a server. All methods run in its event loop.
 
@@ -108,10 +112,9 @@ class Sessions:
         self._starting += 1
         future = self._threads.submit(Session, make)
         try:
-            waiting = asyncio.shield(asyncio.wrap_future(future))
-            session = await asyncio.wait_for(waiting, self.limits.call_seconds)
-        except TimeoutError:
-            if not future.cancel():
+            session = await self._result(future)
+        except _TookTooLong:
+            if not future.cancelled():
                 future.add_done_callback(_close)
             raise ProtocolError(CAPACITY_REACHED, "The server is busy. Try later.") from None
         except Exception as error:
@@ -143,10 +146,8 @@ class Sessions:
             raise ProtocolError(EXECUTION_ERROR, "Another call of this session is in progress.")
         slot.running = future = self._threads.submit(method, slot.session, *args)
         try:
-            waiting = asyncio.shield(asyncio.wrap_future(future))
-            result = await asyncio.wait_for(waiting, self.limits.call_seconds)
-        except TimeoutError:
-            future.cancel()  # if all threads were busy
+            result = await self._result(future)
+        except _TookTooLong:
             self.end(id)
             seconds = f"{self.limits.call_seconds:g} s"
             raise ProtocolError(SESSION_ERROR, f"The call took over {seconds}.") from None
@@ -157,6 +158,20 @@ class Sessions:
         finally:
             slot.used = time.monotonic()
         return result
+
+    async def _result(self, future: Future[Any]) -> Any:
+        """Returns the result of a call on a thread.
+
+        Raises:
+            _TookTooLong: if there is none in time. A call that still waits for a thread is dropped.
+        """
+        waiting = asyncio.wrap_future(future)
+        await asyncio.wait([waiting], timeout=self.limits.call_seconds)
+        if waiting.done():
+            return waiting.result()
+        future.cancel()
+        waiting.cancel()
+        raise _TookTooLong
 
     def end(self, id: str) -> None:
         """Ends a session. Its environment is closed when a call in progress has returned."""
@@ -334,6 +349,8 @@ class _Served:
                 message = read_message(frame.get("text") or frame.get("bytes") or "")
                 reply = await self.sessions.call(self.name, id, Session.answer, message)
             except ProtocolError as error:
+                if error.code == SESSION_ERROR:  # the session has ended, and the connection with it
+                    raise
                 reply = error.reply()
             if reply is None:
                 return

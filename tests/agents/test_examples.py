@@ -109,6 +109,23 @@ def test_a_file_that_holds_anything_else_is_refused(text: str, tmp_path: Path):
         ExamplesAgent(Watched(), data=str(file))
 
 
+def test_successes_follow_the_lines_of_a_file(tmp_path: Path):
+    file = tmp_path / "cases.jsonl"
+    file.write_text(chat("a lamp").rstrip("\n"))
+    agent = ExamplesAgent(Watched(), data=str(file))
+    agent.finish(View.of_text("Rules.", "Done.", [("a boat", "row")], {"success": True}))
+    assert [each.turns[0].observation for each in read_episodes(file)] == ["a lamp", "a boat"]
+
+
+def test_what_cannot_take_lines_is_refused(tmp_path: Path):
+    (tmp_path / "trajectories.jsonl").write_text(chat("a lamp"))
+    (tmp_path / "list.json").write_text(f"\n[{chat('a lamp')}]")
+    for data in (tmp_path, tmp_path / "list.json"):
+        with pytest.raises(ConfigError, match="keep=false"):
+            ExamplesAgent(Watched(), data=str(data))
+        assert len(ExamplesAgent(Watched(), data=str(data), keep=False).episodes) == 1
+
+
 def test_arguments_are_checked(tmp_path: Path):
     for wrong in ("k=0", "size=0", "length=0"):
         with pytest.raises(ConfigError, match="must be at least 1, got 0"):

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.agents import SearchAgent, View, WorldModel, prediction_errors
+from agentgym import agents
+from agentgym.agents import SearchAgent, View, WorldModel, make_agent, prediction_errors
 from agentgym.agents.search.simulator import ImaginedSimulator, Simulator
 from agentgym.agents.world_model import Outcome, Transition
 from agentgym.errors import ConfigError
@@ -156,3 +157,20 @@ def test_a_model_that_writes_nonsense_raises_nothing():
 def test_a_model_does_not_know_the_future():
     with pytest.raises(ConfigError, match="leave out future or world"):
         SearchAgent("mcts", world=Walker(), future="known")
+
+
+def test_a_limit_of_predictions_reaches_any_policy_and_is_refused_elsewhere(monkeypatch):
+    def load(name: str, *, temperature: float = 1.0, max_new_tokens: int = 8) -> Walker:
+        walker = Walker()
+        walker.name = f"{name} {temperature} {max_new_tokens}"
+        return walker
+
+    monkeypatch.setattr(agents, "load_env_creator", lambda entry: load)
+    for model in ("folder", "policy:folder", "model:folder"):
+        for words, limit in (("", 256), (",world_tokens=5", 5)):
+            agent = make_agent(f"search:mcts,world={model}{words}")
+            assert isinstance(agent, SearchAgent) and agent.world
+            assert agent.world.name == f"world:folder 0.0 {limit}"
+    for model in ("", ",policy=folder", ",world=chat:x@http://localhost:1"):
+        with pytest.raises(ConfigError, match="give world=FOLDER"):
+            make_agent(f"search:mcts{model},world_tokens=5")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from agentgym.agents import RandomAgent
+from agentgym.cli import export_command
 from agentgym.cli.command_line import INTERRUPTED
 from agentgym.cli.main import main
 from agentgym.making import make_env
@@ -109,6 +111,15 @@ def test_an_interrupted_export_stops_and_writes_nothing(tmp_path, monkeypatch):
 def test_errors_name_the_remedy(words, message, tmp_path, capsys):
     assert main([*NUMBER_LINE, *(word.format(tmp=tmp_path) for word in words)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_episodes(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    monkeypatch.setattr(export_command, "evaluate", None)
+    assert main([*NUMBER_LINE, "--out", str(tmp_path / "x")]) == 2
+    assert "no permission to write" in capsys.readouterr().err
 
 
 def test_a_file_that_is_missing_is_named_as_such(tmp_path, capsys):

@@ -175,6 +175,14 @@ def test_a_human_plays_in_a_terminal():
     assert "You left." in left.stdout
 
 
+def test_a_human_plays_one_episode_of_an_evaluation_after_the_other(monkeypatch, capsys):
+    monkeypatch.setattr("builtins.input", lambda prompt: "?!")
+    words = ("--agent", "human", "--episodes", "2", "--env-kwargs", "max_turns=3")
+    assert run("eval", "NumberLine-v0", *words) == 0
+    first, second = capsys.readouterr().out.split("Type help for the commands.")[1:]
+    assert [part.count("Actions: ") for part in (first, second)] == [3, 3]
+
+
 def test_eval_compares_agents_and_writes_files(tmp_path, capsys):
     reports, played = tmp_path / "reports.json", tmp_path / "played.jsonl"
     words = ("--agent", "random", "expert", "--episodes", "20", "--num-envs", "3", "--seed", "4")

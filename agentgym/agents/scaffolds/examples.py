@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 from agentgym.agents.scaffolds.base import (
     Program,
@@ -15,6 +17,7 @@ from agentgym.agents.view import Agent, View
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.reading import read_episodes
 from agentgym.data.writing import chat_rows
+from agentgym.errors import ConfigError
 from agentgym.utils.bm25 import TextIndex
 
 
@@ -40,7 +43,8 @@ class ExamplesAgent(ScaffoldAgent):
         name: name in reports.
 
     Raises:
-        ConfigError: if a number is below 1, or the folder of the file does not exist.
+        ConfigError: if a number is below 1, the folder of the file does not exist, or `keep` is
+            True and the file holds a JSON list or is a folder.
         DataError: if the file has no episodes or holds anything else, or does not exist and `keep`
             is False.
     """
@@ -64,6 +68,8 @@ class ExamplesAgent(ScaffoldAgent):
         self.k, self.keep, self.size, self.length = k, keep, size, length
         begins = self.data is not None and keep and not self.data.exists()
         found = [] if self.data is None or begins else read_episodes([self.data])
+        if self.data is not None and found and keep:
+            _check_lines(self.data)
         self.episodes = [each for each in found if each.success or not each.rewarded][-size:]
 
     def program(self, view: View) -> Program[None]:
@@ -89,8 +95,12 @@ class ExamplesAgent(ScaffoldAgent):
         self.episodes = [*self.episodes, episode][-self.size :]
         if self.data is not None:
             [row] = chat_rows([episode])  # without rewards, which agents do not see
-            with self.data.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+            with self.data.open("a+b") as file:
+                if file.tell():
+                    file.seek(-1, os.SEEK_END)
+                    if file.read() != b"\n":  # the last line, written by others, does not end
+                        file.write(b"\n")
+                file.write(json.dumps(row).encode() + b"\n")
 
     def similar(self, view: View, k: int) -> list[RecordedEpisode]:
         """Returns the k kept episodes of the same environment that begin most like this one."""
@@ -109,6 +119,15 @@ class ExamplesAgent(ScaffoldAgent):
             text = transcript(turns, episode.last_observation)[: self.length]
             parts.append(f"Example {len(parts) + 1} of a solved task:\n\n{text}")
         return "\n\n".join(parts)
+
+
+def _check_lines(data: Path) -> None:
+    """Raises a ConfigError if lines cannot be appended to a file of episodes."""
+    if data.is_dir() or data.read_text(encoding="utf-8-sig").lstrip().startswith("["):
+        raise ConfigError(
+            f"New successes are appended as lines, which {data}, a folder or a JSON list, cannot "
+            "take: name a file of lines, or add keep=false."
+        )
 
 
 def _env_of(view: View) -> str:
