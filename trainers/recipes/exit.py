@@ -19,8 +19,8 @@ It is imitated in games, and otherwise if it succeeds or returns more than the p
 The policy goes on from its weights instead of from new ones, and there is no value network. With
 `replayed`, a sample of the turns of earlier searches is imitated again (theirs: all of them).
 
-The search plans on snapshots, which hold the hidden state. Where observations hide what matters, the
-policy cannot know why the search acts as it does, and imitation can lower its success.
+The search plans on snapshots, which hold the hidden state. Where observations hide what matters,
+the policy cannot know why the search acts as it does, and imitation can lower its success.
 """
 
 from __future__ import annotations

@@ -217,7 +217,10 @@ def test_a_prompt_is_the_same_any_day(monkeypatch):
     template = "{{ strftime_now('%d %b %Y, %H:%M') if strftime_now is defined }}"
     monkeypatch.setattr(policy.tokenizer, "chat_template", f"{template} {CHATML}")
     assert "01 Jan 2025, 00:00 " in policy.decode(played(policy, []))
-    several = {"default": f"{template} {CHATML}", "tool_use": f"{template} {{{{ tools | length }}}} {CHATML}"}
+    several = {
+        "default": f"{template} {CHATML}",
+        "tool_use": f"{template} {{{{ tools | length }}}} {CHATML}",
+    }
     monkeypatch.setattr(policy.tokenizer, "chat_template", several)
     assert "01 Jan 2025, 00:00 " in policy.decode(played(policy, []))
     tools = {"template_kwargs": {"tools": [{}]}}
