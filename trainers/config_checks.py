@@ -253,6 +253,8 @@ def _check_players(config: TrainConfig) -> None:
             "With cross_policy, two policies act in turn in this process: set rollout_workers to "
             "0, continuous_batching to False and engine to 'own', or leave it at 0."
         )
+    if rollout.cross_policy and rollout.cross_policy_every == 1:
+        raise ConfigError("With cross_policy_every = 1, the copy never plays: set it above 1.")
     if rollout.cross_policy and not game.scripted:
         raise ConfigError(
             f"cross_policy is for episodes of one agent, and opponents is "

@@ -196,9 +196,11 @@ class Sweep:
         for name in ("jobs", "threads"):
             if (number := getattr(self, name)) < 1:
                 raise ConfigError(f"--{name} must be at least 1, got {number}.")
-        for flag in self.flags:
-            if flag.partition("=")[0] in OWN:
-                raise ConfigError(f"A sweep sets {flag} of its runs itself: leave it out.")
+        varied = flags_of(tuple(dict(each for run in self.runs for each in run.setting).items()))
+        for flag in [*self.flags, *varied]:
+            if (name := flag.partition("=")[0]) in OWN:
+                hint = "name them in --seeds" if name == "--seed" else "leave it out"
+                raise ConfigError(f"A sweep sets {name} of its runs itself: {hint}.")
         folders: dict[str, Run] = {}
         for run in self.runs:
             if (other := folders.setdefault(run.name, run)) != run:
@@ -241,7 +243,8 @@ class Sweep:
         Raises:
             Interrupted: after a signal, when the runs in progress have stopped.
         """
-        self.write()
+        known: dict[Run, dict[str, Any]] = {}
+        self.write(known)
         children = Children()
 
         def train(run: Run) -> str:
@@ -258,22 +261,30 @@ class Sweep:
         failed: dict[str, list[str]] = {}
         with children, ThreadPoolExecutor(self.jobs) as pool:
             for run, failure in zip(self.runs, pool.map(train, self.runs), strict=True):
-                self.write()
+                self.write(known)
                 if failure:
                     failed.setdefault(failure, []).append(run.name)
         if children.heard is not None:
             raise Interrupted(children.heard)
         return [f"{', '.join(names)} {failure}" for failure, names in failed.items()]
 
-    def results(self) -> list[dict[str, Any]]:
-        """Returns the results of the finished runs."""
-        folders = ((run, self.folder / run.name) for run in self.runs)
-        return [result_of(run, path) for run, path in folders if (path / "report.json").exists()]
+    def results(self, known: dict[Run, dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+        """Returns the results of the finished runs.
 
-    def write(self) -> None:
-        """Writes the results of the finished runs to `sweep.json`."""
+        Args:
+            known: the results that were read before, to which the others are added.
+        """
+        known = {} if known is None else known
+        for run in self.runs:
+            folder = self.folder / run.name
+            if run not in known and (folder / "report.json").exists():
+                known[run] = result_of(run, folder)
+        return [known[run] for run in self.runs if run in known]
+
+    def write(self, known: dict[Run, dict[str, Any]] | None = None) -> None:
+        """Writes the results of the finished runs to `sweep.json`: see `results`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        found = {"recipe": self.recipe, "flags": self.flags, "runs": self.results()}
+        found = {"recipe": self.recipe, "flags": self.flags, "runs": self.results(known)}
         write_text(self.folder / RESULT, json.dumps(found, indent=1) + "\n")
 
 

@@ -76,6 +76,19 @@ def test_a_sweep_needs_processes_and_names_each_setting_and_seed_once():
         sweep.read_sweep(["poad", "--vary", "model=a/b,a:b"])
 
 
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("seed=1,2", "--seed of its runs itself: name them in --seeds"),
+        ("run_dir=a,b", "--run-dir of its runs itself: leave it out"),
+        ("resume=true,false", "resume of its runs itself: leave it out"),
+    ],
+)
+def test_what_a_sweep_sets_itself_does_not_vary(word: str, message: str):
+    with pytest.raises(ConfigError, match=message):
+        sweep.read_sweep(["poad", "--vary", "lr=1e-3", word])
+
+
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The folders of runs that were started. A learning rate of 7 fails, 8 stops the sweep."""
@@ -223,6 +236,21 @@ def test_a_sweep_names_the_settings_that_cannot_run(
     shown = capsys.readouterr().err
     assert shown.count("Did you mean: NumberLine-v0") == 1
     assert "lr=1e-3 env_id=NumberLin-v0, lr=1e-4 env_id=NumberLin-v0: " in shown
+
+
+def test_the_log_of_a_finished_run_is_read_once_while_a_sweep_plays(
+    trained: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    read: list[str] = []
+    result_of = sweep.result_of
+    monkeypatch.setattr(
+        sweep, "result_of", lambda run, path: [read.append(run.name), result_of(run, path)][1]
+    )
+    words = ["rloo", "--constrain", "--out", str(tmp_path), "--vary", "lr=1e-3,1e-4"]
+    found, _ = sweep.read_sweep(words)
+    assert found.play() == [] and sorted(read) == sorted(trained)
+    saved = json.loads((tmp_path / "sweep.json").read_text())
+    assert [run["seed"] for run in saved["runs"]] == [0, 0, 1, 1, 2, 2]
 
 
 def test_runs_that_fail_alike_are_named_together(
