@@ -196,7 +196,7 @@ class Sweep:
         for name in ("jobs", "threads"):
             if (number := getattr(self, name)) < 1:
                 raise ConfigError(f"--{name} must be at least 1, got {number}.")
-        varied = flags_of(tuple(dict(each for run in self.runs for each in run.setting).items()))
+        varied = [flag for run in self.runs for flag in flags_of(run.setting)]
         for flag in [*self.flags, *varied]:
             if (name := flag.partition("=")[0]) in OWN:
                 hint = "name them in --seeds" if name == "--seed" else "leave it out"

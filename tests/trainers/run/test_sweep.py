@@ -140,7 +140,7 @@ def test_a_sweep_continues_reports_and_refuses_other_settings(
     assert (saved["runs"][0]["training_return"], saved["runs"][0]["reward"]) == (0.2, 0.4)
     for more, message in [
         (["--temperature", "0.5"], "run of other settings (temperature = 1.0 -> 0.5)"),
-        (["--seed", "3"], "leave it out"),
+        (["--seed", "3"], "name them in --seeds"),
         (["--eval-episodes", "0"], "eval_episodes above 0"),
     ]:
         assert main([*words, *varied, *more]) == 2
