@@ -265,24 +265,19 @@ def test_two_ids_of_the_same_name_are_refused(capsys):
     assert "would both be served as /NumberLine-v0" in error
 
 
-def test_a_fault_of_an_environment_is_a_reply(server):
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [("fail", "a fault of the environment"), ("time out", "the shop does not answer")],
+)
+def test_a_fault_of_an_environment_is_a_reply(server, action: str, message: str):
     url, _ = server
     with ws(url, "Slow") as client:
         ask(client, "reset")
-        reply = ask(client, "step", text="fail")
+        reply = ask(client, "step", text=action)
         assert reply["data"]["code"] == "EXECUTION_ERROR"
-        assert "a fault of the environment" in reply["data"]["message"]
-        assert ask(client, "reset")["type"] == "observation"
-
-
-def test_a_timeout_within_an_environment_is_its_own_fault(server):
-    url, _ = server
-    with ws(url, "Slow") as client:
-        ask(client, "reset")
-        reply = ask(client, "step", text="time out")
-        assert reply["data"]["code"] == "EXECUTION_ERROR"
-        assert "the shop does not answer" in reply["data"]["message"]
+        assert message in reply["data"]["message"]
         assert ask(client, "step", text="+")["type"] == "observation"
+        assert ask(client, "reset")["type"] == "observation"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +183,7 @@ class Sweep:
     folder: Path
     jobs: int = 1
     threads: int = 1
+    _known: dict[Run, dict[str, Any]] = field(default_factory=dict, init=False, compare=False)
 
     def check(self, *, plays: bool) -> None:
         """Checks the settings of all runs, and those of finished runs in the folder.
@@ -243,8 +244,7 @@ class Sweep:
         Raises:
             Interrupted: after a signal, when the runs in progress have stopped.
         """
-        known: dict[Run, dict[str, Any]] = {}
-        self.write(known)
+        self.write()
         children = Children()
 
         def train(run: Run) -> str:
@@ -261,30 +261,25 @@ class Sweep:
         failed: dict[str, list[str]] = {}
         with children, ThreadPoolExecutor(self.jobs) as pool:
             for run, failure in zip(self.runs, pool.map(train, self.runs), strict=True):
-                self.write(known)
+                self.write()
                 if failure:
                     failed.setdefault(failure, []).append(run.name)
         if children.heard is not None:
             raise Interrupted(children.heard)
         return [f"{', '.join(names)} {failure}" for failure, names in failed.items()]
 
-    def results(self, known: dict[Run, dict[str, Any]] | None = None) -> list[dict[str, Any]]:
-        """Returns the results of the finished runs.
-
-        Args:
-            known: the results that were read before, to which the others are added.
-        """
-        known = {} if known is None else known
+    def results(self) -> list[dict[str, Any]]:
+        """Returns the results of the finished runs, each of which is read once."""
         for run in self.runs:
             folder = self.folder / run.name
-            if run not in known and (folder / "report.json").exists():
-                known[run] = result_of(run, folder)
-        return [known[run] for run in self.runs if run in known]
+            if run not in self._known and (folder / "report.json").exists():
+                self._known[run] = result_of(run, folder)
+        return [self._known[run] for run in self.runs if run in self._known]
 
-    def write(self, known: dict[Run, dict[str, Any]] | None = None) -> None:
-        """Writes the results of the finished runs to `sweep.json`: see `results`."""
+    def write(self) -> None:
+        """Writes the results of the finished runs to `sweep.json`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        found = {"recipe": self.recipe, "flags": self.flags, "runs": self.results(known)}
+        found = {"recipe": self.recipe, "flags": self.flags, "runs": self.results()}
         write_text(self.folder / RESULT, json.dumps(found, indent=1) + "\n")
 
 

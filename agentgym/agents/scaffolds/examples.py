@@ -123,7 +123,11 @@ class ExamplesAgent(ScaffoldAgent):
 
 def _check_lines(data: Path) -> None:
     """Raises a ConfigError if lines cannot be appended to a file of episodes."""
-    if data.is_dir() or data.read_text(encoding="utf-8-sig").lstrip().startswith("["):
+    first = ""
+    if not data.is_dir():
+        with data.open(encoding="utf-8-sig") as lines:
+            first = next(filter(str.strip, lines), "")
+    if data.is_dir() or first.lstrip().startswith("["):
         raise ConfigError(
             f"New successes are appended as lines, which {data}, a folder or a JSON list, cannot "
             "take: name a file of lines, or add keep=false."
