@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,7 +41,7 @@ class TimeStep:
             progress is the share of the possible gain, success may come with progress < 1.
         admissible: the admissible actions. Empty if the set is open.
         state_key: two states have the same key iff they are the same state for the agent. Empty:
-            the text is the key.
+            the text is the key. It may name hidden facts: infos hold its digest.
         feedback: message about the last action, shown before the text. Not part of the state.
     """
 
@@ -73,6 +75,15 @@ _FIELDS = (
 """Name of a field, the type that most values have, and the type that all values have."""
 
 
+@functools.lru_cache(256)  # most fast environments have few states
+def state_digest(key: str) -> str:
+    """Returns the digest of a state's key: 16 hexadecimal digits, the same in every process.
+
+    Equal keys have equal digests. Hidden facts that a key names cannot be read from its digest.
+    """
+    return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
 def step_info(
     step: TimeStep, task: str, turn: int, reward_names: tuple[str, ...], invalid_penalty: float
 ) -> dict[str, Any]:
@@ -94,7 +105,7 @@ def step_info(
         "success": step.success,
         "progress": float(step.progress),
         "admissible": step.admissible,
-        "state_key": step.state_key or step.text,
+        "state_key": state_digest(step.state_key or step.text),
         "reward_terms": terms,
     }
 

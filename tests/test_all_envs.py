@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -37,6 +38,7 @@ from agentgym.utils.arguments import keyword_parameters
 ROOT = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden"
 INFO_TYPES = (str, int, bool, bool, float, tuple, str, dict)
+DIGEST = re.compile("[0-9a-f]{16}")
 GARBAGE = [
     *(
         "",
@@ -156,6 +158,7 @@ def test_every_result_keeps_the_contract(id: str, global_rng_untouched: None):
         own = tuple(info.items())[len(INFO_KEYS) :]
         assert all(type(value) is type(results[0][-1][key]) in (int, float) for key, value in own)
         assert tuple(type(info[key]) for key in INFO_KEYS) == INFO_TYPES
+        assert DIGEST.fullmatch(info["state_key"])
         assert 0 <= info["progress"] <= 1
         assert tuple(info["reward_terms"]) == terms
         assert all(type(term) is float for term in info["reward_terms"].values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import warnings
@@ -45,6 +46,7 @@ TALKS = [
 ]
 """Games with messages that can commit their sender to a move."""
 INFO_TYPES = (str, int, bool, bool, float, tuple, str, dict, bool)
+DIGEST = re.compile("[0-9a-f]{16}")
 
 by_id = pytest.mark.parametrize("id", IDS)
 by_face = pytest.mark.parametrize(("id", "mode"), FACES)
@@ -209,6 +211,7 @@ def test_infos_have_the_same_keys_and_types_always(id):
             types = tuple(type(value) for value in info.values())
             assert types[: len(INFO_TYPES)] == INFO_TYPES
             assert set(types[len(INFO_TYPES) :]) <= {float}
+            assert DIGEST.fullmatch(info["state_key"])
             assert 0 <= info["progress"] <= 1
             assert all(type(term) is float for term in info["reward_terms"].values())
             assert info["acting"] == (agent in env.game.acting)

@@ -20,7 +20,7 @@ from agentgym import Tasks, TextEnv, TimeStep
 from agentgym.core import UnreadableAction
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError
-from agentgym.time_step import INFO_KEYS
+from agentgym.time_step import INFO_KEYS, state_digest, step_info
 from agentgym.wrappers.base import TextWrapper
 
 from .helpers.echo import Echo, State
@@ -49,6 +49,15 @@ def test_an_invalid_action_costs_its_penalty_and_keeps_the_state():
     assert not info["valid"]
     assert info["state_key"] == before["state_key"]
     assert info["turn"] == before["turn"] + 1
+
+
+def test_the_state_key_of_an_info_is_a_digest_that_every_process_computes_alike():
+    assert state_digest("bread 1:countertop 1") == "197dc83277b7d7ac"
+    step = TimeStep("You see nothing.", state_key="bread 1:countertop 1")
+    assert step_info(step, "train/0", 0, (), 0.0)["state_key"] == state_digest(step.state_key)
+    hidden = step_info(TimeStep("You see nothing."), "train/0", 0, (), 0.0)["state_key"]
+    assert hidden == state_digest("You see nothing.") != state_digest("You see bread.")
+    assert len(state_digest("lone surrogate \ud800")) == 16
 
 
 def test_no_penalty_is_zero_and_not_minus_zero():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
 
@@ -13,6 +12,7 @@ from gymnasium.utils import RecordConstructorArgs
 from agentgym.errors import ConfigError
 from agentgym.snapshots import check_wrapper, refused, restore_snapshot, snapshot_of
 from agentgym.spaces import UnicodeText
+from agentgym.time_step import state_digest
 from agentgym.utils.arguments import check_types, keyword_parameters
 
 
@@ -89,8 +89,8 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """
         if "state_key" not in info:
             return info
-        digest = hashlib.blake2b(json.dumps(memory).encode(), digest_size=8).hexdigest()
-        return {**info, "state_key": f"{digest} {info['state_key']}"}
+        key = state_digest(f"{info['state_key']} {json.dumps(memory)}")
+        return {**info, "state_key": key}
 
     def _memory(self) -> dict[str, Any]:
         """Returns the wrapper's state within an episode as JSON values.

@@ -155,8 +155,8 @@ class Blackjack(TextEnv):
 
     ## Information
     The common keys. `success`: the player wins. `progress`: 1 for a win, 0.5 for a draw, otherwise
-    0. `state_key`: the player's total, whether an ace counts 11 in it, whether the hand is a
-    blackjack, and the points of the dealer's visible card.
+    0. `state_key`: a digest of the player's total, whether an ace counts 11 in it, whether the hand
+    is a blackjack, and the points of the dealer's visible card.
 
     ## Arguments
     - `sab` (bool, default True): whether the player's blackjack (an ace and a 10) beats a 21 of

@@ -90,7 +90,7 @@ class Chess(TextEnv):
     - `progress`: the expected score for the current material balance, 1 for a win, 0.5 for a draw
       and 0 for a loss.
     - `admissible`: the legal moves in the chosen notation.
-    - `state_key`: the position without the move counters.
+    - `state_key`: a digest of the position without the move counters.
 
     ## Arguments
     - `opponent` (str, default "greedy"): "random", "greedy" (mates if it can, otherwise makes the

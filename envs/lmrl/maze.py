@@ -185,7 +185,7 @@ class Maze(TextEnv):
     ## Information
     The common keys.
     - `progress`: the share of the shortest path from the start that is covered.
-    - `state_key`: the maze, the goal and the agent's cell, whatever `describe` is.
+    - `state_key`: a digest of the maze, the goal and the agent's cell, whatever `describe` is.
 
     ## Arguments
     - `maze` (str, default "double_t"): "double_t" (10 x 13, 25 start cells), "u" (5 x 5, 6 start

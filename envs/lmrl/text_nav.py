@@ -132,7 +132,7 @@ class TextNav(TextEnv):
     ## Information
     The common keys.
     - `progress`: the share of a shortest solution that is done.
-    - `state_key`: the full state, including parts that the agent does not observe.
+    - `state_key`: a digest of the full state, including parts that the agent does not observe.
 
     ## Arguments
     - `layout` (str, default "original"): "original" or "generated" (a new house per task).

@@ -91,7 +91,7 @@ class WebShop(TextEnv):
     - `valid`: whether the action was possible on the page.
     - `admissible`: a click for everything that can be clicked. On the search page, up to four
       searches made of the instruction's words. They are examples, since any words are allowed.
-    - `state_key`: page, open product, chosen options and goal.
+    - `state_key`: a digest of page, open product, chosen options and goal.
 
     ## Arguments
     - `data_dir` (path, default None): folder with the original's JSON files. None: generated
