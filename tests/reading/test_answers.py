@@ -1,0 +1,57 @@
+"""The one answer of a reply."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym.reading import NotUnderstood, final_answer, parse_number
+
+FORMS = (
+    "{}", "**{}**", "The answer is {}.", "Answer: {}", "Final answer: **{}**", "**Answer:** {}",
+    r"\boxed{B}", r"So we get $\boxed{B}$. I hope it is correct.", "#### {}", "```\n{}\n```",
+    "<think>Answer: 3, or 4</think>{}", "{}<|im_end|>Answer: 99", "<answer>{}</answer>",
+    "2 + 2 = 4, so\nAnswer: {}", "= {}", "Thus, the final answer is {}", "### Answer\n{}",
+    "Answer:\n\n{}", "The answer is: {}",
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.integers(-999, 999), st.sampled_from(FORMS[:16] + FORMS[17:]))
+def test_an_answer_is_found_in_every_form(number: int, form: str):
+    text = form.replace("{B}", f"{{{number}}}").replace("{}", str(number))
+    assert parse_number(final_answer(text)) == number
+    assert parse_number(final_answer(text.replace("-", "−"))) == number
+
+
+def test_an_expression_keeps_its_form():
+    assert final_answer("Answer: (3 + 4) * 2") == "(3 + 4) * 2"
+
+
+@pytest.mark.parametrize("text", ["Answer: 5\nAnswer: 6", r"\boxed{5} or \boxed{6}"])
+def test_two_answers_are_refused(text: str):
+    with pytest.raises(NotUnderstood, match="one answer"):
+        final_answer(text)
+
+
+@pytest.mark.parametrize("text", ["7 or 8", "I think 7", "Answer: not 7", "Answer: 7 or 8", "7 8"])
+def test_an_answer_with_more_is_kept_whole(text: str):
+    assert parse_number(final_answer(text)) is None
+
+
+@settings(deadline=None)
+@given(st.text(max_size=60))
+def test_any_text_has_an_answer_or_is_refused(text: str):
+    try:
+        assert isinstance(final_answer(text), str)
+    except NotUnderstood as reason:
+        assert "one answer" in str(reason)
+
+
+@pytest.mark.parametrize("piece", ["Answer: ", "\\boxed{", "#### ", "<answer>", "{", "**", "= "])
+def test_hostile_texts_are_read_in_linear_time(piece: str):
+    with suppress(NotUnderstood):
+        final_answer(piece * (100_000 // len(piece)))
