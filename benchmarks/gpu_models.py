@@ -26,8 +26,8 @@ def dtype() -> Literal["float32", "bfloat16"]:
     return "bfloat16" if torch.cuda.is_available() else "float32"
 
 
-def write_model(name: str, folder: Path) -> None:
-    """Writes a model with random weights and its tokenizer as a Hugging Face folder."""
+def new_model(name: str) -> tuple[Any, Any]:
+    """Returns a model with random weights on the device, and its tokenizer."""
     from transformers import AutoModelForCausalLM, Qwen2Config
 
     from agentgym.trainers.policy.tiny import played_texts, tiny_tokenizer
@@ -43,8 +43,13 @@ def write_model(name: str, folder: Path) -> None:
     with torch.random.fork_rng(), torch.device(device()):
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype()))
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    return model, tokenizer
+
+
+def write_model(name: str, folder: Path) -> None:
+    """Writes a model with random weights and its tokenizer as a Hugging Face folder."""
+    for part in new_model(name):
+        part.save_pretrained(folder)
 
 
 def gpu_name() -> str:

@@ -31,7 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agentgym.evaluation.report import Report
-from agentgym.trainers.run.children import WITHOUT_EFFECT, train_in_process
+from agentgym.trainers.run.children import WITHOUT_EFFECT, Children, train_in_process
 from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import critic_curve, read_metrics
 from agentgym.trainers.run.sweep import flags_of
@@ -95,7 +95,14 @@ def train(settings: Settings, recipe: str, seed: int) -> Path:
     return folder
 
 
-def launch(recipe: str, config: Path, folder: Path, flags: Sequence[Any], threads: int = 1) -> None:
+def launch(
+    recipe: str,
+    config: Path,
+    folder: Path,
+    flags: Sequence[Any],
+    threads: int = 1,
+    children: Children | None = None,
+) -> None:
     """Runs a recipe in a process of its own unless the run has finished.
 
     Args:
@@ -104,6 +111,7 @@ def launch(recipe: str, config: Path, folder: Path, flags: Sequence[Any], thread
         folder: the run's folder. An interrupted run in it is resumed.
         flags: flags that override the file.
         threads: number of OpenMP threads.
+        children: passes signals on to the process.
 
     Raises:
         ConfigError: if the run has finished, with other settings.
@@ -112,7 +120,7 @@ def launch(recipe: str, config: Path, folder: Path, flags: Sequence[Any], thread
     words = [str(word) for word in ("--config", config, *flags)]
     path = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
     try:
-        train_in_process(recipe, words, folder, threads, {"PYTHONPATH": path})
+        train_in_process(recipe, words, folder, threads, {"PYTHONPATH": path}, children)
     except subprocess.CalledProcessError as error:
         print(error.stderr, file=sys.stderr)
         raise
