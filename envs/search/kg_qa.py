@@ -121,7 +121,7 @@ class KGQA(TextEnv):
         if kind == "answer":
             self.state.answered = rest
             right = rest == self.question.answer
-            return self._look("Right." if right else f"Wrong: it is {self.question.answer}.")
+            return self._look("Right." if right else "Wrong.")
         entity, _, relation = rest.partition(" | ")
         value = self.graph.facts[entity, relation]
         if value not in self.state.values:

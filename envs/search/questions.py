@@ -31,6 +31,7 @@ WORLDS = 64
 MOST_HOPS = 4
 MOST_CHAINS = SIZES["work"]
 TEST_EVERY = 5
+_WHOLE = frozenset(("yes", "no", "noanswer"))
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -66,12 +67,17 @@ def exact_match(given: str, answer: str) -> float:
 
 
 def f1(given: str, answer: str) -> float:
-    """Returns the F1 score of the words of an answer, in [0, 1]."""
-    ours, theirs = normalised(given).split(), normalised(answer).split()
-    if not ours or not theirs or {*ours, *theirs} & {"yes", "no", "noanswer"}:
-        return float(ours == theirs)  # as in HotpotQA
-    common = sum((Counter(ours) & Counter(theirs)).values())
-    return 2 * common / (len(ours) + len(theirs))
+    """Returns the F1 score of the words of an answer, in [0, 1], as HotpotQA's script does.
+
+    The answers "yes", "no" and "noanswer" share no words with others, whole or not at all. Answers
+    without any word, such as "The", score 0.
+    """
+    ours, theirs = normalised(given), normalised(answer)
+    if ours != theirs and not _WHOLE.isdisjoint((ours, theirs)):
+        return 0.0
+    words = ours.split(), theirs.split()
+    common = sum((Counter(words[0]) & Counter(words[1])).values())
+    return 2 * common / sum(map(len, words)) if common else 0.0
 
 
 # Chains in a generated world.
@@ -218,44 +224,73 @@ class QuestionFile:
 
 @lru_cache(maxsize=8)
 def load_questions(path: str) -> QuestionFile:
-    """Reads a JSON file of HotpotQA: a list of questions with `context` and `supporting_facts`.
+    """Reads a file of HotpotQA: questions with `context` and `supporting_facts`.
 
+    It is a JSON list as published by the authors, or has the columns of the copy on Hugging Face
+    (`id`, and `context` and `supporting_facts` as objects of lists), as a JSON list or JSON Lines.
     All paragraphs of the file form the corpus. Of paragraphs with the same title, the first counts.
 
     Raises:
-        DataError: if the file cannot be read or has another format.
+        DataError: if the file cannot be read or has another format, or two questions have one id.
     """
     try:
-        records = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-        questions: dict[str, Question] = {}
+        records = _records(Path(path).read_text(encoding="utf-8-sig"))
         pages: dict[str, Page] = {}
         for record in records:
-            for page in map(_paragraph, record["context"]):
-                pages.setdefault(page.title.casefold(), page)
-            questions[f"question/{_text(record['_id'])}"] = _question(record, pages)
+            for page in _paragraphs(record["context"]):
+                pages.setdefault(page.title, page)
+        corpus = Corpus(tuple(pages.values()))
+        questions: dict[str, Question] = {}
+        for record in records:
+            name = _text(record["_id"] if "_id" in record else record["id"])
+            if f"question/{name}" in questions:
+                raise DataError(f"{path} has two questions with the id {name!r:.80}.")
+            questions[f"question/{name}"] = _question(record, corpus)
+    except DataError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise DataError(
-            f"{path} is no file of HotpotQA (a JSON list of questions with _id, question, answer, "
-            f"context and supporting_facts): {type(error).__name__}: {error}"
+            f"{path} is no file of HotpotQA (a JSON list or JSON Lines of questions with _id or "
+            f"id, question, answer, context and supporting_facts): {type(error).__name__}: {error}"
         ) from error
     if len(questions) < 2:
         raise DataError(f"{path} needs at least 2 questions, got {len(questions)}.")
-    return QuestionFile(questions, Corpus(tuple(pages.values())))
+    return QuestionFile(questions, corpus)
 
 
-def _paragraph(value: Any) -> Page:
-    title, sentences = value
-    return Page(_title(title), tuple(_text(sentence).strip() for sentence in sentences))
+def _records(text: str) -> list[dict[str, Any]]:
+    """Returns the questions of a JSON list or of JSON Lines."""
+    if text.lstrip().startswith("{"):
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
+    return json.loads(text)
 
 
-def _question(record: dict[str, Any], pages: dict[str, Page]) -> Question:
-    named = [_title(fact[0]).casefold() for fact in record.get("supporting_facts", ())]
-    titles = dict.fromkeys(pages[title].title for title in named if title in pages)
+def _pairs(value: Any, first: str, second: str) -> list[tuple[Any, Any]]:
+    """Returns the pairs of a list of pairs, or of an object with two lists of equal length."""
+    if isinstance(value, dict):
+        return list(zip(value[first], value[second], strict=True))
+    return [(one, other) for one, other in value]
+
+
+def _paragraphs(value: Any) -> list[Page]:
+    pages = []
+    for title, sentences in _pairs(value, "title", "sentences"):
+        title = " ".join(_text(title).split())
+        pages.append(Page(title, tuple(_text(sentence).strip() for sentence in _list(sentences))))
+    return pages
+
+
+def _question(record: dict[str, Any], corpus: Corpus) -> Question:
+    facts = _pairs(record.get("supporting_facts", ()), "title", "sent_id")
+    named = (corpus.page(_text(title)) for title, _ in facts)
+    titles = dict.fromkeys(page.title for page in named if page is not None)
     return Question(_text(record["question"]), _text(record["answer"]), tuple(titles))
 
 
-def _title(value: Any) -> str:
-    return " ".join(_text(value).split())
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list, got {value!r:.80}")
+    return value
 
 
 def _text(value: Any) -> str:

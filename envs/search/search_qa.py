@@ -30,6 +30,7 @@ LONGEST = 500
 LINE = 120
 PAGE = 3000
 _ACTION = re.compile(r"(search|open|answer)\s*\[(.*)\]\W{0,9}", re.IGNORECASE | re.DOTALL)
+_SECOND = re.compile(r"\]\W*(?:search|open|answer)\s*\[", re.IGNORECASE)
 
 
 @dataclass
@@ -112,9 +113,9 @@ class SearchQA(TextEnv):
     - `query_cost` (float, default 0.0): cost of a search.
     - `score` (str, default "em"): "em" (exact match) or "f1".
     - `masked` (bool, default False): whether a question is a sentence with a gap.
-    - `data_file` (str or None, default None): JSON file in the format of HotpotQA. Its questions
-      are the tasks, one in five a test task, and the paragraphs of all questions are the pages.
-      `hops`, `chains`, `misleading` and `masked` have no effect on it.
+    - `data_file` (str or None, default None): file in the format of HotpotQA, of the authors or of
+      Hugging Face. Its questions are the tasks, one in five a test task, and the paragraphs of all
+      questions are the pages. `hops`, `chains`, `misleading` and `masked` have no effect on it.
     - `max_turns` (int or None, default 15): turn limit.
 
     ## References
@@ -194,6 +195,8 @@ class SearchQA(TextEnv):
             return self._invalid("Reply with search[words], open[title] or answer[text].")
         if len(text) > LONGEST:
             return self._invalid(f"The text in brackets has more than {LONGEST} characters.")
+        if _SECOND.search(match[0]):
+            return self._invalid("Reply with one action only.")
         tools = {"search": self._search, "open": self._open, "answer": self._answer}
         return tools[match[1].lower()](text)
 
@@ -218,7 +221,7 @@ class SearchQA(TextEnv):
         answer = self.question.answer
         self.state.right = exact_match(text, answer) == 1
         self.state.score = float(self.state.right) if self.score == "em" else f1(text, answer)
-        return self._look("Right." if self.state.right else f"Wrong. The answer is {answer}.")
+        return self._look("Right." if self.state.right else "Wrong.")
 
     def _look(self, result: str, cost: float = 0.0) -> TimeStep:
         state, question = self.state, self.question

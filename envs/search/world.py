@@ -200,7 +200,8 @@ class Corpus:
 
     def __init__(self, pages: tuple[Page, ...]):
         self.pages = pages
-        self._by_title = {page.title.casefold(): page for page in pages}
+        self._by_title = {page.title: page for page in pages}
+        self._by_folded = {page.title.casefold(): page for page in reversed(pages)}
 
     @cached_property
     def index(self) -> TextIndex:
@@ -212,8 +213,9 @@ class Corpus:
         return [self.pages[i] for i in self.index.search(query, k)]
 
     def page(self, title: str) -> Page | None:
-        """Returns the page of a title, ignoring capitals."""
-        return self._by_title.get(" ".join(title.split()).casefold())
+        """Returns the page of a title. Capitals count only between titles that they tell apart."""
+        title = " ".join(title.split())
+        return self._by_title.get(title) or self._by_folded.get(title.casefold())
 
 
 class World(Corpus):

@@ -6,8 +6,11 @@ import json
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentgym.envs.search.kg_qa import KGQA
 from agentgym.envs.search.questions import (
@@ -16,6 +19,7 @@ from agentgym.envs.search.questions import (
     exact_match,
     f1,
     load_questions,
+    normalised,
     world_of,
 )
 from agentgym.envs.search.search_qa import SearchQA
@@ -199,12 +203,50 @@ def test_masked_questions_have_a_gap():
         ("Ada", "Ada Brin", 0, 2 / 3),
         ("Ada Ada Brin", "Ada Brin", 0, 0.8),
         ("yes it is", "yes", 0, 0),
+        ("Yes.", "yes", 1, 1),
+        ("no", "yes", 0, 0),
+        ("yes", "Yes it is", 0, 0),
+        ("Symphony No. 7 in A", "Symphony No. 7", 0, 6 / 7),  # an article is no word
+        ("Symphony No. 7 by Haydn and Brin", "Symphony No. 7", 0, 0.6),
+        ("No", "Symphony No. 7", 0, 0),
+        ("Yes Minister", "Yes, Prime Minister", 0, 0.8),
         ("", "Ada", 0, 0),
+        ("the", "The", 1, 0),  # as the script of HotpotQA
     ],
 )
 def test_scores_of_answers(given: str, answer: str, match: int, score: float):
     assert exact_match(given, answer) == match
     assert f1(given, answer) == pytest.approx(score)
+
+
+def f1_of_hotpotqa(prediction: str, gold: str) -> float:
+    """The steps of HotpotQA's evaluation script, written out."""
+    whole = ("yes", "no", "noanswer")
+    ours, theirs = normalised(prediction), normalised(gold)
+    if (ours in whole or theirs in whole) and ours != theirs:
+        return 0.0
+    left = theirs.split()
+    same = 0
+    for word in ours.split():
+        if word in left:
+            left.remove(word)
+            same += 1
+    if same == 0:
+        return 0.0
+    precision, recall = same / len(ours.split()), same / len(theirs.split())
+    return 2 * precision * recall / (precision + recall)
+
+
+ANSWERS = st.lists(
+    st.sampled_from("yes no noanswer No. the A an symphony 7 1,858 Ada's Brin (1999)".split()),
+    max_size=4,
+).map(" ".join)
+
+
+@given(ANSWERS, ANSWERS)
+def test_scores_are_those_of_the_script_of_hotpotqa(prediction: str, gold: str):
+    assert f1(prediction, gold) == pytest.approx(f1_of_hotpotqa(prediction, gold))
+    assert exact_match(prediction, gold) == (normalised(prediction) == normalised(gold))
 
 
 def test_rewards_and_costs():
@@ -213,7 +255,8 @@ def test_rewards_and_costs():
     _, reward, _, _, info = env.step("search[author]")
     assert reward == -0.1 and info["reward_terms"] == {"task": 0, "queries": -0.1, "invalid": 0}
     assert env.step(f"Action: open[{env.question.titles[0].lower()}].")[4]["progress"] > 0
-    for action in ("open[nothing]", "search[]", f"answer[{'x' * 501}]", "open", "find[x]"):
+    more = "search[a] open[b]", "open[First]\nanswer[Ada]"
+    for action in ("open[nothing]", "search[]", f"answer[{'x' * 501}]", "open", "find[x]", *more):
         _, reward, terminated, _, info = env.step(action)
         assert not info["valid"] and reward == 0 and not terminated
     text, reward, terminated, _, info = env.step(f"answer[{env.question.answer} and more]")
@@ -258,8 +301,58 @@ def test_a_file_of_hotpotqa(tmp_path: Path):
     assert played[0][0].startswith("First page: Text 0. More.")
 
 
+def columns(record: dict[str, Any]) -> dict[str, Any]:
+    """A question with the columns of the copy on Hugging Face."""
+    titles, sentences = zip(*record["context"], strict=True)
+    named, numbers = zip(*record["supporting_facts"], strict=True)
+    return {
+        "id": record["_id"],
+        **{key: record[key] for key in ("question", "answer")},
+        "context": {"title": list(titles), "sentences": list(sentences)},
+        "supporting_facts": {"title": list(named), "sent_id": list(numbers)},
+    }
+
+
+def test_the_copy_of_hotpotqa_on_hugging_face_reads_the_same(tmp_path: Path):
+    published, copied, rows = (tmp_path / name for name in ("a.json", "b.json", "c.jsonl"))
+    published.write_text(json.dumps(RECORDS))
+    copied.write_text(json.dumps([columns(record) for record in RECORDS]))
+    rows.write_text("\n".join(json.dumps(columns(record)) for record in RECORDS))
+    expected = load_questions(str(published))
+    for file in (copied, rows):
+        found = load_questions(str(file))
+        assert found.questions == expected.questions
+        assert found.corpus.pages == expected.corpus.pages
+
+
+def test_a_question_whose_id_is_there_twice_is_named(tmp_path: Path):
+    file = tmp_path / "twice.json"
+    file.write_text(json.dumps([*RECORDS, RECORDS[3]]))
+    with pytest.raises(DataError, match=r"twice\.json has two questions with the id 'q3'"):
+        load_questions(str(file))
+
+
+def test_titles_that_differ_by_capitals_are_two_pages(tmp_path: Path):
+    file = tmp_path / "capitals.json"
+    extra = {**RECORDS[0], "_id": "more", "context": [["first page", ["Another text."]]]}
+    file.write_text(json.dumps([*RECORDS, extra]))
+    corpus = load_questions(str(file)).corpus
+    for title, text in (("First page", "Text 0."), ("first  page", "Another text.")):
+        page = corpus.page(title)
+        assert page is not None and page.sentences[0] == text
+    assert corpus.page("FIRST PAGE") == corpus.page("First page") == corpus.pages[0]
+
+
 @pytest.mark.parametrize(
-    "content", ["", "{}", "[1, 2]", "[]", json.dumps([{**RECORDS[0], "answer": 3}] * 2)]
+    "content",
+    [
+        "",
+        "{}",
+        "[1, 2]",
+        "[]",
+        json.dumps([{**RECORDS[0], "answer": 3}] * 2),
+        json.dumps([{**RECORDS[0], "context": {"title": ["a"], "sentences": ["b"]}}] * 2),
+    ],
 )
 def test_a_damaged_file_is_named(tmp_path: Path, content: str):
     file = tmp_path / "broken.json"
