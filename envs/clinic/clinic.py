@@ -258,7 +258,7 @@ class Clinic(TextEnv):
             result = ("positive" if present else "negative") if name in TESTS else _yes(present)
             lines.append(f"- {name}: {result}")
         if over:
-            lines.append(f"The patient has {state.sick}.")
+            lines.append(f"The diagnosis {state.diagnosis} is {'right' if right else 'wrong'}.")
         return TimeStep(
             text="\n".join(lines),
             rewards={"task": float(right), "cost": cost},

@@ -105,7 +105,8 @@ class Drafts(TextEnv):
     Text: the message on one line, such as `Dear Olga, We meet on 3 May. Best regards`.
 
     ## Observation Space
-    Text: all earlier requests with the messages as the user sent them, and the next request.
+    Text: all earlier requests with the messages as the user sent them, and the next request. The
+    last message is not shown as it was sent.
 
     ## Rewards
     Term `task`, for each message: 1 minus the cost of the edits, divided by the number of messages.
@@ -210,7 +211,8 @@ class Drafts(TextEnv):
         done = len(state.sent)
         over = done == self.messages
         lines = []
-        for number, (message, text) in enumerate(zip(state.messages, state.sent, strict=False), 1):
+        shown = state.sent[: done - over]  # no draft follows the last edit
+        for number, (message, text) in enumerate(zip(state.messages, shown, strict=False), 1):
             lines += [f"{number}. {self._asked(message)}", f"   Sent: {text}"]
         if over:
             lines.append("All messages are sent.")
