@@ -1,7 +1,8 @@
 """Tolerant matching of actions against the admissible actions.
 
-Capitals, whitespace, trailing punctuation, quotes, code marks, code fences and the label "Action:"
-are ignored when an action is compared with the admissible actions.
+Capitals, whitespace, trailing punctuation, quotes, code marks, code fences, typographic forms, the
+label "Action:" and text behind the end marks of chat models are ignored when an action is compared
+with the admissible actions.
 """
 
 from __future__ import annotations
@@ -12,19 +13,26 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from agentgym.reading.typography import find_reply, normalized, normalized_code
+
 LONGEST = 10_000
 """Maximum number of characters of an action that are compared. The rest is ignored."""
 
 # Quantifiers are bounded, so that matching takes linear time for every answer.
-_LABEL = r"^[ \t>*_#]{0,9}%s[ \t*_]{0,9}\d{0,9}[ \t*_]{0,9}:(?:\*\*|__)?[ \t]{0,9}"
+_BLANK = r" \t\u00a0\u2009\u202f\u3000"
+_LABEL = (
+    rf"^[{_BLANK}>*_#]{{0,9}}%s[{_BLANK}*_]{{0,9}}\d{{0,9}}[{_BLANK}*_]{{0,9}}"
+    rf"[:\uff1a\ufe55\u2236](?:\*\*|__)?[{_BLANK}]{{0,9}}"
+)
 _ACTION_LABEL = re.compile(_LABEL % "action", re.IGNORECASE | re.MULTILINE)
 _ANY_LABEL = re.compile(_LABEL % "(?:thought|action|observation)", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"```[\w-]{0,20}\r?\n(.*?)\n?```", re.DOTALL)
 _BLOCK = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?```", re.DOTALL)
 _CODE = re.compile(r"`([^`]+)`")
 _MAX_BRACES = 16
-_AROUND = "\"'`“”‘’«»*_"  # typographic quotes on purpose
-_BEHIND = _AROUND + ".,;:!?…"
+_AROUND = "\"'`*_"
+_BEHIND = _AROUND + ".,;:!?"
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
 
 
 def labelled(answer: str) -> str:
@@ -97,9 +105,12 @@ def code_blocks(answer: str) -> list[str]:
 def bare(answer: str) -> str:
     """Returns an action without the white space, code fence or backticks around it and "Action:".
 
-    It is for actions that cannot be listed, such as a query or a program.
+    It is for actions that cannot be listed, such as a query or a program. Text behind an end mark
+    of a chat model is left out, and typographic forms outside strings are plain.
     """
-    text = unfenced(answer.replace("\r\n", "\n").strip())
+    start, stop = find_reply(answer)
+    text = normalized_code(answer[start:stop])
+    text = unfenced(text.replace("\r\n", "\n").strip())
     text = unfenced((":" in text and labelled(text)) or text).strip()
     marked = _CODE.fullmatch(text)
     return marked[1].strip() if marked else text
@@ -119,12 +130,14 @@ def plain(text: str, *, cased: bool = False) -> str:
         text: an agent's action, or an admissible action.
         cased: whether capitals are kept.
     """
-    before, text = None, text[:LONGEST].strip()
+    text = normalized(text[:LONGEST].strip())
+    before, text = None, text if cased else text.casefold()
     while text != before:
         before = text
+        text = text[slice(*find_reply(text))].strip()
         text = unfenced((":" in text and labelled(text)) or text)
         text = text.lstrip(_AROUND).rstrip(_BEHIND).strip() or text
-    return " ".join((text if cased else text.casefold()).split())
+    return " ".join(text.split())
 
 
 def match_action(action: str, actions: Sequence[str], *, cased: bool = False) -> str | None:
@@ -137,9 +150,21 @@ def match_action(action: str, actions: Sequence[str], *, cased: bool = False) ->
     """
     if action in actions:
         return action
+    known = [plain(each, cased=cased) for each in actions]
     words = plain(action, cased=cased)
-    found = [known for known in actions if plain(known, cased=cased) == words]
+    if words not in known and not any("\n" in each for each in actions):
+        words = plain(first_paragraph(action[:LONGEST]), cased=cased)
+    found = [each for each, form in zip(actions, known, strict=True) if form == words]
     return found[0] if len(found) == 1 else None
+
+
+def first_paragraph(answer: str) -> str:
+    """Returns the paragraph behind the first label "Action:", or the whole text without a label.
+
+    Models explain an action of one line behind a blank line.
+    """
+    text = labelled(answer.replace("\r\n", "\n"))
+    return _PARAGRAPH.split(text, maxsplit=1)[0] if text else answer
 
 
 def numbered(action: Any) -> int:

@@ -103,3 +103,28 @@ def test_carriage_returns_are_no_part_of_code():
     assert code_blocks("Now:\r\n```python\r\nx = 1\r\nx\r\n```\r\n") == ["x = 1\nx"]
     assert command("```\r\nedit a.py 1-2\r\nx = 1\r\nx\r\n```") == "edit a.py 1-2\nx = 1\nx"
     assert match_action("```text\r\nbet 2\r\n```", ACTIONS) == "bet 2"
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("３ − 1", "3 - 1"), ("“bet 2”", "bet 2"), ("bet\u00a02", "bet 2"), ("bet\u202f２…", "bet 2"),
+     ("Action： check", "check"), ("check<|im_end|>\nbet 2", "check"), ("bet \u200b2", "bet 2"),
+     ("<|im_start|>assistant\nAction: check<|eot_id|>", "check"), ("『check』", "check"),
+     ("Action: check\n\nThis should work.", "check"), ("Action: check</s>Action: bet 2", "check")],
+)  # fmt: skip
+def test_typographic_forms_and_end_marks_change_nothing(said: str, meant: str):
+    assert match_action(said, ACTIONS) == meant
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["check\n\nbet 2", "Action: check or\n\nbet 2", "Action:\n\ncheck, bet 2", "<|im_end|>check"],
+)
+def test_a_part_is_never_taken_for_an_action(said: str):
+    assert match_action(said, ACTIONS) is None
+
+
+def test_strings_of_programs_keep_their_marks():
+    assert command("print(“a”)\u00a0# −") == 'print("a") # -'
+    assert command('print("“a” − b")') == 'print("“a” − b")'
+    assert command("x = 1<|im_end|>\ny") == "x = 1"
