@@ -274,7 +274,7 @@ class Codenames(TextGame):
         role = ("spymaster", "guesser")[me % 2]
         won = state.winner == me // 2
         left, listed = summary(tuple(state.key.items()), frozenset(state.shown))
-        seen = listed[me % 2 == 0 or state.winner >= 0]
+        seen = listed[me % 2 == 0]  # also at the end: a guesser could use the kinds once more
         lines = [f"You are {agent}, the {role} of {team}. {self._asks(agent)}", seen]
         total = FIRST - me // 2
         return TimeStep(

@@ -265,8 +265,8 @@ class Debate(TextGame):
     def _asks(self, agent: str) -> str:
         state = self.state
         if state.verdict:
-            right = self._right()
-            return f"The verdict is {state.verdict}. By all cards, the right verdict is {right}."
+            right = "right" if state.verdict == self._right() else "wrong"
+            return f"The verdict is {state.verdict}. By all cards, it is {right}."
         if len(state.table) == len(self.order):
             return (
                 "Which side has won, pro or con?" if agent == "player_2" else "The judge decides."

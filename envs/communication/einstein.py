@@ -66,7 +66,8 @@ class EinsteinPuzzle(TextGame):
     There is no discrete mode.
 
     ## Observation Space
-    Text: the player's clues, the question, and all messages.
+    Text: the player's clues, the question, and all messages. At the end, the player's answer and
+    the number of right answers.
 
     ## Rewards
     - `task`: at the end, all players get the share of players with the right answer.
@@ -220,8 +221,8 @@ class EinsteinPuzzle(TextGame):
             ]
         right = [name == self.names[state.answer] for name in state.answers]
         if right:
-            said = zip(self.possible_agents, state.answers, strict=True)
-            lines += [f"Answer of {name}: {answer}" for name, answer in said]
+            # Right answers of others would solve the puzzle for another attempt.
+            lines.append(f"Your answer: {state.answers[me]}")
             progress = float(right[me])
         else:
             left = solve(self.size, self._known(me))
@@ -250,7 +251,8 @@ class EinsteinPuzzle(TextGame):
 
     def _asks(self) -> str:
         if self.state.answers:
-            return f"The game is over. The right answer is {self.names[self.state.answer]}."
+            right = self.state.answers.count(self.names[self.state.answer])
+            return f"The game is over. Right answers: {right} of {len(self.state.answers)}."
         if self._talking():
             number = len(self.state.said) + 1
             return f"Round {number} of {self.rounds}: send a message to the other players."

@@ -94,7 +94,8 @@ class ReferentialGame(TextGame):
 
     ## Observation Space
     Text: the round, the objects and the results of earlier rounds. The target is marked for the
-    speaker. The listener sees the description, and numbered objects if it picks by number.
+    speaker. The listener sees the description, and numbered objects if it picks by number. It is
+    not told the target of a round with a wrong pick.
 
     ## Rewards
     Both players get these terms after each round, divided by the number of rounds:
@@ -270,8 +271,9 @@ class ReferentialGame(TextGame):
         for i, (said, ok) in enumerate(zip(state.said, right, strict=False)):
             things = state.scenes[i]
             target, picked = things[state.targets[i]], things[state.picked[i]]
+            shown = "another object" if listens and not ok else " ".join(target)
             end = "The listener picked it." if ok else f"The listener picked {' '.join(picked)}."
-            lines.append(f"Round {i + 1}: {said!r}. The target was {' '.join(target)}. {end}")
+            lines.append(f"Round {i + 1}: {said!r}. The target was {shown}. {end}")
         return TimeStep(
             text="\n".join(lines),
             success=now == self.rounds and all(right),

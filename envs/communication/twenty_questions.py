@@ -173,13 +173,7 @@ class TwentyQuestionsTwoPlayer(TextGame):
         over = state.won or len(state.asked) == self.max_questions
         left = self.max_questions - len(state.asked)
         role = "asker" if asks else f"answerer. The thing is: {name}"
-        end = (
-            " You have won."
-            if state.won
-            else f" You have lost. The thing was: {name}."
-            if over
-            else ""
-        )
+        end = " You have won." if state.won else " You have lost." if over else ""
         lines = [f"You are the {role}. Questions left: {left}.{end}"]
         lines += [f"{question} {answer}" for question, answer in state.asked]
         if state.open:

@@ -129,10 +129,12 @@ class Arithmetic(TextEnv):
         digits = answer.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
             return self._invalid("Answer with one integer, for example: -12")
-        right = int(answer) == self.state.value
-        found = f"{self.state.expression} = {self.state.value}."
+        given, expression = int(answer), self.state.expression
+        right = given == self.state.value
+        # A wrong answer does not reveal the value, which another attempt could repeat.
+        told = f"{expression} = {given}. Right!" if right else f"{expression} = ? {given} is wrong."
         return TimeStep(
-            text=f"{found} {'Right!' if right else f'Your answer was {int(answer)}.'}",
+            text=told,
             rewards={"task": float(right)},
             terminated=True,
             success=right,

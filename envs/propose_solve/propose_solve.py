@@ -80,7 +80,7 @@ class ProposeSolve(TextGame):
 
     ## Observation Space
     Text: the request with the examples for the proposer, and the task for solvers. After the end,
-    the answers of all solvers.
+    a solver sees whether its answer is right, and the proposer sees all answers.
 
     ## Rewards
     Term `task`:
@@ -222,11 +222,13 @@ class ProposeSolve(TextGame):
         if not state.right:
             text = "The solvers answer." if proposes else "Your answer?"
             return TimeStep(f"{state.problem.question}\n{text}")
+        # A solver sees its own answer: a right one of others would solve the task once more.
         verdicts = [
             f"{name}: {answer[:200]} ({'right' if right else 'wrong'})"
             for name, answer, right in zip(
                 self.possible_agents[1:], state.answers, state.right, strict=True
             )
+            if proposes or name == agent
         ]
         own = state.right[self.possible_agents.index(agent) - 1]
         gain = self._gain() if proposes else float(own)

@@ -67,7 +67,7 @@ class Minesweeper(TextEnv):
 
     ## Observation Space
     Text: the field. `#` is a closed cell, a number is the count of mines in the 8 cells around, and
-    `.` stands for 0.
+    `.` stands for 0. `*` is the opened mine of a lost game, or a mine of a won one.
 
     ## Rewards
     1 (term `task`) when all safe cells are open, else 0.
@@ -160,20 +160,22 @@ class Minesweeper(TextEnv):
         if not state.mines:
             state.mines = lay_mines(self.task, cell, self.shape, self.mines, self.solvable)
         if state.mines >> cell & 1:
-            return self._look(struck=True)
+            return self._look(struck=1 << cell)
         near = neighbours(*self.shape)
         state.opened = opened_with(cell, near, state.mines, state.opened)
         return self._look()
 
-    def _look(self, struck: bool = False) -> TimeStep:
+    def _look(self, struck: int = 0) -> TimeStep:
+        """Returns the field. `struck` is the bit of the opened mine, or 0."""
         count = self.state.opened.bit_count()
         won = count == self.safe
-        over = won or struck
+        over = won or bool(struck)
         closed = ((1 << len(self._names)) - 1) & ~self.state.opened
         said = f"{self.mines} mines, {self.safe - count} safe cells to open."
         said = "All safe cells are open." if won else "That was a mine." if struck else said
         return TimeStep(
-            text=f"{self._field(over)}\n{said}",
+            # A lost game shows the opened mine alone: another attempt could use the others.
+            text=f"{self._field(self.state.mines if won else struck)}\n{said}",
             rewards={"task": float(won)},
             terminated=over,
             success=won,
@@ -181,29 +183,29 @@ class Minesweeper(TextEnv):
             admissible=() if over else tuple([self._names[cell] for cell in cells(closed)]),
         )
 
-    def _field(self, reveal: bool) -> str:
+    def _field(self, shown: int) -> str:
         columns = self.shape[1]
         wide = len(str(columns))
         lines = ["   " + " ".join(f"{c + 1:>{wide}}" for c in range(columns))]
-        for row, line in enumerate(self._rows(reveal), 1):
+        for row, line in enumerate(self._rows(shown), 1):
             lines.append(f"{row:<2} " + " ".join(f"{sign:>{wide}}" for sign in line))
         return "\n".join(lines)
 
-    def _rows(self, reveal: bool) -> list[str]:
-        """Returns the rows of the field, with the mines if they are revealed."""
+    def _rows(self, shown: int) -> list[str]:
+        """Returns the rows of the field, with the shown mines (one bit per cell)."""
         rows, columns = self.shape
         near, mines = neighbours(rows, columns), self.state.mines
         signs = ["#"] * len(near)
         for cell in cells(self.state.opened):
             signs[cell] = str((near[cell] & mines).bit_count() or ".")
-        for cell in cells(mines if reveal else 0):
+        for cell in cells(shown):
             signs[cell] = "*"
         return ["".join(signs[row * columns :][:columns]) for row in range(rows)]
 
     def privileged_text(self) -> str:
         """Returns the number of safe cells to open, and the field with its mines (*)."""
         left = self.safe - self.state.opened.bit_count()
-        return f"Safe cells to open: {left}. Field: {' '.join(self._rows(reveal=True))}"
+        return f"Safe cells to open: {left}. Field: {' '.join(self._rows(self.state.mines))}"
 
     def expert(self) -> str | None:
         """Returns a provably safe cell, or else the cell with the lowest mine probability."""

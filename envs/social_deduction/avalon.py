@@ -83,7 +83,7 @@ class Avalon(TextGame):
 
     ## Observation Space
     Text: the role and the current request, private knowledge, and the public history of proposals,
-    talk, votes and quests.
+    talk, votes and quests. At the end, the winning side sees all roles.
 
     ## Rewards
     - `task`: at the end, 1 for each player of the winning side and -1 for the others.
@@ -281,7 +281,7 @@ class Avalon(TextGame):
             *self._secrets(me),
             f"Successful quests: {good}. Failed quests: {bad}.",
         ]
-        if state.winner:
+        if state.winner == side:  # the losers could play the same deal once more
             dealt = zip(self.possible_agents, state.roles, strict=True)
             lines.append(f"Roles: {', '.join(f'{name} {role}' for name, role in dealt)}.")
         return TimeStep(

@@ -120,6 +120,8 @@ def test_the_assassin_loses():
     game.play({"player_1": "bear"})
     assert not game.acting
     assert [game.reward(a) for a in game.possible_agents] == [-1, -1, 1, 1]
+    assert "\nneutral: " in game.steps["player_0"].text
+    assert "\nneutral: " not in game.steps["player_1"].text
 
 
 def test_whoever_uncovers_the_last_word_of_a_team_its_team_wins():

@@ -103,6 +103,8 @@ def test_a_game_by_hand():
     assert [game.reward(a) for a in game.possible_agents] == [0.5, 0.5]
     assert [game.steps[a].progress for a in game.possible_agents] == [1, 0]
     assert not game.steps["player_0"].success
+    told = game.steps["player_1"].text.replace("\n".join(state.hands[1]), "")
+    assert right not in told and "Right answers: 1 of 2." in told
 
 
 def test_progress_is_what_own_and_stated_clues_leave_and_lies_are_survived():

@@ -53,6 +53,9 @@ def test_a_round_by_hand():
     assert not game.acting and not game.steps["player_0"].success
     assert game.steps["player_1"].progress == 0.5
     assert game.reward("player_1") == pytest.approx(-0.05)
+    missed = " ".join(state.scenes[1][state.targets[1]])
+    assert f"The target was {missed}." in game.steps["player_0"].text
+    assert f"The target was {missed}." not in game.steps["player_1"].text
 
 
 @pytest.mark.parametrize("said", ["", "a b c", "x" * 21, "x " * 10**6, "x" * 10**7])

@@ -46,6 +46,14 @@ def test_answers(action, reward, valid, ends):
     assert (got, info["valid"], terminated, info["success"]) == (reward, valid, ends, reward == 1)
 
 
+def test_a_wrong_answer_does_not_reveal_the_value():
+    env: Any = gymnasium.make("AgentGym/Arithmetic-v0", largest=10**9).unwrapped
+    env.reset(seed=0)
+    value = str(env.state.value)
+    text, *_ = env.step(str(env.state.value + 1))
+    assert value not in text and "is wrong" in text
+
+
 @pytest.mark.parametrize("kwargs", [{"terms": 1}, {"terms": 11}, {"largest": 1}])
 def test_invalid_arguments(kwargs):
     with pytest.raises(ValueError, match=next(iter(kwargs))):

@@ -74,7 +74,8 @@ def test_solvers_see_the_task_and_no_other_answer_before_the_end():
     assert g.acting == ("player_1", "player_2")
     assert g.seen("player_1").text.startswith(f"{FREE} = ?")
     g.play({"player_1": "41", "player_2": "43"})
-    assert "player_2: 43 (wrong)" in g.seen("player_1").text
+    assert g.seen("player_2").text == f"{FREE} = ?\nplayer_2: 43 (wrong)"
+    assert "player_1: 41 (" in g.seen("player_0").text
     assert not g.acting and g.terminated("player_0")
 
 

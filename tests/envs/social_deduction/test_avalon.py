@@ -111,6 +111,7 @@ def test_three_failed_quests_win_for_evil():
     assert g.seen("player_3").progress == pytest.approx(2 / 3)
     mission(g, (0, 4), 4)
     assert g.state.winner == "evil" and g.seen("player_4").success
+    assert "Roles: " in g.seen("player_4").text and "Roles: " not in g.seen("player_1").text
 
 
 def test_five_rejected_proposals_win_for_evil():
