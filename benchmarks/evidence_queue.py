@@ -22,8 +22,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -104,6 +105,10 @@ class Job:
     def name(self) -> str:
         """Name of the run, its folder and its row."""
         return f"{self.env} {self.recipe} {self.demonstrations} {self.seed}"
+
+    def folder(self, settings: Settings) -> Path:
+        """Returns the folder of the run."""
+        return settings.runs / self.name.replace(" ", "-")
 
 
 @dataclass
@@ -189,34 +194,42 @@ def grid(settings: Settings, rows: Mapping[str, Any], rule: Rule) -> Iterator[Jo
 
 
 def train(settings: Settings, job: Job, children: Children) -> dict[str, Any]:
-    """Trains a run unless it has finished, and returns its row."""
+    """Trains a run unless it has finished, and returns its row.
+
+    The clone that a recipe starts from is trained first if its folder is not on this machine.
+    """
     candidate = CANDIDATES[job.env]
-    folder = settings.runs / job.name.replace(" ", "-")
-    flags = {
+    common = {
         "env_id": job.env,
         "seed": job.seed,
         "device": settings.device,
         "dtype": "float32" if settings.device == "cpu" else "bfloat16",
         **candidate.settings,
     }
-    if job.recipe == "clone":
-        flags |= {
+    clone = replace(job, recipe="clone")
+    begun = time.monotonic()
+    with CLONING[clone.name]:
+        cloning = {
             "model": settings.runs / "smollm2",
             "bc_demonstrations": job.demonstrations,
             "iterations": 0,
         }
-    else:
-        clone = Job(job.env, "clone", job.demonstrations, job.seed)
-        flags |= {
-            "model": settings.runs / clone.name.replace(" ", "-") / "policy",
+        flags = as_flags(common | cloning)
+        launch("gigpo", CONFIG, clone.folder(settings), flags, children=children)
+    if job.recipe != "clone":
+        learning = {
+            "model": clone.folder(settings) / "policy",
             "lora_rank": 0,  # the adapter of the clone goes on
             "env_steps": round(EPISODES * candidate.turns),
             "iterations": 1000,  # the steps end the run
         }
-    recipe = "gigpo" if job.recipe == "clone" else job.recipe
-    begun = time.monotonic()
-    launch(recipe, CONFIG, folder, as_flags(flags), children=children)
-    return row_of(job, folder, settings.device, time.monotonic() - begun)
+        flags = as_flags(common | learning)
+        launch(job.recipe, CONFIG, job.folder(settings), flags, children=children)
+    return row_of(job, job.folder(settings), settings.device, time.monotonic() - begun)
+
+
+CLONING: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+"""Locks of the clones by name: recipes that start from the same clone train it once."""
 
 
 def row_of(job: Job, folder: Path, device: str, seconds: float) -> dict[str, Any]:
@@ -267,14 +280,13 @@ class Queue:
                 self._changed.notify_all()
 
     def _take(self) -> Job | None:
-        """Returns the next job whose clone exists. It waits for jobs that others depend on."""
+        """Returns the next job whose clone is measured, None if there is none or it is stopped."""
         with self._changed:
             while self.children.heard is None:
                 jobs = list(dict.fromkeys(grid(self.settings, self.rows, self.rule)))
                 for job in jobs:
                     done = job.name in self.rows or job.name in self._running
-                    clone = Job(job.env, "clone", job.demonstrations, job.seed).name
-                    ready = job.recipe == "clone" or clone in self.rows
+                    ready = job.recipe == "clone" or replace(job, recipe="clone").name in self.rows
                     if not done and ready and job.name not in self.failed:
                         self._running.add(job.name)
                         return job

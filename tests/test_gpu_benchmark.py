@@ -112,3 +112,24 @@ def test_a_part_that_fails_is_reported(gpu: Any, capsys: pytest.CaptureFixture[s
     assert found == {"error": "MemoryError: no room"}
     gpu.show({"training": [found, {"length": 64, "mfu": None}]})
     assert "no room" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("engine", ["own", "generate"])
+def test_decoding(engine: str, tmp_path: Path):
+    with benchmark_script("gpu_decoding") as script:
+        settings = script.Settings(
+            models=("test",), rows=(2, 3), prompt=8, new_tokens=4, engines=(engine,)
+        )
+        found = script.measure_engine("test", engine, settings)
+    assert [row["rows"] for row in found["found"]] == [2, 3]
+    for row in found["found"]:
+        assert row["tokens"] == 4 * row["rows"]
+        assert row["share_of_bound"] == row["decode_tokens_per_second"] / row["bound"]
+
+
+def test_a_decode_step_reads_weights_and_cache_once():
+    with benchmark_script("gpu_decoding") as script:
+        model, _ = script.new_model("test")
+        weights = sum(p.numel() for p in model.parameters())  # the head is the embeddings
+        cache = 2 * 2 * 32 * 10  # keys and values, layers, their dimensions, tokens
+        assert script.step_bytes(model, rows=3, length=10) == 4 * (weights + 3 * cache)

@@ -1,0 +1,114 @@
+"""`benchmarks/evidence_queue.py` chooses environments by its rule. Nothing is trained."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from .helpers.benchmarks import benchmark_script
+
+
+@pytest.fixture
+def rates() -> dict[tuple[str, int], float]:
+    """Success rate of a clone by environment and number of demonstrations."""
+    return {}
+
+
+@pytest.fixture
+def trained() -> list[str]:
+    """Names of the runs that were trained, in order."""
+    return []
+
+
+@pytest.fixture
+def queue(rates: Any, trained: list[str], monkeypatch: pytest.MonkeyPatch):
+    with benchmark_script("evidence_queue") as script:
+
+        def train(settings: Any, job: Any, children: Any) -> dict[str, Any]:
+            trained.append(job.name)
+            rate = rates.get((job.env, job.demonstrations), 0.0)
+            return {"agents": {"imitation": {"success": [rate, rate, rate]}}, "seconds": 1}
+
+        monkeypatch.setattr(script, "train", train)
+        monkeypatch.setattr(script, "smollm2", lambda folder: folder)
+        monkeypatch.setattr(script.os, "nice", lambda by: 0)
+        yield script
+
+
+def test_the_rule_counts_environments_whose_clone_succeeds_sometimes(
+    queue: Any, rates: dict[tuple[str, int], float], trained: list[str], tmp_path: Path
+):
+    weak, strong, late, never, *others = queue.CANDIDATES
+    rates |= {(weak, 64): 0.2, (strong, 64): 0.9, (late, 64): 0.05, (late, 200): 0.7}
+    rates |= {(env, 64): 0.5 for env in others}
+    settings = queue.Settings(out=tmp_path / "out.json", runs=tmp_path)
+    queue.main(settings)
+    clones = [name for name in trained if " clone " in name and name.endswith(" 0")]
+    assert f"{late} clone 200 0" in clones
+    assert f"{never} clone 200 0" in clones
+    assert f"{strong} clone 200 0" not in clones
+    chosen = {weak: 64, late: 200, others[0]: 64, others[1]: 64}  # four are enough
+    runs = [name for name in trained if name not in clones]
+    assert sorted(runs) == sorted(
+        f"{env} {recipe} {demonstrations} {seed}"
+        for env, demonstrations in chosen.items()
+        for seed in queue.SEEDS
+        for recipe in (*queue.RECIPES, *(["clone"] if seed else []))
+    )
+    seeds = [int(name[-1]) for name in runs if " clone " not in name]
+    assert seeds == sorted(seeds)  # all recipes have one seed before the next one begins
+    assert set(json.loads(settings.out.read_text())["runs"]) == set(trained)
+    trained.clear()
+    queue.main(settings)
+    assert not trained
+
+
+def test_results_of_another_rule_are_refused(queue: Any, tmp_path: Path, monkeypatch: Any):
+    settings = queue.Settings(out=tmp_path / "out.json", runs=tmp_path, ids=("Shell-v0",))
+    queue.main(settings)
+    monkeypatch.setattr(queue, "EPISODES", 99)
+    with pytest.raises(SystemExit, match=r"other settings.*episodes = 2560 -> 99"):
+        queue.main(settings)
+
+
+def test_a_failed_run_is_named_and_the_others_go_on(
+    queue: Any, rates: Any, tmp_path: Path, monkeypatch: Any, capsys: Any
+):
+    rates["Shell-v0", 64] = 0.5
+    before = queue.train
+
+    def train(settings: Any, job: Any, children: Any) -> dict[str, Any]:
+        if job.recipe == "poad" and job.seed == 1:
+            raise subprocess.CalledProcessError(2, "train")
+        return before(settings, job, children)
+
+    monkeypatch.setattr(queue, "train", train)
+    settings = queue.Settings(out=tmp_path / "out.json", runs=tmp_path, ids=("Shell-v0",))
+    with pytest.raises(SystemExit, match="1 runs failed"):
+        queue.main(settings)
+    assert "Shell-v0 poad 64 1" in capsys.readouterr().err
+    rows = json.loads(settings.out.read_text())["runs"]
+    assert len(rows) == len(queue.SEEDS) * (1 + len(queue.RECIPES)) - 1
+
+
+def test_the_time_limit_stops_runs_in_progress(queue: Any, tmp_path: Path, monkeypatch: Any):
+    stopped = threading.Event()
+
+    def train(settings: Any, job: Any, children: Any) -> dict[str, Any]:
+        while children.heard is None:
+            threading.Event().wait(0.01)
+        stopped.set()
+        raise subprocess.CalledProcessError(0, "train")
+
+    monkeypatch.setattr(queue, "train", train)
+    settings = queue.Settings(out=tmp_path / "out.json", runs=tmp_path, minutes=0.0)
+    queue.main(settings)
+    assert stopped.is_set()
+    assert not settings.out.exists()
