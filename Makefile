@@ -56,8 +56,9 @@ $(INSTALLED): pyproject.toml setup.cfg constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,sb3,dev]'
 	touch $@
 
+# An interrupted run goes on, and a finished one is shown again.
 demo: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/agentgym train poad --config benchmarks/demo.yaml
+	OMP_NUM_THREADS=1 $(BIN)/agentgym train poad --config benchmarks/demo.yaml --resume
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup

@@ -132,6 +132,11 @@ class Trainer:
             iteration, _, epoch = self.saver.saved
             cloning = f"epoch {epoch} of behaviour cloning"
             self.log.say(f"Resumed after {f'iteration {iteration}' if epoch is None else cloning}.")
+            if epoch is None and self.finished():
+                self.log.say(
+                    "This run has finished. To train on, raise --iterations. To start again, delete "
+                    "the folder or choose another --run-dir."
+                )
         elif config.run.resume:
             folder = self.folder.path.absolute()
             self.log.say(f"There is no run in {folder} to resume, so a new one starts.")

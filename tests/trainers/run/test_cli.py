@@ -183,6 +183,12 @@ def test_a_run_that_cannot_be_resumed_is_a_new_one_and_says_so(
     assert main(["turn", *few, "--iterations", "0", "--run-dir", "misspelt", "--resume"]) == 0
     line = f"There is no run in {tmp_path / 'misspelt'} to resume, so a new one starts."
     assert line in capsys.readouterr().out.splitlines()
+    again = ["turn", *few, "--run-dir", "misspelt", "--resume"]
+    assert main([*again, "--iterations", "0"]) == 0
+    finished = "This run has finished. To train on, raise --iterations."
+    assert finished in capsys.readouterr().out
+    assert main([*again, "--iterations", "1"]) == 0
+    assert finished not in capsys.readouterr().out
 
 
 @pytest.mark.slow
