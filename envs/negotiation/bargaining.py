@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import product
 from math import exp, prod
 
 import numpy as np
 
+from agentgym.envs.negotiation.item_phrases import Three
+from agentgym.envs.negotiation.proposals import proposal as proposal
+
 ITEMS = ("book", "hat", "ball")
 TOTAL = 10
 """Value of all items together for each player."""
 
-Three = tuple[int, int, int]
-"""One number per kind of item: counts, taken items or values."""
-
-_ITEM = re.compile(r"\b(\d{1,2}|all) (?:the )?(book|hat|ball)s?\b")
-_WHO = re.compile(r"\b(i|me|you)\b")
+_ITEMS = re.compile(r"(\d) books?, (\d) hats?, (\d) balls?")
 
 
 def worth(values: Three, take: Three) -> int:
@@ -82,32 +81,12 @@ def describe(take: Three) -> str:
 
 
 def items_in(text: str, counts: Three) -> Three | None:
-    """Parses the items in a text. None if there are none, or more than available."""
-    numbers = dict.fromkeys(ITEMS, 0)
-    found = _ITEM.findall(text)
-    for number, item in found:
-        count = counts[ITEMS.index(item)]
-        numbers[item] += count if number == "all" else int(number)
-    a, b, c = numbers.values()
-    fits = all(n <= count for n, count in zip((a, b, c), counts, strict=True))
-    return (a, b, c) if found and fits else None
-
-
-@lru_cache(maxsize=4096)
-def proposal(message: str, counts: Three) -> Three | None:
-    """Parses the share that the sender of a message proposes to take, if any.
-
-    Examples are "I take 1 book, 2 balls" and "You get 1 hat". The co-player gets the items that are
-    not named. Items belong to the last person named before them, at first to the sender.
-    """
-    first, *parts = _WHO.split(message.casefold())
-    said = {"you": "", "me": first}
-    for who, what in zip(parts[::2], parts[1::2], strict=True):
-        said["you" if who == "you" else "me"] += what + ";"
-    if (take := items_in(said["me"], counts)) is not None:
-        return take
-    left = items_in(said["you"], counts)
-    return None if left is None else rest(counts, left)
+    """Returns the items of a text in the form of `describe`, or None if it has another form."""
+    found = _ITEMS.fullmatch(text)
+    if found is None:
+        return None
+    a, b, c = map(int, found.groups())
+    return (a, b, c) if a <= counts[0] and b <= counts[1] and c <= counts[2] else None
 
 
 ASPIRATIONS = {"soft": (8, 3), "steady": (10, 5), "stubborn": (10, 8)}

@@ -130,8 +130,11 @@ class DealOrNoDeal(TextGame):
           expects the co-player to accept.
         - "random": random messages and choices.
 
-    The scripted players understand proposals such as "I take 1 book, 2 balls", "you get 1 hat" or
-    "I take all hats".
+    The scripted players understand proposals such as "I take 1 book, 2 balls", "you get the hat,
+    the rest is mine", "everything except a book for me" or "3 hats for you and 2 books for me". A
+    message of which they cannot read every word about items, as with "or" and "at least", is
+    delivered, but it is no proposal to them. The same holds for final choices, which are then
+    invalid.
 
     ## Notes
     The expert is "bargainer" with knowledge of the co-player's demands.
@@ -257,7 +260,7 @@ class DealOrNoDeal(TextGame):
         if self._talking():
             message = clip(said)
             return DEAL if plain(message) == DEAL else message
-        take = proposal(clip(said), self.state.counts)
+        take = proposal(plain(clip(said)), self.state.counts, final=True)
         if take is None:
             raise InvalidMove(
                 f"Invalid choice {said[:40]!r}. Expected the number of each item you take, out of "
