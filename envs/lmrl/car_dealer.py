@@ -21,28 +21,21 @@ from agentgym.envs.lmrl.buyers import (
 )
 from agentgym.envs.lmrl.haggling import (
     Car,
+    agrees,
     offers,
-    prices,
     read_offer,
     sale_reward,
     would_pay,
 )
+from agentgym.envs.lmrl.price_talk import amounts_in, prices
 from agentgym.errors import did_you_mean
+from agentgym.reading import NotUnderstood
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 
 LONGEST = 2000
 ABSURD = 2
 """A price of more than this multiple of the budget is not considered."""
-AGREED = re.compile(
-    r"(?<!great )(?<!good )(?<!best )(?<!better )(?<!fair )"
-    r"\b(deal|agreed|agree|i accept|sold|it is yours|it's yours|i take your offer|you got it)\b",
-    re.IGNORECASE,
-)
-REFUSED = re.compile(
-    r"\b(no deal|not a deal|not agree|don't agree|cannot|can't|can not|won't|unable)\b",
-    re.IGNORECASE,
-)
 ASKS = {
     "brand": re.compile(r"brand|make\b|manufacturer|prefer|looking for|kind of car", re.I),
     "type": re.compile(r"type|kind|style|model|looking for|prefer", re.I),
@@ -108,8 +101,10 @@ class CarDealer(TextEnv):
     ## Action Space
     Text: the dealer's next line, at most 2,000 characters. The buyer understands:
     - brands, types and features (also "no sunroof"), and questions
-    - prices: `$32,500`, `32.5k`, `$2,000 off`. A price next to MSRP or sticker is the list price.
-      Without one, the first price is the list price.
+    - prices: `$32,500`, `32.5k`, `thirty thousand`, `$2,000 off`. A price next to MSRP or sticker
+      is the list price. Without one, the first price is the list price. Down payments, rates,
+      fees, parts and the buyer's own offer are no prices. If several amounts could be the price,
+      the buyer asks for it.
     - "deal" as the acceptance of its own offer
     - another car, if a price comes with another brand or type, or with the word "another"
 
@@ -230,13 +225,15 @@ class CarDealer(TextEnv):
     def _reply(self, line: str) -> str:
         """Returns the buyer's reply to the dealer's line."""
         state = self.state
-        refused = REFUSED.search(line)
-        _, price = prices(line, state.car.price)
-        if state.offer and AGREED.search(line) and not refused and price in (0, state.offer):
-            state.sold = state.offer
-            return self._say("accept", price=state.sold)
         before = state.car.msrp
-        state.car = read_offer(state.car, line)
+        try:
+            _, price = prices(line, state.car.price)
+            if state.offer and price in (0, state.offer) and agrees(line):
+                state.sold = state.offer
+                return self._say("accept", price=state.sold)
+            state.car = read_offer(state.car, line)
+        except NotUnderstood:
+            return self._talk(line, unclear=True)
         if not price:
             return self._talk(line)
         state.idle = 0
@@ -275,8 +272,13 @@ class CarDealer(TextEnv):
         tired = self.state.rounds >= PERSONALITIES[self.state.profile.personality].patience
         return self._say("leave") if tired else ""
 
-    def _talk(self, line: str) -> str:
-        """Replies to a line without a price: answers its questions, or asks for a price."""
+    def _talk(self, line: str, unclear: bool = False) -> str:
+        """Replies to a line without a price: answers its questions, or asks for a price.
+
+        Args:
+            line: the dealer's line.
+            unclear: whether the line has amounts of which none is clearly the price.
+        """
         state, person = self.state, PERSONALITIES[self.state.profile.personality]
         state.idle += 1
         wishes = ("brand", "type", "features")
@@ -288,7 +290,7 @@ class CarDealer(TextEnv):
             tells = ["look", *wishes[: person.volunteers]]
         if state.idle >= person.patience + 2:
             return self._say("leave")
-        if not tells:
+        if not tells or unclear:
             return self._say("ask_price")
         state.told += [topic for topic in tells if topic not in state.told]
         return self._say(*tells)
@@ -373,7 +375,8 @@ class CarDealer(TextEnv):
         if "budget" in state.told:
             admitted = state.profile.budget * PERSONALITIES[state.profile.personality].admits
             return next(budget for budget in BUDGETS if budget >= admitted)
-        named = [prices(line, 0)[1] for line in state.lines[::2]]
-        lowest = min(filter(None, named), default=BUDGETS[-1] + 1)
+        found = map(amounts_in, state.lines[::2])
+        named = [price for amounts in found for price in (*amounts.lists, *amounts.prices)]
+        lowest = min(named, default=BUDGETS[-1] + 1)
         below = lowest / ABSURD if state.act == "absurd" else lowest
         return max((budget for budget in BUDGETS if budget < below), default=BUDGETS[0])

@@ -4,23 +4,45 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from agentgym.envs.lmrl.buyers import BRANDS, FEATURES, PERSONALITIES, TYPES, Profile
+from agentgym.envs.lmrl.price_talk import prices as prices
+from agentgym.reading import Clause, find_clauses, normalized
 
+ANOTHER = re.compile(r"\b(another|different|other|cheaper|instead|alternative)\b", re.IGNORECASE)
 WRONG = {"brand": 0.15, "type": 0.20, "feature": 0.05}
 """Reduction of the maximum price for each unfulfilled wish, as a share of the budget."""
-PRICES = range(500, 1_000_000)
-MONEY = re.compile(
-    r"\$\s?(\d[\d,]*(?:\.\d+)?)\s?(k\b|thousand\b)?"
-    r"|\b(\d[\d,]*(?:\.\d+)?)\s?(k\b|thousand\b|dollars\b|usd\b|bucks\b)"
-    r"|\b(\d{1,3},\d{3}|[3-9]\d{3}|\d{5,6})\b(?!\s?(?:%|miles|km|mpg|hp))",
+_DENIES_NEXT = re.compile(r"\b(?:no|without|lacks?|lacking|minus)\b")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
+_RISKY = re.compile(
+    r"[?\"']|\b(?:no|not|never|none|neither|nor|without|lack\w*|cannot|if|unless|provided|assuming"
+    r"|suppos\w+|otherwise|instead|rather|unlike|than|except|excluding|besides|apart|aside|opposed"
+    r"|place|lieu|refuse\w*|said|says?|saying|told|tells?|claim\w*|according|thinks?|thought|believe\w*"
+    r"|mention\w*|promise\w*|suggest\w*|propose\w*|offered|asked|asks?|wrote|stated?|was|were|had"
+    r"|did|used|yesterday|already|previous\w*|former\w*|earlier|ago|last|past|before|after|until"
+    r"|when\w*|while|once|long|case|minus|unavailable|unable|stop|avoid\w*|doubt\w*|den\w+|false"
+    r"|untrue|hardly|fail\w*|decline\w*|cant|dont|wont|isnt|doesnt|forbid\w*|against)\b"
+)
+"""Words and marks that may take a claim back. Without them, all names of a sentence are claimed."""
+_DENIES_ALL = re.compile(r"n't\b|\b(?:not|cannot|never|neither|nor|unavailable)\b")
+_OFFERED = re.compile(
+    r"\b(?:how|what) about\b|\b(?:may|can|could|shall) i (?:offer|show|interest)\b|\bfor \$"
+    r"|\binterested in\b|\bdid you know\b|\bwhat if\b"
+)
+
+AGREED = re.compile(
+    r"(?:(?:ok|okay|alright|all right|fine|great|good|yes|sure|well|then|so|very well|you know what"
+    r"|and|but)\b[ ,]*)*"
+    r"(?:(?:it is|it's|that is|that's|we have|we've got|you have|you've got|you got|you have got"
+    r"|you have yourself|you got yourself|call it)?(?: a| the)? ?deal(?: then)?(?: (?:at|for) .*)?"
+    r"|agreed.*|i (?:accept|agree|will accept|can accept)\b.*|i'll accept\b.*|accepted"
+    r"|sold.*|(?:it|the car|she) ?(?:is|'s)(?: all)? yours.*|you got it"
+    r"|i(?:'ll| will)? take (?:your|that|the) (?:offer|price|deal).*)[.!]*",
     re.IGNORECASE,
 )
-LIST_PRICE = re.compile(r"msrp|sticker|list price|retail|regular price", re.IGNORECASE)
-DISCOUNT = re.compile(r"\b(discount of|knock|take|save|rebate of)\s*$", re.IGNORECASE)
-OFF = re.compile(r"^\s*(off|discount|less|rebate|cheaper)\b", re.IGNORECASE)
-ANOTHER = re.compile(r"\b(another|different|other|cheaper|instead|alternative)\b", re.IGNORECASE)
-DENIED = re.compile(r"\b(no|not|without|lacks|lack|isn't|n't|doesn't have)\W+(\w+\W+){0,2}$")
+"""A clause that accepts the buyer's offer."""
+_AGREES = re.compile(r"deal|agree|accept|sold|yours|got it|take", re.IGNORECASE)
 
 
 @dataclass
@@ -34,38 +56,64 @@ class Car:
     price: int = 0
 
 
-def prices(text: str, current: int) -> tuple[int, int]:
-    """Returns the list price and the price that a text contains, each 0 if there is none.
-
-    "MSRP $35,000, for you $32,500" -> (35000, 32500); "$2,000 off" counts from the current price.
-    """
-    msrp = price = 0
-    for found in MONEY.finditer(text):
-        digits = found[1] or found[3] or found[5]
-        unit = (found[2] or found[4] or "").lower()
-        amount = float(digits.replace(",", "")[:12]) * (1000 if unit[:1] in ("k", "t") else 1)
-        before, after = text[max(0, found.start() - 30) : found.start()], text[found.end() :][:20]
-        if current and (DISCOUNT.search(before) or OFF.match(after)):
-            price = max(0, current - int(min(amount, 10**9)))
-        elif PRICES.start <= amount < PRICES.stop:
-            label = LIST_PRICE.search(before.rpartition(".")[2]) or LIST_PRICE.match(after.strip())
-            msrp, price = (int(amount), price) if label and not msrp else (msrp, int(amount))
-    return msrp, price or msrp
+_NAMES = (*BRANDS, *TYPES, *FEATURES)
+_NAMED = re.compile(rf"\b({'|'.join(re.escape(name.lower()) for name in _NAMES)})s?\b")
 
 
 def claimed(text: str, names: tuple[str, ...]) -> list[str]:
-    """Returns the names that occur in a text and are not negated ("no sunroof")."""
-    lower = text.lower()
-    found = []
-    for name in names:
-        at = re.search(rf"\b{re.escape(name.lower())}s?\b", lower)
-        if at and not DENIED.search(lower[max(0, at.start() - 30) : at.start()]):
-            found.append(name)
-    return found
+    """Returns the names of brands, types or features that a line claims for the car.
+
+    Names that are denied ("no sunroof"), quoted, replaced ("instead of a BMW") or the condition of
+    something ("if you want a sunroof") are none, nor are those of a question, unless it is an offer
+    ("how about a Mazda?").
+    """
+    found = _claims(text)
+    return [name for name in names if name.lower() in found]
+
+
+@lru_cache(maxsize=1024)
+def _claims(text: str) -> frozenset[str]:
+    """Returns all names that a line claims, in lower case."""
+    found: set[str] = set()
+    text = normalized(text).lower()
+    parts = [text] if '"' in text else _SENTENCE.split(text)
+    for sentence in filter(_NAMED.search, parts):
+        if not _RISKY.search(sentence):  # most lines, and find_clauses is slower
+            found |= {*_NAMED.findall(sentence)}
+            continue
+        for clause in find_clauses(sentence):
+            found |= _claims_of(clause)
+    return frozenset(found)
+
+
+def _claims_of(clause: Clause) -> set[str]:
+    asks = clause.question and not _OFFERED.search(clause.text)
+    condition = clause.marker and clause.conditional
+    if asks or condition or clause.quoted or clause.replaced or clause.past:
+        return set()
+    if clause.negated and _DENIES_ALL.search(clause.text):
+        return set()
+    denial = _DENIES_NEXT.search(clause.text) if clause.negated else None
+    return {*_NAMED.findall(clause.text[: denial.start()] if denial else clause.text)}
+
+
+def agrees(line: str) -> bool:
+    """Returns whether a line accepts the buyer's offer: without a condition and a denial."""
+    if not _AGREES.search(line):
+        return False
+    clauses = find_clauses(line)
+    if any(clause.conditional or clause.negated for clause in clauses):
+        return False
+    said = [c for c in clauses if not (c.question or c.quoted or c.past or c.answer == "no")]
+    return any(AGREED.fullmatch(clause.text.strip()) for clause in said)
 
 
 def read_offer(car: Car, text: str) -> Car:
-    """Returns the car on offer after a line of the dealer."""
+    """Returns the car on offer after a line of the dealer.
+
+    Raises:
+        NotUnderstood: if the price is unclear, see `prices`.
+    """
     brands, types = claimed(text, BRANDS), claimed(text, TYPES)
     features = claimed(text, FEATURES)
     msrp, price = prices(text, car.price)
