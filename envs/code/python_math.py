@@ -10,6 +10,7 @@ from typing import Any
 from agentgym.core import TextEnv
 from agentgym.envs.code.judge import LIMITED, SUBSET, shown
 from agentgym.envs.code.problems import Problem, problem_of
+from agentgym.envs.numbers.arithmetic import integer
 from agentgym.sandbox import Limits, check_sandbox, run_cell
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
@@ -19,7 +20,8 @@ LONGEST = 10_000
 """Maximum number of characters of a cell."""
 SHOWN = 1000
 """Number of characters of an output that are shown."""
-_ANSWER = re.compile(r"answer[ \t]*:?[ \t]*(-?[0-9][0-9,_ ]{0,100})\.?", re.IGNORECASE)
+_ANSWER = re.compile(r"(?:final )?answer(?: is)?[ \t]*[:=]?[ \t]*(\S.{0,100})", re.IGNORECASE)
+_GROUPED = re.compile(r"(?<=\d)[_ ](?=\d{3}(?!\d))")
 _LIMITS = Limits(memory=32 << 20)
 
 
@@ -112,8 +114,9 @@ class PythonMath(TextEnv):
         return self._look("")
 
     def _advance(self, action: str) -> TimeStep:
-        if answer := _ANSWER.fullmatch(command(action)):
-            given = int(re.sub(r"[,_ ]", "", answer[1]))
+        answer = _ANSWER.fullmatch(command(action))
+        given = integer(_GROUPED.sub("", answer[1])) if answer else None
+        if given is not None:
             self.state.answered, self.state.right = True, given == problem_of(self.task)[1]
             return self._look("Right." if self.state.right else "Wrong.")
         cell = "\n".join(code_blocks(action))

@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from agentgym.envs.numbers.arithmetic import Tree, sample, text, value
+from agentgym.envs.numbers.arithmetic import Tree, integer, sample, text, value
 from agentgym.envs.propose_solve.domain import Domain, Problem
 from agentgym.errors import ConfigError
 from agentgym.multiagent.rules import InvalidMove
+from agentgym.reading import plain_operators
 from agentgym.tasks import draw_level, is_test_level
-from agentgym.utils.action_parsing import plain
+from agentgym.utils.action_parsing import command
 
 OPERATORS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 LONGEST = 100
@@ -76,7 +77,7 @@ class Expressions(Domain):
 
     def right(self, kind: str, problem: Problem, answer: str) -> bool:
         """Returns whether an answer is the value."""
-        return plain(answer[:LONGEST]) == problem.secret["value"]
+        return integer(answer, problem.proposal) == int(problem.secret["value"])
 
     def sample(self, task: str, kind: str, below: Callable[[int], int]) -> str:
         """Returns a random expression of the split of a task."""
@@ -93,6 +94,6 @@ def _parsed(proposal: str) -> ast.expr:
     if len(proposal) > LONGEST:
         raise InvalidMove(f"The expression must have at most {LONGEST} characters.")
     try:
-        return ast.parse(proposal.strip(), mode="eval").body
+        return ast.parse(plain_operators(command(proposal)), mode="eval").body
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         raise InvalidMove(f"{proposal[:20]!r} is not an expression.") from None

@@ -10,9 +10,11 @@ from functools import lru_cache
 from itertools import combinations
 
 from agentgym.core import TextEnv, TurnLimit
+from agentgym.reading import NotUnderstood, final_answer
+from agentgym.reading.expressions import plain_expression
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain
+from agentgym.utils.action_parsing import command
 
 OPERATORS = "+-*/"
 LARGEST = 99
@@ -22,7 +24,10 @@ LONGEST = 100
 """Maximum number of characters of an answer."""
 TOKEN = re.compile(r"[0-9]{1,9}|[-+*/()]")
 NUMBER = re.compile(r"[0-9]+")
-STEP = re.compile(r"\s*([0-9]{1,20})\s*([-+*/])\s*([0-9]{1,20})\s*")
+SIGNS = re.compile(r"[-+*/() 0-9]{1,100}")
+USUAL = re.compile(r"[-(0-9][-+*/() 0-9]{0,98}[)0-9]")
+DIGIT = re.compile(r"\d")
+STEP = re.compile(r"\(*\s*([0-9]{1,20})\)?\s*([-+*/])\s*\(?([0-9]{1,20})\s*\)*")
 
 Step = tuple[int, str, int]
 
@@ -131,6 +136,19 @@ def _factor(tokens: list[str]) -> Fraction:
     return Fraction(sign * int(token))
 
 
+def readable(action: str) -> str:
+    """Returns the expression of an answer in a plain form, or "" if it is too long or unclear."""
+    if USUAL.fullmatch(action):
+        return action
+    if not DIGIT.search(action):
+        return ""
+    try:
+        answer = plain_expression(final_answer(command(action)))
+    except NotUnderstood:
+        return ""
+    return answer if len(answer) <= LONGEST else ""
+
+
 def generate(task: str, count: int, operators: str) -> State:
     """Returns the numbers and the target of a task. The operators suffice to make the target."""
     rng = task_rng(task, "countdown")
@@ -148,14 +166,15 @@ def generate(task: str, count: int, operators: str) -> State:
 
 
 class Countdown(TextEnv):
-    """Make a target number from given numbers with + - * /, using each number exactly once.
+    r"""Make a target number from given numbers with + - * /, using each number exactly once.
 
     ## Description
     The numbers game in the form of RAGEN: one answer, an expression of all numbers. With `steps`,
     the game is played in turns: each turn replaces two numbers by the result of an operation.
 
     ## Action Space
-    Text: an expression, such as `(3 + 7) * 5 - 2`. With `steps`: one operation on two of the
+    Text: an expression, such as `(3 + 7) * 5 - 2`. Other usual signs are read, too: `×`, `÷`, `−`,
+    brackets, LaTeX, `\boxed{}` and "Answer:". With `steps`: one operation on two of the
     numbers, such as `7 + 3`, whose result is a non-negative integer.
 
     ## Observation Space
@@ -254,9 +273,9 @@ class Countdown(TextEnv):
         return self._combine(action) if self.steps else self._answer(action)
 
     def _answer(self, action: str) -> TimeStep:
-        answer, state = plain(action), self.state
+        answer, state = readable(action), self.state
         result = value(answer)
-        found = [] if len(answer) > LONGEST else map(int, NUMBER.findall(answer))
+        found = map(int, NUMBER.findall(answer)) if SIGNS.fullmatch(answer) else []
         formatted = tuple(sorted(found)) == state.numbers
         if result is None and not formatted:
             return self._invalid(
@@ -282,7 +301,7 @@ class Countdown(TextEnv):
         )
 
     def _combine(self, action: str) -> TimeStep:
-        match = STEP.fullmatch(action[:LONGEST])
+        match = STEP.fullmatch(readable(action))
         if match is None:
             return self._invalid("Combine two of the numbers, for example: 7 + 3")
         a, operator, b = int(match[1]), match[2], int(match[3])

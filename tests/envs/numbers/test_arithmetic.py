@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.envs.numbers.arithmetic import sample, text, value
+from agentgym.envs.numbers.arithmetic import integer, sample, text, value
 from agentgym.utils.draws import Draws
 
 
@@ -44,6 +44,35 @@ def play(action, **kwargs):
 def test_answers(action, reward, valid, ends):
     _, got, terminated, _, info = play(action)
     assert (got, info["valid"], terminated, info["success"]) == (reward, valid, ends, reward == 1)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "-1234", "\u22121234", "-1,234", "**-1234**", r"\boxed{-1234}", "Answer: -1234",
+        "x = -1234", "The answer is \u20131234.", "20 - 1254 = -1234", r"\(-1234\)",
+        "\uff0d\uff11234", "-1234.0",
+    ],
+)  # fmt: skip
+def test_usual_forms_of_an_integer_are_read(answer):
+    assert integer(answer, "20 - 1254") == -1234
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "12 or 13", "not 12", "12.5", "12 %", "about 12", "20 - 1254 = 12 = 13", "3 + 9 = 12",
+        "12 13", "Answer: 12\nAnswer: 13", "12 apples", "", "?",
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_more_than_an_integer_is_none(answer):
+    assert integer(answer, "20 - 1254") is None
+
+
+@given(st.integers(-(10**9), 10**9), st.text(max_size=5), st.text(max_size=5))
+def test_text_around_an_integer_never_changes_it(number, before, after):
+    assert integer(f"{before} {number} {after}") in (None, number, -number)
+    assert integer(str(number).replace("-", "\u2212")) == number
 
 
 def test_a_wrong_answer_does_not_reveal_the_value():

@@ -14,6 +14,7 @@ from agentgym.envs.puzzle.countdown import (
     Countdown,
     expression,
     generate,
+    readable,
     solve,
     steps,
     value,
@@ -142,6 +143,47 @@ def test_the_rewards_of_ragen(answer: str, task: float, form: float, valid: bool
     assert terminated == valid and not truncated
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "44 + 19 \u2212 35",
+        "[44 + 19] \u2013 35",
+        r"\boxed{44 + 19 - 35}",
+        "Answer: 44 + 19 - 35",
+        "**44 + 19 - 35**",
+        r"$\left(44 + 19\right) - 35$",
+        "\uff14\uff14 + 19 - 35",
+        "The answer is 44 + 19 - 35.",
+    ],
+)
+def test_usual_forms_of_an_expression_are_read(answer: str):
+    env = ask((19, 35, 44), 28)
+    assert env.step(answer)[4]["success"]
+
+
+@pytest.mark.parametrize(
+    "answer", ["44 + 19 \u2295 35", "44, 19, 35", r"\sqrt{44} + 19 + 35", "44 + 19 or 35", "x = 98"]
+)
+def test_an_unreadable_answer_does_not_use_up_the_only_one(answer: str):
+    env = ask((19, 35, 44), 98)
+    _, reward, terminated, _, info = env.step(answer)
+    assert not info["valid"] and not terminated and reward == 0
+    assert env.step("44 + 19 + 35")[4]["success"]
+
+
+@given(
+    st.sampled_from(
+        ["\u00d7 \u2715 \u22c5 \u00b7 \u2217", "\u2212 \u2013 \uff0d \u2010", "\u00f7 \u2215"]
+    ),
+    st.data(),
+)
+def test_signs_in_typographic_variants_have_the_same_value(signs: str, data):
+    sign = data.draw(st.sampled_from(signs.split()))
+    plain = {"\u00d7": "*", "\u2212": "-", "\u00f7": "/"}[signs[0]]
+    text = data.draw(EXPRESSIONS).replace(plain, sign)
+    assert value(readable(text)) in (None, value(text.replace(sign, plain)))
+
+
 def test_progress_is_how_near_the_answer_is():
     for answer, progress in [("44+19+35", 1.0), ("44+35-19", 1 - 38 / 98), ("44*35*19", 0.0)]:
         assert ask((19, 35, 44), 98).step(answer)[4]["progress"] == pytest.approx(progress)
@@ -155,11 +197,12 @@ def test_steps_replace_two_numbers_by_what_they_make():
         ("3 - 9", "negative"),
         ("9 / 4", "not whole"),
         ("twelve", "for example"),
+        ("3 * 9 * 4", "for example"),
         ("9 ** 3", "for example"),
     ]:
         text, reward, *_, info = env.step(action)
         assert said in text and not info["valid"] and reward == 0
-    text, *_, info = env.step("3 * 9")
+    text, *_, info = env.step("3 \u00d7 9")
     assert text == "Numbers: 4, 4, 27. Target: 30." and info["progress"] == 0
     assert "4 / 4" in info["admissible"] and "27 / 4" not in info["admissible"]
     env = ask((3, 4, 4, 9), 28, steps=True)
