@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from agentgym.envs.shell.tree import Failed, Tree
 
 LARGEST = 100_000
@@ -51,8 +53,46 @@ def options(
                 found[letter] = letters or left.pop(0)
                 letters = ""
             else:
-                raise Failed(f"unknown option -{letter[:20]}")
+                shown = word if word.startswith("--") else f"-{letter}"
+                raise Failed(f"unknown option {shown[:40]}")
     return found, operands
+
+
+def per_operand(operands: Iterable[str], act: Callable[[str], str], status: int = 1) -> str:
+    """Returns the outputs of a command for its operands, joined.
+
+    An operand that fails does not keep the others from being processed.
+
+    Args:
+        operands: the operands.
+        act: returns the output for an operand.
+        status: the exit status if an operand fails.
+
+    Raises:
+        Failed: after the last operand, with the messages of those that failed.
+    """
+    output, errors = "", []
+    for operand in operands:
+        try:
+            part = act(operand)
+        except Failed as error:
+            part = error.output
+            errors.append(str(error))
+        output = bounded(output + part)
+    if errors:
+        raise Failed("\n".join(errors), output, status)
+    return output
+
+
+def some(operands: list[str]) -> list[str]:
+    """Returns the operands.
+
+    Raises:
+        Failed: if there are none.
+    """
+    if not operands:
+        raise Failed("expected a file or folder")
+    return operands
 
 
 def number(text: str) -> int:
@@ -74,14 +114,41 @@ def contents(tree: Tree, files: list[str], stdin: str, *, separate: bool = False
         files: the files.
         stdin: the input.
         separate: whether every file begins a line, even if the one before ends without a newline.
+
+    Raises:
+        Failed: with the content of the others as its output, if a file cannot be read.
     """
-    if not files:
-        return stdin
-    text = ""
-    for file in files:
-        text += "\n" * (separate and text[-1:] not in ("", "\n"))
-        text = bounded(text + (stdin if file == "-" else tree.read(file)))
-    return text
+    ended = True
+
+    def read(file: str) -> str:
+        nonlocal ended
+        text = stdin if file == "-" else tree.read(file)
+        if text and separate:
+            text, ended = "\n" * (not ended) + text, text.endswith("\n")
+        return text
+
+    return per_operand(files or ["-"], read)
+
+
+def filtered(
+    tree: Tree,
+    files: list[str],
+    stdin: str,
+    edit: Callable[[str], str],
+    *,
+    separate: bool = False,
+    status: int = 1,
+) -> str:
+    """Returns the edited content of the files that can be read: see `contents`.
+
+    Raises:
+        Failed: with this output, if a file cannot be read.
+    """
+    try:
+        text = contents(tree, files, stdin, separate=separate)
+    except Failed as error:
+        raise Failed(str(error), edit(error.output), status) from None
+    return edit(text)
 
 
 def bounded(text: str) -> str:

@@ -92,7 +92,7 @@ class CTFLite(CommandLine):
         "- submit flag{river_stone_4821}: submit the flag. This ends the episode.\n"
         "Rules:\n"
         f"- Commands: {', '.join(HOST_COMMANDS)}.\n"
-        "- There are no variables, loops or $( ).\n"
+        "- There are no loops and no $( ). Variables: $HOME, $PWD, $USER and $?.\n"
         "- You can write in your home folder and in /tmp.\n"
         "- xxd -r -p decodes hexadecimal text, base64 -d base64, tr A-Za-z N-ZA-Mn-za-m rot13.\n"
         "- tar -xvzf FILE -C /tmp unpacks an archive.\n"

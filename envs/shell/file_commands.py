@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
-from agentgym.envs.shell.arguments import joined, number, options
+from agentgym.envs.shell.arguments import joined, number, options, per_operand, some
 from agentgym.envs.shell.patterns import file_pattern
-from agentgym.envs.shell.tree import HOME, MOST_DEPTH, Failed, Tree, parent
+from agentgym.envs.shell.tree import HOME, MOST_DEPTH, Failed, Tree
 
 
 def _pwd(tree: Tree, arguments: list[str], stdin: str) -> str:
@@ -14,47 +15,61 @@ def _pwd(tree: Tree, arguments: list[str], stdin: str) -> str:
 
 
 def _cd(tree: Tree, arguments: list[str], stdin: str) -> str:
-    target = tree.absolute(arguments[0] if arguments else HOME)
-    if target not in tree.folders:
-        reason = "Not a directory" if target in tree.files else "No such file or directory"
-        raise Failed(f"{arguments[0][:200]}: {reason}")
-    tree.here = target
+    if len(arguments) > 1:
+        raise Failed("too many arguments")
+    path = arguments[0] if arguments else HOME
+    if path.startswith("-"):
+        raise Failed(f"{path[:40]}: options and - are not supported")
+    full = tree.existing(path)
+    if full in tree.files:
+        raise Failed(f"{path[:200]}: Not a directory")
+    tree.here = full
     return ""
 
 
 def _ls(tree: Tree, arguments: list[str], stdin: str) -> str:
-    found, paths = options(arguments, "a1lRAF")
-    output, errors = "", []
-    files = [path for path in paths if tree.absolute(path) in tree.files]
-    output += joined(files)
-    for path in paths or ["."]:
-        full = tree.absolute(path)
-        if full in tree.files:
+    found, paths = options(arguments, "a1lRAFd")
+    status: list[Failed] = []
+    folders, files = [], []
+    for path in sorted(paths or ["."]):
+        try:
+            full = tree.existing(path)
+        except Failed as error:
+            status.append(error)
             continue
-        if full not in tree.folders:
-            errors.append(f"{path[:200]}: No such file or directory")
-            continue
-        output += "\n" * bool(output)
-        folders = [full, *(tree.below(full)[0] if "R" in found else [])]
-        for folder in folders:
-            if len(folders) > 1 or len(paths) > 1:
-                output += f"{path.rstrip('/') or '/'}{folder[len(full.rstrip('/')) :]}:\n"
+        kept = files if full in tree.files or "d" in found else folders
+        kept.append((path, full))
+    output = joined([_entry(tree, path, full, found) for path, full in files])
+    for path, full in folders:
+        below = [full, *(tree.below(full)[0] if "R" in found else [])]
+        for folder in below:
+            inside = folder[len(full.rstrip("/")) :] if folder != full else ""
+            if not {"a", "A"} & set(found) and "/." in inside:
+                continue
+            output += "\n" * bool(output)
+            if "R" in found or len(paths) > 1:
+                output += f"{path.rstrip('/') if inside else path}{inside}:\n"
             output += _listed(tree, folder, found)
-    if errors:
-        raise Failed("; ".join(errors[:3]), output)
+    if status:
+        raise Failed("\n".join(map(str, status)), output, 2)
     return output
 
 
 def _listed(tree: Tree, folder: str, found: dict[str, str]) -> str:
-    lines = []
-    for name in tree.names(folder):
-        if name.startswith(".") and not {"a", "A"} & set(found):
-            continue
-        full = f"{folder.rstrip('/')}/{name}"
-        shown = f"{name}/" if full in tree.folders else name
-        size = len(tree.files.get(full, ""))
-        lines.append(f"{size:>7} {shown}" if "l" in found else shown)
-    return joined(lines)
+    names = tree.names(folder)
+    if not {"a", "A"} & set(found):
+        names = [name for name in names if not name.startswith(".")]
+    if "a" in found:
+        names = sorted([".", "..", *names])
+    before = folder.rstrip("/")
+    return joined([_entry(tree, name, f"{before}/{name}", found) for name in names])
+
+
+def _entry(tree: Tree, name: str, full: str, found: dict[str, str]) -> str:
+    """Returns the line of a file or folder."""
+    mark = "/" * (tree.absolute(full) in tree.folders and not name.endswith("/"))
+    size = f"{len(tree.files.get(full, '')):>7} " if "l" in found else ""
+    return f"{size}{name}{mark}"
 
 
 def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
@@ -81,27 +96,33 @@ def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
     for kind in kinds:
         if kind not in ("f", "d"):
             raise Failed(f"unknown type {kind[:40]!r}: use f or d")
-    shown = []
-    for path in paths or ["."]:
-        full = tree.absolute(path)
-        if full not in tree.folders and full not in tree.files:
-            raise Failed(f"{path[:200]}: No such file or directory", joined(shown))
+
+    def searched(path: str) -> str:
+        found = []
+        full = tree.existing(path)
         folders, files = tree.below(full) if full in tree.folders else ([], [])
-        for entry in sorted([full, *folders, *files], reverse=delete):  # what is in a folder first
+        for entry in sorted([full, *folders, *files], reverse=delete):  # content before its folder
             below = entry[len(full.rstrip("/")) :] if entry != full else ""
-            found = path.rstrip("/") + below if below else path
-            name = found.rstrip("/").rpartition("/")[2] or "/"
-            if below.count("/") > depth or not all(test(name) for test in names):
-                continue
-            if any((entry in tree.folders) != (kind == "d") for kind in kinds):
-                continue
-            shown.append(found)
-            if delete and entry != tree.here:
-                _check_removable(tree, entry)
-                if entry in tree.folders and any(tree.below(entry)):
-                    raise Failed(f"{entry[:200]}: Directory not empty")
-                tree.remove(entry)
-    return "" if delete else joined(shown)
+            shown = path.rstrip("/") + below if below else path
+            name = shown.rstrip("/").rpartition("/")[2] or "/"
+            right = any((entry in tree.folders) == (kind == "d") for kind in kinds) or not kinds
+            if below.count("/") <= depth and right and all(test(name) for test in names):
+                found.append((entry, shown))
+        if not delete:
+            return joined([shown for _, shown in found])
+        return per_operand([entry for entry, _ in found], lambda entry: _deleted(tree, entry))
+
+    return per_operand(paths or ["."], searched)
+
+
+def _deleted(tree: Tree, full: str) -> str:
+    """Removes a file or an empty folder, unless it is the current one."""
+    if full != tree.here:
+        _check_removable(tree, full)
+        if full in tree.folders and any(tree.below(full)):
+            raise Failed(f"{full[:200]}: Directory not empty")
+        tree.remove(full)
+    return ""
 
 
 def _name_test(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]:
@@ -113,84 +134,103 @@ def _name_test(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]:
 
 
 def _mkdir(tree: Tree, arguments: list[str], stdin: str) -> str:
-    found, paths = options(arguments, "pv")
-    for path in _some(paths):
+    found, paths = options(arguments, "p")
+
+    def make(path: str) -> str:
         tree.make_folder(path, parents="p" in found)
-    return ""
+        return ""
+
+    return per_operand(some(paths), make)
 
 
 def _touch(tree: Tree, arguments: list[str], stdin: str) -> str:
-    for path in _some(options(arguments, "")[1]):
+    def touch(path: str) -> str:
         if tree.absolute(path) not in tree.folders:
             tree.write(path, "", append=True)
-    return ""
+        return ""
+
+    return per_operand(some(options(arguments, "")[1]), touch)
 
 
 def _rm(tree: Tree, arguments: list[str], stdin: str) -> str:
-    found, paths = options(arguments, "rRfv")
-    for path in _some(paths) if "f" not in found else paths:
-        full = tree.absolute(path)
+    found, paths = options(arguments, "rRf")
+
+    def remove(path: str) -> str:
+        try:
+            full = tree.existing(path)
+        except Failed:
+            if "f" in found:
+                return ""
+            raise
         if full in tree.folders and not {"r", "R"} & set(found):
             raise Failed(f"{path[:200]}: Is a directory")
-        if full not in tree.folders and full not in tree.files:
-            if "f" in found:
-                continue
-            raise Failed(f"{path[:200]}: No such file or directory")
         _check_removable(tree, full)
         tree.remove(full)
-    return ""
+        return ""
+
+    return per_operand(some(paths) if "f" not in found else paths, remove)
 
 
 def _rmdir(tree: Tree, arguments: list[str], stdin: str) -> str:
-    for path in _some(options(arguments, "")[1]):
-        full = tree.absolute(path)
-        if full not in tree.folders:
-            raise Failed(f"{path[:200]}: No such directory")
+    def remove(path: str) -> str:
+        full = tree.existing(path)
+        if full in tree.files:
+            raise Failed(f"{path[:200]}: Not a directory")
         if tree.names(full):
             raise Failed(f"{path[:200]}: Directory not empty")
         _check_removable(tree, full)
         tree.remove(full)
-    return ""
+        return ""
+
+    return per_operand(some(options(arguments, "")[1]), remove)
 
 
 def _cp(tree: Tree, arguments: list[str], stdin: str) -> str:
-    found, paths = options(arguments, "rRafv")
-    for full, target in _pairs(tree, paths):
+    found, paths = options(arguments, "rRaf")
+
+    def copy(full: str, target: str) -> None:
         if full in tree.folders and not {"r", "R", "a"} & set(found):
             raise Failed(f"{full}: is a directory (use -r)")
         tree.copy_to(full, target)
-    return ""
+
+    return _pairs(tree, paths, copy)
 
 
 def _mv(tree: Tree, arguments: list[str], stdin: str) -> str:
-    for full, target in _pairs(tree, options(arguments, "fv")[1]):
+    def move(full: str, target: str) -> None:
         _check_removable(tree, full)
         if target in tree.folders:
-            raise Failed(f"{target}: File exists")
+            if full in tree.files:
+                raise Failed(f"{target[:200]}: Is a directory")
+            if tree.names(target):
+                raise Failed(f"{target[:200]}: Directory not empty")
         tree.copy_to(full, target)
         tree.remove(full)
-    return ""
+
+    return _pairs(tree, options(arguments, "f")[1], move)
 
 
-def _pairs(tree: Tree, paths: list[str]) -> list[tuple[str, str]]:
-    """Returns the absolute sources and targets of cp and mv."""
+def _pairs(tree: Tree, paths: list[str], act: Callable[[str, str], None]) -> str:
+    """Calls a function with the absolute source and target for each source of cp and mv."""
     if len(paths) < 2:
         raise Failed("expected a source and a target")
     *sources, last = paths
     target = tree.absolute(last)
     into = target in tree.folders
-    if not into and (len(sources) > 1 or last.endswith("/")):
+    if not into and len(sources) > 1:
         raise Failed(f"{last[:200]}: No such directory")
-    pairs = []
-    for source in sources:
-        full = tree.absolute(source)
-        if full not in tree.files and full not in tree.folders:
-            raise Failed(f"{source[:200]}: No such file or directory")
+
+    def one(source: str) -> str:
+        full = tree.existing(source)
+        if not into and last.endswith("/") and full in tree.files:
+            raise Failed(f"{last[:200]}: No such directory")
         end = f"{target.rstrip('/')}/{full.rpartition('/')[2]}" if into else target
         if end == full:
             raise Failed(f"{source[:200]}: source and target are the same")
-        pairs.append((full, end))
-    return pairs
+        act(full, end)
+        return ""
+
+    return per_operand(sources, one)
 
 
 def _check_removable(tree: Tree, full: str) -> None:
@@ -198,22 +238,16 @@ def _check_removable(tree: Tree, full: str) -> None:
         raise Failed(f"{full}: cannot remove or move the current folder or one above it")
 
 
-def _some(paths: list[str]) -> list[str]:
-    if not paths:
-        raise Failed("expected a file or folder")
-    return paths
-
-
 def _echo(tree: Tree, arguments: list[str], stdin: str) -> str:
     bare = arguments[:1] == ["-n"]
-    if arguments[:1] in (["-e"], ["-ne"], ["-en"]):
-        raise Failed("unknown option -e: use quotes with a line break inside")
+    if re.fullmatch("-[neE]*[eE][neE]*", "".join(arguments[bare : bare + 1])):
+        raise Failed("unknown option -e or -E: use quotes with a line break inside")
     return " ".join(arguments[bare:]) + "\n" * (not bare)
 
 
 def _basename(tree: Tree, arguments: list[str], stdin: str) -> str:
     found, paths = options(arguments, "a", "s")
-    paths, suffix = _some(paths), found.get("s", "")
+    paths, suffix = some(paths), found.get("s", "")
     if not found:
         if len(paths) > 2:
             raise Failed(f"extra operand {paths[2][:200]!r}: several paths need -a")
@@ -223,7 +257,14 @@ def _basename(tree: Tree, arguments: list[str], stdin: str) -> str:
 
 
 def _dirname(tree: Tree, arguments: list[str], stdin: str) -> str:
-    return joined([parent(path) if "/" in path else "." for path in _some(arguments)])
+    paths = some(options(arguments, "")[1])
+    return joined([_above(path.rstrip("/") or path[:1]) for path in paths])
+
+
+def _above(path: str) -> str:
+    """Returns the folder of a path as dirname does, which looks at the text alone."""
+    before, slash, _ = path.rpartition("/")
+    return (before.rstrip("/") or "/") if slash else "."
 
 
 COMMANDS = {

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agentgym.envs.shell.arguments import LARGEST, contents, joined, options
+from agentgym.envs.shell.arguments import LARGEST, contents, joined, options, per_operand, some
 from agentgym.envs.shell.interpreter import COMMANDS, Command
 from agentgym.envs.shell.tree import HOME, Failed, Tree
 
@@ -113,18 +113,19 @@ def _tar(tree: Tree, arguments: list[str], stdin: str) -> str:
 
 
 def _stat(tree: Tree, arguments: list[str], stdin: str) -> str:
-    host, rows = _host(tree), []
-    for path in arguments:
-        full = host.absolute(path)
-        if full not in host.files and full not in host.folders:
-            raise Failed(f"{path[:200]}: No such file or directory")
+    host = _host(tree)
+
+    def described(path: str) -> str:
+        full = host.existing(path)
         own = full.startswith(OWN)
         mode = "755" if full in host.folders else "644"
         if not host.readable(full):
             mode = "000" if own else "600"
         size = len(host.files.get(full, ""))
-        rows.append(f"{path}: {size} characters, owner {'user' if own else 'root'}, mode {mode}")
-    return joined(rows)
+        owner = "user" if own else "root"
+        return f"{path}: {size} characters, owner {owner}, mode {mode}\n"
+
+    return per_operand(some(options(arguments, "")[1]), described)
 
 
 def _chmod(tree: Tree, arguments: list[str], stdin: str) -> str:
@@ -133,10 +134,11 @@ def _chmod(tree: Tree, arguments: list[str], stdin: str) -> str:
     symbolic = _SYMBOLIC.fullmatch(mode)
     if not paths or not (symbolic or _OCTAL.fullmatch(mode)):
         raise Failed("use chmod MODE FILE with a mode such as u+r or 644")
-    for path in paths:
-        full = host.absolute(path)
+
+    def change_mode(path: str) -> str:
+        full = host.existing(path)
         if full not in host.files:
-            raise Failed(f"{path[:200]}: No such file")
+            raise Failed(f"{path[:200]}: the modes of folders cannot be changed")
         if not full.startswith(OWN):
             raise Failed(f"{path[:200]}: Operation not permitted")
         if symbolic:
@@ -147,7 +149,9 @@ def _chmod(tree: Tree, arguments: list[str], stdin: str) -> str:
             host.closed.discard(full)
         elif change:
             host.closed.add(full)
-    return ""
+        return ""
+
+    return per_operand(paths, change_mode)
 
 
 def _xxd(tree: Tree, arguments: list[str], stdin: str) -> str:

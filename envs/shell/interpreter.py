@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from agentgym.envs.shell import file_commands, text_commands
 from agentgym.envs.shell.arguments import bounded
-from agentgym.envs.shell.parser import Call, parse
+from agentgym.envs.shell.parser import Call, Word, parse
 from agentgym.envs.shell.patterns import PatternError
-from agentgym.envs.shell.tree import Failed, Tree
+from agentgym.envs.shell.tree import HOME, Failed, Tree
 
 Command = Callable[[Tree, list[str], str], str]
 """Returns the output of a command for a tree, its arguments and its input."""
@@ -35,37 +35,73 @@ def run(tree: Tree, line: str, commands: Mapping[str, Command] = COMMANDS) -> tu
         for call in calls:
             if call.words and call.words[0].text not in commands:
                 raise Failed(f"{call.words[0].text[:100]}: command not found")
-    shown, good = "", True
+    shown, status = "", 0
     try:
         for operator, calls in pipelines:
-            if (operator == "&&" and not good) or (operator == "||" and good):
+            if (operator == "&&" and status) or (operator == "||" and not status):
                 continue
-            if calls[0].words or calls[0].target:
-                output, good = _pipeline(tree, calls, commands)
+            if not calls[0].empty:
+                output, status = _pipeline(tree, calls, commands, status)
                 shown = bounded(shown + output)
     except Failed as error:
         return f"{shown}sh: {error}\n", False
-    return shown, good
+    return shown, status == 0
 
 
-def _pipeline(tree: Tree, calls: list[Call], commands: Mapping[str, Command]) -> tuple[str, bool]:
-    text, errors, good = "", "", True
+def _pipeline(
+    tree: Tree, calls: list[Call], commands: Mapping[str, Command], before: int
+) -> tuple[str, int]:
+    """Returns the output of a pipeline with its error messages, and its status."""
+    text, errors, status = "", "", 0
+    values = {"HOME": HOME, "PWD": tree.here, "USER": HOME.rpartition("/")[2], "?": str(before)}
     for call in calls:
-        name = call.words[0].text if call.words else ""
-        arguments = [path for word in call.words[1:] for path in word.expanded(tree)]
         try:
-            stdin = text if call.source is None else tree.read(call.source.text)
-            text, good = "", True
-            if name:
-                text = bounded(commands[name](tree, arguments, stdin))
+            stdin = text if call.source is None else tree.read(_only(call.source, tree, values))
+            target = None if call.target is None else _only(call.target, tree, values)
+            if target is not None:  # an old file is emptied before the command runs
+                tree.write(target, "", append=call.append)
         except (Failed, PatternError) as error:
-            text, good = getattr(error, "output", ""), False
-            message = f"{name}: {str(error)[:300]}\n" if str(error) else ""
-            if call.merged:
-                text = message + text
-            elif not call.silent:
-                errors += message
-        if call.target is not None:
-            tree.write(call.target.text, text, append=call.append)
-            text = ""
-    return errors + text, good
+            text, errors, status = "", f"{errors}sh: {str(error)[:300]}\n", 1
+            continue
+        output, messages, status = _run(tree, call, commands, values, stdin)
+        text, merged = "", messages if call.merged else ""
+        errors += "" if call.merged or call.silent else messages
+        if call.merged == "file" or target is None:
+            output, merged = merged + output, ""
+        if target is None:
+            text = output
+        else:
+            try:
+                tree.write(target, output, append=True)
+            except Failed as error:
+                errors, status = f"{errors}sh: {str(error)[:300]}\n", 1
+            text = merged
+    return errors + text, status
+
+
+def _only(word: Word, tree: Tree, values: Mapping[str, str]) -> str:
+    """Returns the file of a redirection."""
+    found = word.expanded(tree, values)
+    if len(found) > 1:
+        raise Failed(f"{word.text[:100]}: ambiguous redirect")
+    return found[0]
+
+
+def _run(
+    tree: Tree,
+    call: Call,
+    commands: Mapping[str, Command],
+    values: Mapping[str, str],
+    stdin: str,
+) -> tuple[str, str, int]:
+    """Returns the output, the error messages and the status of a command."""
+    if not call.words:
+        return "", "", 0
+    name = call.words[0].text
+    try:
+        arguments = [path for word in call.words[1:] for path in word.expanded(tree, values)]
+        return bounded(commands[name](tree, arguments, stdin)), "", 0
+    except (Failed, PatternError) as error:
+        lines = [line for line in str(error).split("\n") if line]
+        messages = "".join(f"{name}: {line[:300]}\n" for line in lines)
+        return getattr(error, "output", ""), messages, getattr(error, "status", 1)

@@ -1,37 +1,59 @@
-"""Splits a command line into words, pipelines and redirections, as a POSIX shell does."""
+"""Splits a command line into words, pipelines and redirections, as a POSIX shell does.
+
+Syntax that is not supported is an error, never text.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agentgym.envs.shell.tree import Failed, Tree
+from agentgym.envs.shell.tree import HOME, Failed, Tree
+from agentgym.reading.typography import normalized
 
 LONGEST = 1000
 """Number of characters of a command line."""
 MOST_COMMANDS = 10
+VARIABLES = ("HOME", "PWD", "USER", "?")
+"""The variables. `?` is the status of the last command."""
 _TO_OUTPUT = "2>&1"
 _FOR_OUTPUT = {"1>": ">", "1>>": ">>"}
 _OPERATORS = (_TO_OUTPUT, "1>>", "1>", "&&", "||", ">>", "2>", "|", ";", ">", "<", "\n")
 _SPECIAL = "*?["
+_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|\?)|\{([A-Za-z_][A-Za-z0-9_]*|\?)\}")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 
 
 @dataclass
 class Word:
-    """A word: its text, and its pattern, in which quoted characters have a backslash."""
+    """A word: pieces of text, each with its kind: "bare", "quoted" or "variable"."""
 
-    text: str = ""
-    pattern: str = ""
-    special: bool = False
+    pieces: list[tuple[str, str]] = field(default_factory=list)
 
-    def add(self, char: str, *, quoted: bool) -> None:
-        """Appends a character."""
-        self.text += char
-        self.special = self.special or (char in _SPECIAL and not quoted)
-        self.pattern += f"\\{char}" if quoted and char in f"{_SPECIAL}\\" else char
+    @property
+    def text(self) -> str:
+        """The text, in which variables have their names."""
+        return "".join(f"${text}" if kind == "variable" else text for text, kind in self.pieces)
 
-    def expanded(self, tree: Tree) -> list[str]:
+    @property
+    def bare(self) -> str:
+        """The text with a placeholder for each quoted character and each variable."""
+        return "".join(text if kind == "bare" else "\0" for text, kind in self.pieces)
+
+    def expanded(self, tree: Tree, values: Mapping[str, str]) -> list[str]:
         """Returns the paths that match the word, or else its text."""
-        return (tree.expand(self.pattern) if self.special else []) or [self.text]
+        text, pattern, special = "", "", False
+        for piece, kind in self.pieces:
+            piece = values[piece] if kind == "variable" else piece
+            text += piece
+            if kind == "bare":
+                pattern += piece
+                special = special or piece in _SPECIAL
+            else:
+                pattern += "".join(f"\\{c}" if c in f"{_SPECIAL}\\" else c for c in piece)
+        return (tree.expand(pattern) if special else []) or [text]
 
 
 @dataclass
@@ -44,7 +66,8 @@ class Call:
         target: file of the output, if it is redirected.
         append: whether the output is appended.
         silent: whether error messages are dropped.
-        merged: whether error messages are part of the output.
+        merged: whether error messages go where the output goes at this point of the line: "file",
+            "pipe", or "" if they are apart.
     """
 
     words: list[Word] = field(default_factory=list)
@@ -52,7 +75,12 @@ class Call:
     target: Word | None = None
     append: bool = False
     silent: bool = False
-    merged: bool = False
+    merged: str = ""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is neither a command nor a redirection."""
+        return not self.words and self.target is None and self.source is None
 
 
 Pipeline = tuple[str, list[Call]]
@@ -70,40 +98,56 @@ def parse(line: str) -> list[Pipeline]:
     found: list[Pipeline] = [(";", [Call()])]
     redirect = ""
     for token in _tokens(line):
-        call = found[-1][1][-1]
+        operator, calls = found[-1]
+        call = calls[-1]
         if isinstance(token, Word):
             if redirect:
                 _redirect(call, redirect, token)
                 redirect = ""
             else:
+                _check(token, first=not call.words)
                 call.words.append(token)
         elif redirect:
             raise Failed(f"syntax error near {token!r}")
         elif token == _TO_OUTPUT:
-            call.merged = True
+            call.merged = "pipe" if call.target is None else "file"
         elif token in (">", ">>", "<", "2>"):
             redirect = token
-        elif not call.words and call.target is None and token not in (";", "\n"):
+        elif call.empty and token != "\n":
             raise Failed(f"syntax error near {token!r}")
         elif token == "|":
-            found[-1][1].append(Call())
-        else:
+            calls.append(Call())
+        elif not call.empty:  # a line break within an unfinished list means nothing
             found.append((";" if token == "\n" else token, [Call()]))
-    if redirect or (len(found[-1][1]) > 1 and not found[-1][1][-1].words):
+    operator, calls = found[-1]
+    if redirect or (calls[-1].empty and (len(calls) > 1 or operator != ";")):
         raise Failed("syntax error: the command line is not complete")
     if sum(len(calls) for _, calls in found) > MOST_COMMANDS:
         raise Failed(f"a command line has at most {MOST_COMMANDS} commands")
     return found
 
 
+def _check(word: Word, *, first: bool) -> None:
+    """Raises `Failed` for a word with a meaning that is not supported."""
+    bare = word.bare
+    if first and _ASSIGNMENT.match(bare):
+        raise Failed("variables cannot be set")
+    if _BRACES.search(bare):
+        raise Failed("{a,b} is not supported: write each word, or quote the braces")
+
+
 def _redirect(call: Call, operator: str, word: Word) -> None:
     if operator == "<":
+        if call.source is not None:
+            raise Failed("the input can be redirected only once")
         call.source = word
     elif operator == "2>":
         if word.text != "/dev/null":
             raise Failed("errors can be redirected to /dev/null or to &1 only")
-        call.silent = True
+        call.silent, call.merged = True, ""
     else:
+        if call.target is not None:
+            raise Failed("the output can be redirected only once")
         call.target, call.append = word, operator == ">>"
 
 
@@ -124,8 +168,12 @@ def _tokens(line: str) -> list[Word | str]:
                 found.append(_FOR_OUTPUT.get(operator, operator))
             place += len(operator) or 1
             continue
-        if char == "#" and word is None:
-            break
+        if char == "#" and word is None:  # a comment ends with its line
+            place = end if (end := line.find("\n", place)) >= 0 else len(line)
+            continue
+        if line.startswith("\\\n", place):
+            place += 2
+            continue
         word = word or Word()
         place = _part(line, place, word)
     return [*found, word] if word is not None else found
@@ -134,25 +182,75 @@ def _tokens(line: str) -> list[Word | str]:
 def _part(line: str, place: int, word: Word) -> int:
     """Appends the next character or quoted part to a word and returns the place after it."""
     char = line[place]
-    if char == "`" or line.startswith("$(", place):
+    if char == "$" and line[place + 1 : place + 2] not in ("'", '"'):
+        return _variable(line, place, word, kind="bare")
+    if char == "\\":
+        if place + 1 < len(line):
+            word.pieces.append((line[place + 1], "quoted"))
+        return place + 2
+    if char in "'\"":
+        return _quoted(line, place, word)
+    _check_bare(line, place)
+    if char == "~" and not word.pieces:
+        if not re.match(r"~(?=[/\s;&|<>]|$)", line[place:]):
+            raise Failed("~ is supported alone and before / only")
+        word.pieces.append((HOME, "quoted"))
+    else:
+        word.pieces.append((char, "bare"))
+    return place + 1
+
+
+def _check_bare(line: str, place: int) -> None:
+    """Raises `Failed` if an unquoted character has another meaning in a shell, or none."""
+    char = line[place]
+    if char == "`":
         raise Failed("command substitution is not supported")
     if char == "&":
         raise Failed("background commands are not supported")
-    if char == "\\":
-        if place + 1 < len(line):
-            word.add(line[place + 1], quoted=True)
-        return place + 2
-    if char not in "'\"":
-        word.add(char, quoted=False)
-        return place + 1
+    if char == "$":
+        raise Failed("$'...' is not supported")
+    if char in "()":
+        raise Failed(f"syntax error near {char!r}: quote it, there are no subshells")
+    if (plain := normalized(char)) != char:
+        use = f"write {plain!r}" if plain.strip() else "write a space" if plain else "remove it"
+        raise Failed(f"{char!r} is not a character of commands: {use}, or put it in quotes")
+
+
+def _quoted(line: str, place: int, word: Word) -> int:
+    quote = line[place]
+    word.pieces.append(("", "quoted"))  # '' is a word
     place += 1
-    while place < len(line) and line[place] != char:
-        if char == '"' and line[place] == "\\" and line[place + 1 : place + 2] in ('"', "\\", "$"):
+    while place < len(line) and line[place] != quote:
+        char = line[place]
+        if quote == '"' and char == "\\" and line[place + 1 : place + 2] in ('"', "\\", "$", "`"):
             place += 1
-        elif char == '"' and (line[place] == "`" or line.startswith("$(", place)):
+        elif quote == '"' and line.startswith("\\\n", place):
+            place += 2
+            continue
+        elif quote == '"' and char == "`":
             raise Failed("command substitution is not supported")
-        word.add(line[place : place + 1], quoted=True)
+        elif quote == '"' and char == "$":
+            place = _variable(line, place, word, kind="quoted")
+            continue
+        word.pieces.append((line[place : place + 1], "quoted"))
         place += 1
     if place >= len(line):
-        raise Failed(f"unmatched {char}")
+        raise Failed(f"unmatched {quote}")
+    return place + 1
+
+
+def _variable(line: str, place: int, word: Word, *, kind: str) -> int:
+    """Appends a variable, or a dollar sign, to a word and returns the place after it."""
+    following = line[place + 1 : place + 2]
+    if following == "(":
+        raise Failed("command substitution is not supported")
+    match = _NAME.match(line, place + 1)
+    if match is not None and (name := match[1] or match[2]) in VARIABLES:
+        word.pieces.append((name, "variable"))
+        return match.end()
+    if match is not None or following in ("{", "@", "*", "#", "$", "!", "-") or following.isdigit():
+        shown = match[0] if match is not None else following
+        names = ", ".join(f"${name}" for name in VARIABLES)
+        raise Failed(f"${shown[:40]} is not supported: the variables are {names}")
+    word.pieces.append(("$", kind))
     return place + 1

@@ -18,9 +18,9 @@ class Shell(CommandLine):
     largest number) or a change (move files, edit a setting, write a selection to a file). In half
     of the tasks about a file, its folder is not given.
 
-    Commands run on a tree in memory. No command reaches the system: there are no processes,
-    variables or command substitutions. Sizes of files, outputs and names are bounded, and patterns
-    match in bounded time.
+    Commands run on a tree in memory. No command reaches the system: there are no processes or
+    command substitutions, and the variables are `$HOME`, `$PWD`, `$USER` and `$?`. Sizes of files,
+    outputs and names are bounded, and patterns match in bounded time.
 
     ## Action Space
     Text, one of:
@@ -28,8 +28,11 @@ class Shell(CommandLine):
     - A command line of at most 1,000 characters with `|`, `>`, `>>`, `<`, `2>`, `;`, `&&`, `||`,
       quotes and file name patterns. Commands: ls, cd, pwd, find, mkdir, rmdir, touch, rm, cp, mv,
       echo, basename, dirname, cat, tac, rev, head, tail, wc, grep, sort, uniq, cut, tr, sed,
-      base64. Their common options and their output follow the GNU tools, except that `ls` marks
-      folders with a slash and `wc` does not pad its columns.
+      base64. Their common options, output and exit status follow the GNU tools, except that `ls`
+      marks folders with a slash, `ls -l` shows sizes only, `wc` does not pad its columns, and
+      `find` and `grep -r` sort files. Every operand is processed, with an error for each that
+      fails. Options and syntax that are not supported are errors. A command line is code: outside
+      of quotes, typographic quotes, dashes and spaces are syntax errors.
     - `submit 12` answers a question, `submit` submits the changed files.
 
     ## Observation Space
@@ -72,7 +75,7 @@ class Shell(CommandLine):
         "- submit: if the task is a change, submit the files. This ends the episode.\n"
         "Rules:\n"
         f"- Commands: {', '.join(COMMANDS)}.\n"
-        "- There are no variables, loops or $( ).\n"
+        "- There are no loops and no $( ). Variables: $HOME, $PWD, $USER and $?.\n"
         "- Change only the requested files. Delete other files that you make.\n"
         "The reward is 1 if the answer or the files are right."
     )
@@ -102,9 +105,11 @@ class Shell(CommandLine):
         task = self.problem
         if task.answer is not None:
             given = " ".join(answer.split())
+            if given.startswith("~/"):
+                given = HOME + given[1:]
             if given and self.state.tree.absolute(given) == f"{HOME}/{task.answer}":
                 return True
-            for prefix in ("./", "~/", f"{HOME}/"):
+            for prefix in ("./", f"{HOME}/"):
                 given = given.removeprefix(prefix)
             return given == task.answer
         now, goal = self.state.tree, task.goal

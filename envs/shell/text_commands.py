@@ -1,4 +1,4 @@
-"""Commands on text: cat, head, tail, wc, grep, sort, uniq, cut, tr, sed, rev, base64."""
+"""Commands on text: cat, tac, rev, head, tail, wc, sort, uniq, cut, tr, sed, base64."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ import re
 import string
 from collections.abc import Callable
 
-from agentgym.envs.shell.arguments import LARGEST, bounded, contents, joined, lines, number, options
+from agentgym.envs.shell.arguments import (
+    LARGEST,
+    bounded,
+    contents,
+    filtered,
+    joined,
+    lines,
+    number,
+    options,
+    per_operand,
+)
+from agentgym.envs.shell.grep import grep, is_folder
 from agentgym.envs.shell.patterns import Pattern
 from agentgym.envs.shell.tree import Failed, Tree
 
 _NUMBER = re.compile(r"\s{0,20}(-?[0-9]{1,15}(?:\.[0-9]{1,15})?)")
-_KEY = re.compile(r"([0-9]{1,6})([nrf]*)(?:,([0-9]{1,6})([nrf]*))?")
+_KEY = re.compile(r"(0*[1-9][0-9]{0,5})([nrf]*)(?:,(0*[1-9][0-9]{0,5})([nrf]*))?")
 _SUBSTITUTION = re.compile(
     r"s([^\\\n])((?:\\.|(?!\1)[^\\])*)\1((?:\\.|(?!\1)[^\\])*)\1([gip]*)", re.DOTALL
 )
@@ -37,21 +48,29 @@ _CAT_NAMES = {"--number": "n", "--number-nonblank": "b"}
 
 def _cat(tree: Tree, arguments: list[str], stdin: str) -> str:
     found, files = options(arguments, "nb", names=_CAT_NAMES)
-    text = contents(tree, files, stdin)
-    if not found:
-        return text
-    places, numbered = itertools.count(1), r"^(?=.)" if "b" in found else r"^(?=.|\n)"
-    return re.sub(numbered, lambda _: f"{next(places):>6}\t", text, flags=re.MULTILINE)
+    places, marked = itertools.count(1), r"^(?=.)" if "b" in found else r"^(?=.|\n)"
+
+    def numbered(text: str) -> str:
+        return re.sub(marked, lambda _: f"{next(places):>6}\t", text, flags=re.MULTILINE)
+
+    return filtered(tree, files, stdin, numbered if found else str)
 
 
 def _tac(tree: Tree, arguments: list[str], stdin: str) -> str:
-    texts = (contents(tree, [file], stdin) for file in arguments or ["-"])
-    return "".join("".join(_ended_lines(text)[::-1]) for text in texts)
+    return _by_file(tree, arguments, stdin, lambda text: "".join(_ended_lines(text)[::-1]))
 
 
 def _rev(tree: Tree, arguments: list[str], stdin: str) -> str:
-    texts = (contents(tree, [file], stdin) for file in arguments or ["-"])
-    return "".join(re.sub(r"[^\n]+", lambda line: line[0][::-1], text) for text in texts)
+    def reverse(text: str) -> str:
+        return re.sub(r"[^\n]+", lambda line: line[0][::-1], text)
+
+    return _by_file(tree, arguments, stdin, reverse)
+
+
+def _by_file(tree: Tree, arguments: list[str], stdin: str, edit: Callable[[str], str]) -> str:
+    """Returns the edited contents of the files, each edited alone."""
+    files = options(arguments, "")[1]
+    return per_operand(files or ["-"], lambda file: edit(contents(tree, [file], stdin)))
 
 
 def _head(tree: Tree, arguments: list[str], stdin: str) -> str:
@@ -73,11 +92,22 @@ def _of_each(
     tree: Tree, files: list[str], stdin: str, part: Callable[[list[str]], list[str]]
 ) -> str:
     """Returns a part of the lines of each file, below its name if there are several."""
-    texts = [contents(tree, [file], stdin) for file in files or ["-"]]
-    texts = ["".join(part(_ended_lines(text))) for text in texts]
-    if len(texts) == 1:
-        return texts[0]
-    return "\n".join(f"==> {file} <==\n{text}" for file, text in zip(files, texts, strict=True))
+    named = 0
+
+    def shown(file: str) -> str:
+        nonlocal named
+        title = ""
+        if file != "-":
+            tree.existing(file)
+        if len(files) > 1:
+            gap, name = "\n" * (named > 0), "standard input" if file == "-" else file
+            title, named = f"{gap}==> {name} <==\n", named + 1
+        try:
+            return title + "".join(part(_ended_lines(contents(tree, [file], stdin))))
+        except Failed as error:
+            raise Failed(str(error), title) from None
+
+    return per_operand(files or ["-"], shown)
 
 
 def _ended_lines(text: str) -> list[str]:
@@ -94,122 +124,52 @@ def _count(arguments: list[str]) -> tuple[str, list[str]]:
 
 def _wc(tree: Tree, arguments: list[str], stdin: str) -> str:
     found, files = options(arguments, "lwcm")
-    rows = []
-    for file in files or [""]:
-        text = tree.read(file) if file else stdin
+    kinds = [kind for kind in "lwmc" if kind in found] or ["l", "w", "c"]
+    totals = dict.fromkeys(kinds, 0)
+
+    def counted(file: str) -> str:
+        folder = file != "-" and tree.absolute(file) in tree.folders
+        text = "" if folder else stdin if file == "-" else tree.read(file)
         size = len(text.encode("utf-8", "replace"))
-        sizes = {"l": text.count("\n"), "w": len(text.split()), "c": size, "m": len(text)}
-        kinds = [kind for kind in "lwcm" if kind in found] or ["l", "w", "c"]
-        rows.append(([sizes[kind] for kind in kinds], file))
-    if len(rows) > 1:
-        totals = [sum(column) for column in zip(*(row for row, _ in rows), strict=True)]
-        rows.append((totals, "total"))
-    return joined([" ".join([*map(str, row), *([name] if name else [])]) for row, name in rows])
+        sizes = {"l": text.count("\n"), "w": len(text.split()), "m": len(text), "c": size}
+        for kind in kinds:
+            totals[kind] += sizes[kind]
+        row = " ".join([*(str(sizes[kind]) for kind in kinds), *[file] * bool(files)]) + "\n"
+        if folder:
+            raise Failed(f"{file[:200]}: Is a directory", row)
+        return row
 
+    def total(rows: str) -> str:
+        return rows + f"{' '.join(map(str, totals.values()))} total\n" * (len(files) > 1)
 
-_GREP_NAMES = {"--ignore-case": "i", "--count": "c", "--recursive": "r", "--invert-match": "v"}
-
-
-def _grep(tree: Tree, arguments: list[str], stdin: str) -> str:
-    found, operands = options(arguments, "ivcnrRlEFhHowq", "e", _GREP_NAMES)
-    source = found["e"] if "e" in found else operands.pop(0) if operands else None
-    if source is None:
-        raise Failed("expected a pattern")
-    if "F" in found:
-        source = re.sub(r"([.*^$\[\\])", r"\\\1", source)
-    pattern = Pattern(source, extended="E" in found, ignore_case="i" in found)
-    recursive = bool({"r", "R"} & set(found))
-    files = _searched(tree, operands or ([""] if recursive else []), recursive)
-    named = "h" not in found and (recursive or len(files) > 1 or "H" in found)
-    output: list[str] = []
-    matched = False
-    for file in files or ["-"]:
-        before = f"{file}:" if named else ""
-        text = stdin if file == "-" else tree.read(file)
-        hits = _hits(pattern, lines(text), found)
-        matched = matched or bool(hits)
-        if "l" in found:
-            output += [file] if hits else []
-        elif "c" in found:
-            output.append(f"{before}{len(hits)}")
-        elif "q" not in found:
-            for place, line in hits:
-                shown = f"{before}{place}:" if "n" in found else before
-                parts = _parts(pattern, line) if "o" in found and "v" not in found else [line]
-                output += [shown + part for part in parts]
-    if not matched:
-        raise Failed("", joined(output))
-    return joined(output)
-
-
-def _searched(tree: Tree, paths: list[str], recursive: bool) -> list[str]:
-    """Returns the files that grep searches."""
-    found = []
-    for path in paths:
-        full = tree.absolute(path or ".") if path != "-" else path
-        if recursive and full in tree.folders:
-            start = path.rstrip("/") + "/" if path else ""
-            skip = len(full.rstrip("/")) + 1
-            files = filter(tree.readable, tree.below(full)[1])
-            found += [start + file[skip:] for file in files]
-        else:
-            found.append(path)
-    return found
-
-
-def _hits(pattern: Pattern, found: list[str], given: dict[str, str]) -> list[tuple[int, str]]:
-    hits = []
-    for place, line in enumerate(found, start=1):
-        match = _word_match(pattern, line) if "w" in given else pattern.search(line) is not None
-        if match != ("v" in given):
-            hits.append((place, line))
-    return hits
-
-
-def _word_match(pattern: Pattern, line: str) -> bool:
-    """Returns whether a match is not next to a letter, a digit or an underscore."""
-    begin = 0
-    while (match := pattern.search(line, begin)) is not None:
-        start, end = match
-        around = line[max(0, start - 1) : start] + line[end : end + 1]
-        if not any(char.isalnum() or char == "_" for char in around):
-            return True
-        begin = start + 1
-    return False
-
-
-def _parts(pattern: Pattern, line: str) -> list[str]:
-    found, begin = [], 0
-    while begin <= len(line) and (match := pattern.search(line, begin)) is not None:
-        start, end = match
-        if end > start:
-            found.append(line[start:end])
-        begin = max(end, start + 1)
-    return found
+    try:
+        return total(per_operand(files or ["-"], counted))
+    except Failed as error:
+        raise Failed(str(error), total(error.output)) from None
 
 
 def _sort(tree: Tree, arguments: list[str], stdin: str) -> str:
     found, files = options(arguments, "nruf", "kt")
-    rows = lines(contents(tree, files, stdin, separate=True))
     separator = found.get("t")
     if separator is not None and len(separator) != 1:
         raise Failed("option -t needs one character")
     key = _KEY.fullmatch(found.get("k", "1"))
     if key is None:
         raise Failed(f"invalid key {found['k'][:40]!r}: use -k 2 or -k 2,3 with letters n, r or f")
+    try:
+        rows = lines(contents(tree, files, stdin, separate=True))
+    except Failed as error:  # nothing is sorted unless all files can be read
+        raise Failed(str(error), status=2) from None
     start, stop = int(key[1]), int(key[3] or "999999")
     # A key with letters of its own does not inherit the options.
     letters = key[2] + (key[4] or "") or "".join(found)
 
     def order(line: str) -> float | str:
-        text = line
-        if "k" in found:
-            parts = line.split(separator)
-            text = (separator or " ").join(parts[max(0, start - 1) : stop])
+        text = _key(line, separator, start, stop) if "k" in found else line
         if "n" in letters:
             value = _NUMBER.match(text)
             return float(value[1]) if value else 0.0
-        return text.lower() if "f" in letters else text
+        return text.upper() if "f" in letters else text
 
     if "u" not in found:
         rows.sort(reverse="r" in found)  # decides between lines with equal keys
@@ -219,45 +179,67 @@ def _sort(tree: Tree, arguments: list[str], stdin: str) -> str:
     return joined(rows)
 
 
+def _key(line: str, separator: str | None, start: int, stop: int) -> str:
+    """Returns some fields of a line. Without a separator, a field has the blanks before it."""
+    if separator is None:
+        return "".join(re.findall(r"[ \t]*[^ \t]+|[ \t]+$", line)[start - 1 : stop])
+    return separator.join(line.split(separator)[start - 1 : stop])
+
+
 def _uniq(tree: Tree, arguments: list[str], stdin: str) -> str:
     found, files = options(arguments, "cdu")
+    if len(files) > 2:
+        raise Failed(f"extra operand {files[2][:200]!r}")
     shown = []
-    for line, group in itertools.groupby(lines(contents(tree, files, stdin))):
+    for line, group in itertools.groupby(lines(contents(tree, files[:1], stdin))):
         count = sum(1 for _ in group)
         if ("d" in found and count == 1) or ("u" in found and count > 1):
             continue
         shown.append(f"{count:>7} {line}" if "c" in found else line)
-    return joined(shown)
+    if len(files) < 2 or files[1] == "-":
+        return joined(shown)
+    tree.write(files[1], joined(shown))
+    return ""
 
 
 def _cut(tree: Tree, arguments: list[str], stdin: str) -> str:
     found, files = options(arguments, "", "dfc")
     if ("f" in found) == ("c" in found):
         raise Failed("expected -f or -c with a list such as 1,3-4")
+    if "d" in found and "c" in found:
+        raise Failed("option -d needs -f")
     ranges = [_range(part) for part in (found.get("f") or found.get("c") or "").split(",")]
     separator = found.get("d", "\t")
     if len(separator) != 1:
         raise Failed("option -d needs one character")
-    shown = []
-    for line in lines(contents(tree, files, stdin, separate=True)):
+
+    def selected(line: str) -> str:
         if "f" in found and separator not in line:
-            shown.append(line)
-            continue
+            return line
         parts = line.split(separator) if "f" in found else list(line)
         kept = [p for i, p in enumerate(parts, 1) if any(low <= i <= high for low, high in ranges)]
-        shown.append((separator if "f" in found else "").join(kept))
-    return joined(shown)
+        return (separator if "f" in found else "").join(kept)
+
+    def edit(text: str) -> str:
+        return joined([selected(line) for line in lines(text)])
+
+    return filtered(tree, files, stdin, edit, separate=True)
 
 
 def _range(text: str) -> tuple[int, int]:
     first, dash, last = text.partition("-")
+    if text == "-":
+        raise Failed("a range needs a number")
     low = number(first or "1") if dash else number(first)
-    return low, number(last or "999999") if dash else low
+    high = number(last or "999999") if dash else low
+    if not 1 <= low <= high:
+        raise Failed(f"invalid range {text[:40]!r}: numbers start at 1 and do not decrease")
+    return low, high
 
 
 def _tr(tree: Tree, arguments: list[str], stdin: str) -> str:
     found, sets = options(arguments, "ds")
-    if len(sets) != (1 if found else 2):
+    if len(sets) != (1 if found else 2) or len(found) > 1:
         raise Failed("expected two sets of characters, or -d or -s with one")
     first = _characters(sets[0])
     if "d" in found:
@@ -300,11 +282,18 @@ def _sed(tree: Tree, arguments: list[str], stdin: str) -> str:
     found, operands = options(arguments, "inEr", "e")
     script = found["e"] if "e" in found else operands.pop(0) if operands else ""
     edit = _Edit(script, extended=bool({"E", "r"} & set(found)), quiet="n" in found)
+    folder = next((i for i, f in enumerate(operands) if is_folder(tree, f)), len(operands))
+    operands = operands[: folder + 1]  # sed stops at a folder
     if "i" not in found:
-        return edit(contents(tree, operands, stdin, separate=True))
-    for file in operands:
+        return filtered(tree, operands, stdin, edit, separate=True, status=2)
+    if not operands:
+        raise Failed("option -i needs a file")
+
+    def rewrite(file: str) -> str:
         tree.write(file, edit(tree.read(file)))
-    return ""
+        return ""
+
+    return per_operand(operands, rewrite, 2)
 
 
 class _Edit:
@@ -372,10 +361,16 @@ class _Edit:
 
 
 def _base64(tree: Tree, arguments: list[str], stdin: str) -> str:
-    found, files = options(arguments, "d", names={"--decode": "d"})
+    found, files = options(arguments, "d", "w", names={"--decode": "d"})
+    if len(files) > 1:
+        raise Failed(f"extra operand {files[1][:200]!r}")
+    width = number(found.get("w", "76"))
     text = contents(tree, files, stdin)
     if "d" not in found:
-        return base64.b64encode(text.encode("utf-8", "replace")).decode() + "\n"
+        code = base64.b64encode(text.encode("utf-8", "replace")).decode()
+        if not width:
+            return code
+        return joined([code[i : i + width] for i in range(0, len(code), width)])
     try:
         return base64.b64decode("".join(text.split()), validate=True).decode("utf-8", "replace")
     except (binascii.Error, ValueError):
@@ -389,7 +384,7 @@ COMMANDS = {
     "head": _head,
     "tail": _tail,
     "wc": _wc,
-    "grep": _grep,
+    "grep": grep,
     "sort": _sort,
     "uniq": _uniq,
     "cut": _cut,

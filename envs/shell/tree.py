@@ -11,14 +11,21 @@ MOST_CHARACTERS = 100_000
 MOST_ENTRIES = 500
 MOST_DEPTH = 12
 LONGEST_NAME = 100
+_MISSING = "No such file or directory"
 
 
 class Failed(Exception):
-    """Raised if a command fails. `output` is the output before the failure."""
+    """Raised if a command fails.
 
-    def __init__(self, message: str, output: str = ""):
+    Args:
+        message: one line per error.
+        output: the output of the command in spite of its errors.
+        status: the exit status.
+    """
+
+    def __init__(self, message: str, output: str = "", status: int = 1):
         super().__init__(message)
-        self.output = output
+        self.output, self.status = output, status
 
 
 @dataclass
@@ -44,18 +51,36 @@ class Tree:
         return sorted(self.files.items()), sorted(self.folders), self.here
 
     def absolute(self, path: str) -> str:
-        """Returns the absolute path without `.`, `..` and repeated slashes."""
+        """Returns the absolute path without `.`, `..` and repeated slashes.
+
+        Raises:
+            Failed: for an empty path, or `..` and `.` behind something that is no folder.
+        """
         if not path:
-            raise Failed("'': No such file or directory")
-        if path == "~" or path.startswith("~/"):
-            path = HOME + path[1:]
+            raise Failed(f"'': {_MISSING}")
         parts: list[str] = []
         for part in (path if path.startswith("/") else f"{self.here}/{path}").split("/"):
-            if part == "..":
-                parts = parts[:-1]
-            elif part not in ("", "."):
+            if part in (".", ".."):
+                if (before := "/" + "/".join(parts)) not in self.folders:
+                    reason = "Not a directory" if before in self.files else _MISSING
+                    raise Failed(f"{path[:200]}: {reason}")
+                parts = parts[:-1] if part == ".." else parts
+            elif part:
                 parts.append(part)
         return "/" + "/".join(parts)
+
+    def existing(self, path: str) -> str:
+        """Returns the absolute path of a file or folder.
+
+        Raises:
+            Failed: if there is none.
+        """
+        full = self.absolute(path)
+        if full in self.files and path.endswith("/"):
+            raise Failed(f"{path[:200]}: Not a directory")
+        if full not in self.files and full not in self.folders:
+            raise Failed(f"{path[:200]}: {_MISSING}")
+        return full
 
     def readable(self, full: str) -> bool:
         """Whether the user may read the file with an absolute path."""
@@ -65,11 +90,10 @@ class Tree:
         """Returns the content of a file."""
         full = self.absolute(path)
         if full in self.folders:
-            raise Failed(f"{path}: Is a directory")
-        if full not in self.files or (path.endswith("/") and path != "/"):
-            raise Failed(f"{path}: No such file or directory")
+            raise Failed(f"{path[:200]}: Is a directory")
+        self.existing(path)
         if not self.readable(full):
-            raise Failed(f"{path}: Permission denied")
+            raise Failed(f"{path[:200]}: Permission denied")
         return self.files[full]
 
     def write(self, path: str, content: str, *, append: bool = False) -> None:
@@ -167,7 +191,7 @@ class Tree:
     def _check_new(self, full: str, path: str) -> None:
         above = parent(full)
         if above not in self.folders:
-            reason = "Not a directory" if above in self.files else "No such file or directory"
+            reason = "Not a directory" if above in self.files else _MISSING
             raise Failed(f"{path[:200]}: {reason}")
         name = full.rpartition("/")[2]
         if len(name) > LONGEST_NAME or full.count("/") > MOST_DEPTH:

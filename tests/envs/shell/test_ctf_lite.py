@@ -29,6 +29,8 @@ FILES = {
     "/srv/s": "secret\n",
 }
 DENIED = "Permission denied\n"
+MISSING = "No such file or directory\n"
+STAT = "a.txt: 4 characters, owner user, mode 644\n"
 
 
 def host() -> Host:
@@ -41,7 +43,7 @@ def host() -> Host:
     ("line", "output"),
     [
         ("cat own.key", f"cat: own.key: {DENIED}"),
-        ("cat < own.key", f"cat: own.key: {DENIED}"),
+        ("cat < own.key", f"sh: own.key: {DENIED}"),
         ("cp own.key b; ls b", f"cp: {HOME}/own.key: {DENIED}ls: b: No such file or directory\n"),
         ("chmod u+r own.key && cat own.key", "mine\n"),
         ("chmod 400 own.key && cat own.key", "mine\n"),
@@ -60,6 +62,9 @@ def host() -> Host:
             "own.key: 5 characters, owner user, mode 000\n",
         ),
         ("stat /srv/s", "/srv/s: 7 characters, owner root, mode 600\n"),
+        ("stat nothing a.txt", f"stat: nothing: {MISSING}{STAT}"),
+        ("chmod -r nothing a.txt; cat a.txt", f"chmod: nothing: {MISSING}cat: a.txt: {DENIED}"),
+        ("stat", "stat: expected a file or folder\n"),
         ("stat /srv", "/srv: 0 characters, owner root, mode 755\n"),
         ("tar -tzf x.tgz", "in.txt\nin.log\n"),
         ("tar xzf x.tgz && cat in.txt", "inside\n"),

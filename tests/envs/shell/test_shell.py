@@ -30,6 +30,7 @@ FILES = {
 # ls and without the padding of wc.
 OUTPUTS = {
     "ls": "a.txt\nd/\nz.tmp\n",
+    "ls -d d a.txt */; ls -a d/e": "a.txt\nd/\nd/\n./\n../\nc.log\n",
     "cat < a.txt | head -n 1": "one two\n",
     "tail -n +3 a.txt": "four five six\nthree\n",
     "wc -l a.txt d/b.csv": "4 a.txt\n4 d/b.csv\n8 total\n",
@@ -131,6 +132,43 @@ def test_outputs_are_those_of_the_gnu_tools(line: str):
     assert run(tree(), line) == (OUTPUTS[line], True)
 
 
+# The errors of operands come before the output of the others.
+PER_OPERAND = {
+    "cat a.txt nothing 2>/dev/null | wc -l": ("4\n", True),
+    "grep ERROR d/e/*.log d": ("grep: d: Is a directory\nd/e/c.log:2024 ERROR disk\n", False),
+    "grep ERROR nothing d/e/c.log; echo $?": (
+        "grep: nothing: No such file or directory\nd/e/c.log:2024 ERROR disk\n2\n",
+        True,
+    ),
+    "rm nothing z.tmp; ls": ("rm: nothing: No such file or directory\na.txt\nd/\n", True),
+    "wc -l nothing a.txt d": (
+        "wc: nothing: No such file or directory\nwc: d: Is a directory\n4 a.txt\n0 d\n4 total\n",
+        False,
+    ),
+    "mkdir d x; ls": ("mkdir: d: File exists\na.txt\nd/\nx/\nz.tmp\n", True),
+    "sort a.txt nothing": ("sort: nothing: No such file or directory\n", False),
+    "cp nothing z.tmp d; ls d": (
+        "cp: nothing: No such file or directory\nb.csv\nconf.ini\ne/\nz.tmp\n",
+        True,
+    ),
+    "echo x > d; echo y": ("sh: d: Is a directory\ny\n", True),
+    "cat < nothing | wc -l": ("sh: nothing: No such file or directory\n0\n", True),
+    "cat nothing z.tmp 2>&1 > o | wc -l; wc -l < o": ("1\n0\n", True),
+    "sort a.txt > a.txt; wc -l < a.txt": ("0\n", True),  # emptied before it is read
+}
+
+
+@pytest.mark.parametrize("line", PER_OPERAND)
+def test_an_operand_that_fails_does_not_stop_the_others(line: str):
+    assert run(tree(), line) == PER_OPERAND[line]
+
+
+def test_variables_have_the_values_of_a_shell():
+    line = "echo $HOME ~ ${PWD}/d \"$USER\" '$HOME' $; cd ~/d/e; cat x 2>/dev/null; echo $PWD $?"
+    expected = f"{HOME} {HOME} {HOME}/d user $HOME $\n{HOME}/d/e 1\n"
+    assert run(tree(), line) == (expected, True)
+
+
 # A has "b" and "abc" without a newline at its end, B the lines "12" and "x".
 UNENDED = {
     "sort A B": "12\nabc\nb\nx\n",
@@ -228,7 +266,12 @@ def test_a_command_that_fails_changes_nothing(line: str):
     [
         *("nosuch", "ls | nosuch", "cat |", "| cat", "echo >", "echo 'a", "ls &", "echo $(ls)"),
         *("`ls`", "ls && && ls", "echo " * 300, ";".join(["ls"] * 11), 'echo "$(ls)"', "> > a"),
-        *("cat q 2> err", "ls &> a"),
+        *("cat q 2> err", "ls &> a", "echo a > b > c", "ls &&", "ls ;; ls", "; ls", "(ls)"),
+        *("X=1", "X=1 ls", "echo $X", "echo $1", "echo ${HOME%r}", "echo $((1+1))", "echo $'a'"),
+        *("mkdir {a,b}", "echo {1..3}", "ls ~root", "cat <<< a", "echo a |& cat"),
+        # typographic forms of quotes, dashes, spaces and operators
+        *("grep “one” a.txt", "echo ‘a’", "ls –a", "ls —a", "head −1 a.txt", "ls\u00a0d"),
+        *("cat a.txt ｜ wc", "ls；ls", "wc a.txt\u200b", "cat＜a.txt"),
     ],
 )
 def test_a_line_that_cannot_be_read_runs_nothing(line: str):
@@ -383,3 +426,35 @@ def test_a_damaged_snapshot_is_refused():
 def test_arguments_out_of_range(arguments: dict[str, object]):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         Shell(**arguments)  # type: ignore[arg-type]
+
+
+def test_typographic_characters_in_quotes_are_text():
+    made = tree()
+    run(made, "echo 'it’s “x” – y' > q")
+    assert run(made, 'grep -c "’s “x” –" q') == ("1\n", True)
+    assert run(made, "echo é東 naïve") == ("é東 naïve\n", True)
+
+
+def test_a_comment_ends_with_its_line_and_a_list_goes_on_after_a_line_break():
+    assert run(tree(), "# first\nls d # here\npwd") == (f"b.csv\nconf.ini\ne/\n{HOME}\n", True)
+    made = tree()
+    assert run(made, "cat nothing 2> /dev/null &&\nrm z.tmp")[1] is False
+    assert f"{HOME}/z.tmp" in made.files
+    assert run(made, "cat a.txt |\nwc -l") == ("4\n", True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("ls -t", "ls --color", "cat -A a.txt", "rm -v z.tmp", "cp -n a.txt q", "mkdir -v q"),
+        *("tac -s x a.txt", "rev -x a.txt", "cut -d, -c1 a.txt", "cut -f0 a.txt"),
+        *("tr -ds a b", "tr -c a b", "uniq a.txt q z.tmp", "sort -k0 a.txt", "cut -f3-1 a.txt"),
+        *("cd d d", "cd -", "dirname -z a", "base64 a.txt z.tmp", "sed -i s/a/b/", "echo -E a"),
+        *("head -c 3 a.txt", "wc -L a.txt", "grep -EF a a.txt", "find -size 3", "touch -d x a.txt"),
+        *("grep -P a a.txt", "tail -f a.txt", "ls --help", "cat --squeeze-blank a.txt"),
+    ],
+)
+def test_an_option_that_is_not_supported_is_named_and_changes_nothing(line: str):
+    made = tree()
+    output, good = run(made, line)
+    assert not good and output.startswith(line.split()[0] + ": ") and made == tree()
