@@ -154,8 +154,8 @@ WRITERS = (
     ),
     command("mv", some, target),
     command("sed -i", ("s/e/E/", "1d", "'$d'"), plain.filter(bool)),
-    command("cat", operands, (">",), target),
-    command("cat", operands, (">>",), ("new", "d/new", "d", "no/such")),
+    command("cat", operands, (">", ">>"), ("new", "d/new", "d", "no/such", "new/", "logs/old")),
+    command("sort", operands, (">", ">>"), ("a.txt", "b.txt", "new")),
     command("cd", ("", "d", "nothing", "a.txt", "~", '"$HOME"/logs', "d/..", "~/d/e", "d logs")),
 )
 ECHOES = (
