@@ -15,7 +15,7 @@ from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.tools.calls import HINTS, Call, CallFormat, read_call, write_call
+from agentgym.tools.calls import HINTS, Call, CallFormat, message_of, read_call, write_call
 from agentgym.tools.decorator import Tool, ToolError, tool
 from agentgym.tools.rewards import Reward
 
@@ -72,6 +72,7 @@ class ToolEnv(TextEnv):
         super().__init__(**kwargs)
         self.call_format: CallFormat = call_format
         self.tools: dict[str, Tool] = {}
+        self._signatures: dict[str, dict[str, Any]] = {}
         self._add_tools(_declared(type(self)))
 
     def _add_tools(self, tools: Sequence[Tool]) -> None:
@@ -80,6 +81,7 @@ class ToolEnv(TextEnv):
             if offered.name in self.tools:
                 raise ConfigError(f"Two tools are named {offered.name!r}. Set name= of one.")
             self.tools[offered.name] = offered
+            self._signatures[offered.name] = offered.parameters.get("properties", {})
         listed = "\n".join(f"- {offered.help}" for offered in self.tools.values())
         self.instructions = f"{self._rules()}\n{HINTS[self.call_format]} Tools:\n{listed}"
 
@@ -132,14 +134,14 @@ class ToolEnv(TextEnv):
 
     def read_call(self, action: str) -> Call | None:
         """Returns the call in an action, or None if it is plain text: see `tools.read_call`."""
-        return read_call(action)
+        return read_call(action, self._signatures)
 
     def _advance(self, action: str) -> TimeStep:
         try:
             call = self.read_call(action)
         except ValueError as problem:
             return self._invalid(str(problem))
-        return self._message(action) if call is None else self._call(call)
+        return self._message(message_of(action)) if call is None else self._call(call)
 
     def _call(self, call: Call) -> TimeStep:
         """Plays a call."""

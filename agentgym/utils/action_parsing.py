@@ -7,12 +7,12 @@ with the admissible actions.
 
 from __future__ import annotations
 
-import json
 import operator
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from agentgym.reading.loose_json import read_json
 from agentgym.reading.typography import find_reply, normalized, normalized_code
 
 LONGEST = 10_000
@@ -26,6 +26,8 @@ _LABEL = (
 )
 _ACTION_LABEL = re.compile(_LABEL % "action", re.IGNORECASE | re.MULTILINE)
 _ANY_LABEL = re.compile(_LABEL % "(?:thought|action|observation)", re.IGNORECASE | re.MULTILINE)
+OBSERVATION = re.compile(_LABEL % "observation", re.IGNORECASE | re.MULTILINE)
+"""The label of an observation, which only a model that imagines the environment writes."""
 _FENCE = re.compile(r"```[\w-]{0,20}\r?\n(.*?)\n?```", re.DOTALL)
 _BLOCK = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?```", re.DOTALL)
 _CODE = re.compile(r"`([^`]+)`")
@@ -63,14 +65,14 @@ def blanked(text: str) -> str:
 
     Behind 16 braces that begin no object, nothing is replaced.
     """
-    decoder, pieces, done = json.JSONDecoder(), [], 0
+    pieces, done = [], 0
     start, failures = text.find("{"), 0
     while start >= 0 and failures < _MAX_BRACES:
         try:
-            _, stop = decoder.raw_decode(text, start)
+            _, stop = read_json(text, start)
             pieces += [text[done:start], " " * (stop - start)]
             done = stop
-        except (ValueError, RecursionError):
+        except ValueError:
             stop, failures = start + 1, failures + 1
         start = text.find("{", stop)
     return "".join([*pieces, text[done:]])

@@ -10,7 +10,7 @@ import gymnasium
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.sandbox import Cell, check_sandbox, run_calls
-from agentgym.tools import Call, Tool, read_call, write_call
+from agentgym.tools import Call, Tool, write_call
 from agentgym.utils.action_parsing import code_blocks
 from agentgym.wrappers.base import TextWrapper
 
@@ -198,5 +198,5 @@ class CodeAction(TextWrapper):
             return None
         if not self._tools:
             return f"```python\nprint({ACT}({action!r}))\n```"
-        call = read_call(action)
+        call = self.env.unwrapped.read_call(action)  # type: ignore[attr-defined]  # it has tools
         return action if call is None else f"```python\nprint({write_call(call, 'python')})\n```"

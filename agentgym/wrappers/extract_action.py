@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -15,8 +16,9 @@ from agentgym.wrappers.base import TextWrapper
 class ExtractAction(TextWrapper):
     """Parses the action from a longer answer, such as the output of a chat model.
 
-    **Actions**: text. An answer without an action is an invalid action. The next observation then
-    describes the format. It never raises.
+    **Actions**: text. An answer without an action, or with several, is an invalid action. The next
+    observation then describes the format. It never raises. Text behind the end mark of a chat model
+    is ignored. If the environment lists its actions, a blank line ends an action.
 
     **Observations**: unchanged.
 
@@ -66,6 +68,7 @@ class ExtractAction(TextWrapper):
         )
         self._need_text("actions")
         self.answer_format = AnswerFormat(format, call_format)
+        self._seen = False
         scores = {"format_penalty": format_penalty, "format_reward": format_reward}
         for name, score in scores.items():
             if score < 0:
@@ -111,6 +114,11 @@ class ExtractAction(TextWrapper):
         return self.answer_format.action_span(answer)
 
     def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        if not self._seen:  # once, so that spans of earlier answers stay as they are
+            self._seen = True
+            listed = [str(action) for action in info.get("admissible", ())]
+            one_line = bool(listed) and not any("\n" in action for action in listed)
+            self.answer_format = replace(self.answer_format, one_line=one_line)
         info = {**info, "action": ""}
         if self.scores_format:
             info["reward_terms"] = {**info.get("reward_terms", {}), "format": 0.0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -11,6 +11,7 @@ import gymnasium
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
+from agentgym.tools.call_objects import by_value
 from agentgym.tools.calls import Call, read_call
 from agentgym.wrappers.base import TextWrapper
 
@@ -60,6 +61,8 @@ class ToolRules(TextWrapper):
         self._deny = {tool: _compiled(patterns) for tool, patterns in (deny or {}).items()}
         self._after = {tool: tuple(earlier) for tool, earlier in (after or {}).items()}
         self._limit = dict(limit or {})
+        self._read_call: Callable[[str], Call | None]
+        self._read_call = getattr(env.unwrapped, "read_call", read_call)
         self._begin()
 
     def _begin(self) -> None:
@@ -78,7 +81,7 @@ class ToolRules(TextWrapper):
         call, reason = None, ""
         if isinstance(action, str) and not isinstance(action, UnreadableAction):
             try:
-                call = read_call(action)
+                call = self._read_call(action)  # as the environment reads it
             except ValueError:
                 call = None  # the environment explains the problem
             reason = self.reason(call) if call else ""
@@ -97,7 +100,8 @@ class ToolRules(TextWrapper):
             return f"The tool {name[:40]} is not allowed."
         for tool, patterns in self._deny.items():
             if fnmatchcase(name, tool) and all(
-                argument in call.arguments and pattern.fullmatch(str(call.arguments[argument]))
+                argument in call.arguments
+                and pattern.fullmatch(str(by_value(call.arguments[argument])))
                 for argument, pattern in patterns.items()
             ):
                 with_these = " with these arguments" if patterns else ""

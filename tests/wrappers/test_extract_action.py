@@ -19,7 +19,10 @@ GOOD = {
         ("Thought: I should go.\nAction: go", "go"),
         ("Thought 1: hm\nAction 1: search[red shoes]\nObservation 1: made up", "search[red shoes]"),
         ("**Thought:** hm\n**Action:** go", "go"),
-        ("> action : go\nThought: more\nAction: later", "go"),
+        ("> action : go\nThought: more\nAction: go", "go"),
+        ("Action: go\nObservation: made up\nThought: x\nAction: later", "go"),
+        ("Action: go<|im_end|>\nAction: later", "go"),
+        ("<|im_start|>assistant\nAction： go</s>", "go"),
         ("Action:\n```\nprint(1)\nprint(2)\n```", "print(1)\nprint(2)"),
         ("Action: `go`", "go"),
         ("Action: *", "*"),
@@ -31,7 +34,8 @@ GOOD = {
     ],
     "tags": [
         ("<action>go</action>", "go"),
-        ("text <ACTION>\n go north \n</ACTION> more <action>later</action>", "go north"),
+        ("text <ACTION>\n go north \n</ACTION> more <action>go north</action>", "go north"),
+        ("<action>go</action><|eot_id|><action>later</action>", "go"),
         ("<action>cut by the stop string", "cut by the stop string"),
         ("<think>maybe <action>no</action></think><action>yes</action>", "yes"),
         ("<action>a < b</action>", "a < b"),
@@ -53,7 +57,9 @@ GOOD = {
         ('[{"type": "function", "function": {"name": "go", "arguments": "{}"}}]', "go"),
         ('{"tool_calls": [{"function": {"name": "go", "arguments": {"to": "a"}}}]}', "go[a]"),
         ('<tool_call>\n{"name": "go", "arguments": {"to": "東"}}\n</tool_call>', "go[東]"),
-        ('{broken {"action": "go"}', "go"),
+        ("{'action': 'go', 'thought': None,}", "go"),
+        ("{“action”: “go”}<|im_end|>", "go"),
+        ('{"action": "go", "thought": "hm"}', "go"),
         ('{"thought": "first {"} {"action": "go"}', "go"),
     ],
     "tool_call": [
@@ -61,38 +67,58 @@ GOOD = {
         ('I will.<tool_call>{"name": "search", "arguments": {"q": "red"}}', "search[red]"),
         ('<think><tool_call>no</think><tool_call>{"name":"look"}</tool_call>', "look"),
         ('<tool_call>{"name": "say", "arguments": {"text": "</tool_call>"}}', "</tool_call>"),
-        ('<tool_call>{"name": "a", "arguments": "{\\"x\\": 1}"}</tool_call> <tool_call>{', "a[1]"),
+        ('<tool_call>{"name": "a", "arguments": "{\\"x\\": 1}"}</tool_call> and', "a[1]"),
+        ("<tool_call>{'name': 'act', 'arguments': {'action': 'go'}}</tool_call><|im_end|>", "go"),
+        (
+            "<tool_call>\n<function=act>\n<parameter=action>\ngo\n</parameter>\n</function>\n"
+            "</tool_call>",
+            "go",
+        ),
         ('<tool_call>{"name": "buy", "arguments": {"n": 2, "now": true}}', "buy[2, true]"),
     ],
     "llama_call": [
         ('{"name": "act", "parameters": {"action": "go"}}', "go"),
         ('\n {"name": "search", "parameters": {"q": "東京"}}\n', "search[東京]"),
         ('So: <|python_tag|>{"name": "act", "parameters": {"action": "go"}}', "go"),
-        ('{"name": "a", "parameters": {}}; {"name": "b", "parameters": {}}', "a"),
+        ('{"name": "a", "parameters": {}}<|eom_id|>{"name": "b", "parameters": {}}', "a"),
         ('<think>{"name": "no"}</think>{"name": "yes", "parameters": null}', "yes"),
     ],
 }
 MALFORMED = {
     "tool_call": [
-        ("<tool_call>", "not valid JSON: Expecting value."),
+        ("<tool_call>", "not valid JSON: Expecting value"),
         ("<tool_call>go</tool_call>", "not valid JSON: Expecting value."),
         ('<tool_call>{"name": "act", "arguments": {"action": "go', "not valid JSON: Unterminated"),
-        ("<tool_call>{'name': 'act'}</tool_call>", "not valid JSON: Expecting property name"),
+        ("<tool_call>{'name' 'act'}</tool_call>", "not valid JSON: Expecting ':'"),
+        ('<tool_call>{"name": "a"}</tool_call><tool_call>{"name": "b"}</tool_call>', "got several"),
+        ('<tool_call>{"name": "act", "arguments": {}, "to": 1}</tool_call>', "unknown key 'to'"),
         ('<tool_call>{"name": "look"}}</tool_call>', "does not end with </tool_call>"),
         ('<tool_call>{"name": "look"} and then', "does not end with </tool_call>"),
         ('<tool_call>{"arguments": {"action": "go"}}</tool_call>', "no name or no action"),
         ('<tool_call>{"name": "act", "arguments": {"action": " "}}', "no name or no action"),
         ('<tool_call>["look"]</tool_call>', "no name or no action"),
-        ('<tool_call>{"name": ' + "[" * 100_000, "not valid JSON."),
+        ('<tool_call>{"name": ' + "[" * 100_000, "not valid JSON: it is nested"),
         ('<tool_call>{"name": ' + "1" * 10_000, "not valid JSON"),
     ],
     "llama_call": [
-        ("<|python_tag|>", "not valid JSON: Expecting value."),
-        ("<|python_tag|>search.call(q=1)", "not valid JSON: Expecting value."),
+        ("<|python_tag|>", "not valid JSON: Expecting value"),
+        ("<|python_tag|>search.call(q=1)", "not valid JSON: Expecting value"),
+        ('{"name": "a", "parameters": {}}; {"name": "b", "parameters": {}}', "got several"),
         ('{"name": "act", "parameters": {"action": "go"}', "not valid JSON: Expecting ','"),
         ('{"name": "look", "parameters": {}} is my call', "text after the tool call"),
         ('{"parameters": {"action": "go"}}', "no name or no action"),
     ],
+    "json": [
+        ('I go. {"plan": {"action": "click[buy now]"}, "action": "search[lamp]",}', "'plan'"),
+        ('{broken {"action": "go"}}', "not valid"),
+        ('{"action": "go"', "not valid"),
+        ('{"action": "go"} or {"action": "stay"}', "got several"),
+        ('{"action": "go", "arguments": {}, "action_input": {"x": 1}, "n": 2}', "unknown key 'n'"),
+        ('{"action": "go", "action": "stay"}', "given twice"),
+        ('{"name": ' + "[" * 100_000, "nested too deeply"),
+    ],
+    "tags": [("<action>go</action><action>later</action>", "got several")],
+    "thought_action": [("Action: go\nThought: more\nAction: later", "got several")],
 }
 BAD = {
     "thought_action": [
@@ -114,9 +140,8 @@ BAD = {
         '{"action": ""}',
         '{"name": ""}',
         '{"name": 3, "arguments": {}}',
-        '{"action": "go"',
         '{"a":' * 5000,
-        '{"name": ' + "[" * 100_000,
+        '{"a": {"action": "go"}}',
         "{" * 100_000,
         '{"tool_calls": []}',
         "1" * 10_000,
@@ -200,9 +225,10 @@ def test_no_damage_to_a_call_raises(format: str, data: Any):
         ("tags", "I go. <action> go </action> bye", "<action> go </action>"),
         ("tags", "<think>x</think>hm <action>go", "<action>go"),
         ("thought_action", "Thought: x\nAction: go\nThought: y", "Action: go\n"),
-        ("json", 'so {"a": {"action": "go"}} or', '{"action": "go"}'),
+        ("json", 'so {"a": 1} {"action": "go"} or', '{"action": "go"}'),
+        ("json", 'so {"action": "go<|im_end|>"}<|im_end|>', '{"action": "go<|im_end|>"}'),
         ("tool_call", 'a<tool_call>{"name": "b"}\n', '<tool_call>{"name": "b"}'),
-        ("llama_call", '<think>a</think> {"name": "b"}; {"name": "c"}', '{"name": "b"}'),
+        ("llama_call", '<think>a</think> {"name": "b"}<|eot_id|>', '{"name": "b"}'),
         ("llama_call", 'a<|python_tag|>{"name": "b"}', '<|python_tag|>{"name": "b"}'),
     ],
 )  # fmt: skip
@@ -212,6 +238,16 @@ def test_the_span_of_an_action_holds_its_marks(format: str, answer: str, action:
     assert span is not None
     assert answer[slice(*span)].strip() == action.strip()
     assert env.extract(answer[slice(*span)]) == env.extract(answer)
+
+
+def test_a_blank_line_ends_an_action_where_actions_are_listed():
+    answer = "Thought: x\nAction: look\n\nThis should work."
+    free, listed = ExtractAction(Echo()), ExtractAction(Echo(admissible=("look", "go")))
+    for env, action in ((free, "look\n\nThis should work."), (listed, "look")):
+        env.reset(seed=0)
+        assert env.step(answer)[4]["action"] == action
+        span = env.action_span(answer)
+        assert span is not None and answer[slice(*span)] == f"Action: {action}"
 
 
 def test_a_missing_action_costs_the_format_penalty_and_an_invalid_action_does_not():
@@ -229,7 +265,8 @@ def test_a_missing_action_costs_the_format_penalty_and_an_invalid_action_does_no
         ("tags", "<think>x</think>hm <action>go</action>\n", 0.5),
         ("tags", "hm <action>go", 0.5),  # before a stop string
         ("tags", "<action>go</action> bye", 0.0),
-        ("tags", "<action>go</action><action>later</action>", 0.0),
+        ("tags", "<action>go</action><action>later</action>", -0.25),
+        ("tags", "<action>go</action><|im_end|>", 0.5),
         ("tags", "<action>go</action><think>hm", 0.0),
         ("tags", "<think>hm <action>go</action>", -0.25),
         ("tags", "go", -0.25),
@@ -238,7 +275,7 @@ def test_a_missing_action_costs_the_format_penalty_and_an_invalid_action_does_no
         ("json", 'so {"action": "go"}', 0.5),
         ("json", '{"action": "go"} or not', 0.0),
         ("tool_call", 'so <tool_call>{"name": "go"}</tool_call>', 0.5),
-        ("llama_call", '{"name": "go"}; {"name": "c"}', 0.0),
+        ("llama_call", '{"name": "go"}; {"name": "c"}', -0.25),
     ],
 )
 def test_an_answer_that_ends_with_its_action_gets_the_format_reward(

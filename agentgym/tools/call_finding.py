@@ -1,0 +1,267 @@
+"""Finds the calls of tools in a text: in marks, code blocks, lines and objects, each once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from agentgym.reading.errors import NotUnderstood
+from agentgym.reading.loose_json import object_stop, read_json
+from agentgym.tools.call_code import FINAL, WHOLE, NoCall, call_stop, read_code
+from agentgym.tools.call_markup import MARKS, invalid, skip
+from agentgym.tools.call_objects import Call, Signatures, call_of, typed
+
+_MAX_TRIES = 64
+_BRACE = r"(?P<brace>\{|\[\s{0,99}\{)"
+_FENCE = r"(?P<fence>```[ \t]?(?:python|py|tool_code|tool_call|tool_calls|code)?[ \t]*\n|<code>)"
+_ACTION = (
+    r"(?P<action>^[ \t>*_#-]{0,9}action(?:[ \t]?\d{1,3})?[ \t*_]{0,9}[:\uff1a][*_ \t`\"]{0,9}"
+    r"(?P<named>[A-Za-z_][\w.-]{0,100})[`\"*_]{0,3}[ \t]{0,9}$)"
+)
+_INPUT = re.compile(
+    r"\s{0,99}^[ \t>*_#-]{0,9}(?:action|tool)[ _]input(?:[ \t]?\d{1,3})?"
+    r"[ \t*_]{0,9}[:\uff1a][*_ \t]{0,9}",
+    re.IGNORECASE | re.MULTILINE,
+)
+_INPUT_END = re.compile(
+    r"^[ \t>*_#-]{0,9}(?:thought|observation|action|final answer)\b[^\n]{0,20}:|\n\s*\n",
+    re.IGNORECASE | re.MULTILINE,
+)
+_OPENERS = "|".join(f"(?P<mark{i}>{pattern})" for i, (pattern, _) in enumerate(MARKS))
+_KEY = re.compile(
+    r"[\"'“”‘’](?:name|tool|tool_name|function|function_name|action|arguments|parameters|args|kwargs|"
+    r"tool_calls?|function_call|action_input|tool_input)[\"'“”‘’]\s{0,9}[:\uff1a]",
+    re.IGNORECASE,
+)
+
+
+@dataclass
+class _Search:
+    """A search for calls in a text.
+
+    Attributes:
+        text: the text.
+        tools: the known tools.
+        found: the calls.
+        mentions: calls within sentences, None if they cannot be read.
+        reasons: why they cannot be read.
+    """
+
+    text: str
+    tools: Signatures | None
+    found: list[Call] = field(default_factory=list)
+    mentions: list[Call | None] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    tries: int = 0
+
+
+def find_calls(text: str, tools: Signatures | None = None) -> list[Call]:
+    """Returns the calls in a text without thoughts and end marks, in order.
+
+    Raises:
+        NotUnderstood: for a malformed call, or text that looks like a call of a known tool.
+    """
+    if not _might_hold(text, tools):
+        return []
+    if WHOLE.fullmatch(text):
+        try:
+            return [read_code(text, tools)]
+        except NoCall:
+            pass
+    search = _Search(text, tools)
+    pattern, at = _pattern(_names(tools)), 0
+    while match := pattern.search(text, at):
+        at = max(_at_match(search, match), match.start() + 1)
+        search.tries += 1
+        if search.tries > _MAX_TRIES:
+            raise NotUnderstood("The action has too many braces and code marks to be read.")
+    return _accounted(search)
+
+
+def _names(tools: Signatures | None) -> tuple[str, ...]:
+    return () if tools is None else (*tools, FINAL)
+
+
+def _might_hold(text: str, tools: Signatures | None) -> bool:
+    """Whether a text has any of the marks of a call."""
+    if any(mark in text for mark in ("{", "<", "[", "(", "```")):
+        return True
+    return "ction" in text.lower() and (":" in text or "\uff1a" in text)
+
+
+@lru_cache(maxsize=256)
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Returns the pattern of everything that can begin a call."""
+    parts = [_OPENERS, _FENCE, _ACTION, _BRACE]
+    if names:
+        known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+        spaces = r"(?:functions\.|tools\.|default_api\.)?"
+        parts.append(rf"(?P<code>(?<![\w.\"'<=/-]){spaces}(?:{known})\()")
+    return re.compile("|".join(parts), re.IGNORECASE | re.MULTILINE)
+
+
+def _at_match(search: _Search, match: re.Match[str]) -> int:
+    """Reads what a match begins, and returns the index behind it."""
+    kind = str(match.lastgroup)
+    if match.groupdict().get("action") is not None:
+        return _action(search, match)
+    if kind == "brace":
+        return _brace(search, match.start())
+    if kind == "fence":
+        return _fence(search, match)
+    if kind == "code":
+        return _mention(search, match)
+    reader = MARKS[int(kind.removeprefix("mark"))][1]
+    call, stop = reader(search.text, match.end(), search.tools)
+    search.found.append(call)
+    return _and_further(search, stop)
+
+
+def _and_further(search: _Search, at: int) -> int:
+    """Refuses brackets that close nothing behind a call."""
+    text, behind = search.text, skip(search.text, at)
+    if text.startswith("}", behind) or (text.startswith("]", behind) and "[" not in text[:at]):
+        raise invalid("it closes more brackets than it opens")
+    return at
+
+
+def _brace(search: _Search, at: int) -> int:
+    """Reads an object. One that is no call, or is rejected, is skipped as a whole."""
+    text = search.text
+    required = at == 0
+    try:
+        value, stop = read_json(text, at)
+    except NotUnderstood as reason:
+        stop = object_stop(text, text.index("{", at))
+        if required or _KEY.search(text, at, stop) or _quotes_tool(search, at, stop):
+            raise invalid(reason) from None
+        return stop
+    call = call_of(value, search.tools)
+    if call is None:
+        if required:
+            raise invalid('it has no "name"')
+        return stop
+    search.found.append(call)
+    return _and_further(search, stop)
+
+
+def _quotes_tool(search: _Search, start: int, stop: int) -> bool:
+    inner = search.text[start:stop]
+    return any(f'"{name}"' in inner or f"'{name}'" in inner for name in search.tools or ())
+
+
+def _fence(search: _Search, match: re.Match[str]) -> int:
+    """Reads a code block: Python if it parses, else its content is read as text."""
+    close = "</code>" if match[0].lower() == "<code>" else "```"
+    stop = search.text.find(close, match.end())
+    code = search.text[match.end() : stop if stop >= 0 else len(search.text)]
+    if code.lstrip()[:1] in ("{", "<") or code.lstrip()[:2] == "[{":
+        return match.end()  # JSON and tags are found as such
+    try:
+        search.found.append(read_code(code.strip(), search.tools))
+    except NoCall:
+        return match.end()
+    return stop + len(close) if stop >= 0 else len(search.text)
+
+
+def _action(search: _Search, match: re.Match[str]) -> int:
+    """Reads "Action: f" with the line "Action Input: ..." behind it, as in ReAct."""
+    text, name = search.text, match["named"]
+    given = _INPUT.match(text, match.end())
+    known = search.tools is not None and name in search.tools
+    if given is None:
+        if known:
+            search.found.append(Call(name, {}))
+        return match.end()
+    at = given.end()
+    fence = re.compile(r"```\w{0,10}\s{0,9}").match(text, at)
+    at = fence.end() if fence else at
+    if text[at : at + 1] == "{":
+        try:
+            value, stop = read_json(text, at)
+        except NotUnderstood as reason:
+            raise invalid(reason) from None
+        call = call_of({"name": name, "arguments": value})
+        assert call is not None
+        search.found.append(call)
+        return _and_further(search, stop)
+    end = _INPUT_END.search(text, at)
+    stop = end.start() if end else len(text)
+    search.found.append(Call(name, _plain_input(search, name, text[at:stop].strip())))
+    return stop
+
+
+def _plain_input(search: _Search, name: str, text: str) -> dict[str, Any]:
+    """Returns the arguments of an input that is no object: that of the only parameter."""
+    if text in ("", "None", "null", "N/A"):
+        return {}
+    schemas = (search.tools or {}).get(name) or {}
+    if len(schemas) != 1:
+        raise invalid("its Action Input is not a JSON object")
+    ((parameter, schema),) = schemas.items()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        text = text[1:-1]
+    return {parameter: typed(text, schema)}
+
+
+def _mention(search: _Search, match: re.Match[str]) -> int:
+    """Reads a call in Python, on lines of its own or within a sentence."""
+    text, opening = search.text, match.end() - 1
+    stop = call_stop(text, opening)
+    line = text.rfind("\n", 0, match.start()) + 1
+    before = text[line : match.start()].strip(" \t>`*[")
+    if stop < 0:
+        search.mentions.append(None)
+        search.reasons.append(f"The call of {match[0][:-1]} has no closing parenthesis.")
+        return match.end()
+    end = text.find("\n", stop)
+    after = text[stop : end if end >= 0 else len(text)].strip(" \t`*;])")
+    alone = not after and (not before or _LEAD.fullmatch(before) is not None)
+    code = text[match.start() : stop]
+    try:
+        call = read_code(code, search.tools)
+    except (NoCall, NotUnderstood) as reason:
+        search.mentions.append(None)
+        search.reasons.append(str(reason) or f"The call {code[:40]!r} is not clear.")
+        return match.end()
+    (search.found if alone else search.mentions).append(call)
+    if not alone:
+        search.reasons.append(f"Write the call of {call.name} alone, without text on its line.")
+    return stop
+
+
+_LEAD = re.compile(
+    r"(?:print|await|return|[\w]{1,40}\s?=|(?:final )?(?:action|code|call|tool|tool call|function)"
+    r"(?: ?\d{1,3})?\s?[:\uff1a][`*\s]{0,5}|[-*]|\d{1,2}\.|\(|\s){1,6}",
+    re.IGNORECASE,
+)
+
+
+def _accounted(search: _Search) -> list[Call]:
+    """Returns the calls, once mentions and other forms of calls are accounted for."""
+    if not search.found:
+        if search.mentions:
+            raise NotUnderstood(search.reasons[0])
+        if search.tools and (shape := _shapes(tuple(search.tools)).search(search.text)):
+            raise NotUnderstood(
+                f"{shape[0][:60]!r} looks like a call of a tool that cannot be read. Expected "
+                '{"name": "TOOL", "arguments": {"ARGUMENT": VALUE}}.'
+            )
+        return []
+    others = [call for call in search.mentions if call and call.key != search.found[0].key]
+    return [*search.found, *others]
+
+
+@lru_cache(maxsize=256)
+def _shapes(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Returns the pattern of texts that look like a call of a known tool in an unknown format."""
+    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.compile(
+        rf"</?(?:{known})\b[^>\n]{{0,99}}>|\b(?:to|call|recipient)\s?[=:]\s?(?:functions\.)?(?:{known})\b"
+        rf"|^[ \t>*_#-]{{0,9}}(?:action|tool|tool call|function|function call|tool name|call)"
+        rf"[ \t*_]{{0,9}}[:\uff1a][*_ \t`\"]{{0,9}}(?:{known})(?![\w ])"
+        rf"|(?<![\w.])(?:{known})\s?[\[{{]|[\"'](?:{known})[\"']\s?[,:]",
+        re.IGNORECASE | re.MULTILINE,
+    )
