@@ -68,19 +68,21 @@ def read_code(code: str, tools: Signatures | None = None) -> Call:
     named = [each for each in ast.walk(ast.Module(body, [])) if isinstance(each, ast.Call)]
     named = [call for call in named if (_name(call) or "print") != "print"]
     if tools is not None:
-        named = [call for call in named if _name(call) in tools or _name(call) == FINAL]
+        known = [call for call in named if _name(call) in tools or _name(call) == FINAL]
+        if named and not known:
+            return read_code(code)  # a call of an unknown tool
+        named = known
     if not named or not found:
         if named and tools is not None:
             raise NotUnderstood(_unclear(_name(named[0])))
         raise NoCall
     if len(found) > 1 or len(named) > 1:
-        if tools is None and any(_arguments(node, None) is None for node in found):
+        if tools is None and any(_arguments(node, []) is None for node in found):
             raise NoCall
         raise NotUnderstood(SEVERAL)
     call = found[0]
     name = _name(call)
-    known = None if tools is None else (tools.get(str(name)) or {})
-    arguments = _arguments(call, None if known is None else [*known])
+    arguments = _arguments(call, [*(tools or {}).get(str(name), ())])
     if name is None or arguments is None or call is not named[0]:
         if tools is None:
             raise NoCall
@@ -135,14 +137,13 @@ def _name(node: Any) -> str | None:
     return function.id if isinstance(function, ast.Name) else None
 
 
-def _arguments(node: Any, positional: list[str] | None) -> dict[str, Any] | None:
+def _arguments(node: Any, positional: list[str]) -> dict[str, Any] | None:
     """Returns the literal arguments of a call by name, or None if they are not clear."""
     if not isinstance(node, ast.Call) or _name(node) is None:
         return None
-    names = positional or []
-    if len(node.args) > len(names) or any(word.arg is None for word in node.keywords):
+    if len(node.args) > len(positional) or any(word.arg is None for word in node.keywords):
         return None
-    pairs = [*zip(names, node.args, strict=False)]
+    pairs = [*zip(positional, node.args, strict=False)]
     pairs += [(str(word.arg), word.value) for word in node.keywords]
     if len({name for name, _ in pairs}) < len(pairs):
         return None

@@ -81,7 +81,8 @@ def call_of(value: Any, tools: Signatures | None = None) -> Call | None:
     """Returns the call in a JSON value, or None if it is none: see `parts_of`.
 
     Raises:
-        NotUnderstood: with the reason, a sentence, as `parts_of`, or for arguments that are no object.
+        NotUnderstood: with the reason, a sentence, as `parts_of`, or if the arguments are no
+            object.
     """
     parts = parts_of(value, tools)
     return None if parts is None else _call(*parts)
@@ -97,8 +98,8 @@ def parts_of(value: Any, tools: Signatures | None = None) -> tuple[str, Any] | N
         tools: the known tools.
 
     Raises:
-        NotUnderstood: with the reason, a sentence, for several calls, an unknown key, or two keys of
-            the same meaning.
+        NotUnderstood: with the reason, a sentence, for several calls, an unknown key, or two
+            keys of the same meaning.
     """
     value = _alone(value)
     if not isinstance(value, dict):
