@@ -6,6 +6,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from agentgym import checkout as checkout
 from agentgym.core import TextEnv, UnreadableAction
 from agentgym.integrations.trl import ToolEnvironment, tool_rows
 from agentgym.multiagent.making import make_aec, make_parallel, register_game

@@ -85,6 +85,18 @@ def test_links_lead_to_the_sources():
         assert os.readlink(link) == f"../{name}"
 
 
+def test_a_checkout_whose_links_are_text_files_is_refused_with_the_remedy(tmp_path: Path):
+    for file in ("__init__.py", "checkout.py"):
+        (tmp_path / "agentgym").mkdir(exist_ok=True)
+        shutil.copy(ROOT / "agentgym" / file, tmp_path / "agentgym")
+    (tmp_path / "agentgym" / "envs").write_text("../envs")  # as git writes it without links
+    done = subprocess.run(
+        [sys.executable, "-c", "import agentgym"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "ImportError: agentgym/envs is a text file" in done.stderr
+    assert "git config core.symlinks true" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["envs", "trainers"])
 def test_the_wrong_import_is_refused_and_the_right_one_named(name: str):
     done = subprocess.run(
