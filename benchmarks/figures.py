@@ -21,6 +21,7 @@ from pathlib import Path
 
 import credit_figures
 import curriculum_figures
+import evidence_figures
 import families_figures
 import figure_blocks
 import gpu_figures
@@ -33,6 +34,7 @@ import study_figures
 
 BLOCKS = (
     figure_blocks.BLOCKS
+    | evidence_figures.BLOCKS
     | gpu_figures.BLOCKS
     | grid_figures.BLOCKS
     | multiagent_figures.BLOCKS

@@ -7,7 +7,8 @@ from typing import Any
 
 from figure_results import NOTHING, results, results_if_any, table
 
-ENGINES = {"own": "own", "generate": "`generate` of `transformers`", "vllm": "vLLM"}
+ENGINES = {"own": "own", "generate": "`generate` of `transformers`", "vllm": "vLLM",
+           "continuous": "continuous batching of `transformers`"}  # fmt: skip
 """The engines, as the documentation calls them."""
 
 
@@ -38,6 +39,28 @@ def gpu_generation() -> str:
         ("Engine", "Tokens/s"),
         lambda row: (ENGINES[row["engine"]], f"{row['tokens_per_second']:,.0f}"),
     )
+
+
+def gpu_decoding() -> str:
+    """Returns the speed of decoding of each engine, beside the bound of the memory."""
+    content = results_if_any("gpu_decoding")
+    if content is None:
+        return NOTHING
+    rows = [
+        (
+            model_name(row),
+            ENGINES[row["engine"]],
+            str(row["rows"]),
+            f"{row['prefill_seconds']:.2f}",
+            f"{row['decode_tokens_per_second']:,.0f}",
+            f"{row['bound']:,.0f}",
+            f"{100 * row['share_of_bound']:.1f} %",
+        )
+        for row in content["rows"]
+        if "error" not in row
+    ]
+    header = ("Model", "Engine", "Rows", "Prefill, s", "Decoding, tokens/s", "Bound", "Share")
+    return table(header, rows)
 
 
 def gpu_training() -> str:
@@ -73,4 +96,4 @@ def gpu_runs() -> str:
     )
 
 
-BLOCKS = {block.__name__: block for block in (gpu_generation, gpu_training, gpu_runs)}
+BLOCKS = {block.__name__: block for block in (gpu_generation, gpu_decoding, gpu_training, gpu_runs)}

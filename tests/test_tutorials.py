@@ -43,12 +43,12 @@ SLOW = {
 FENCE = re.compile(r'^```(\w*)(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 GUIDES = [
     ROOT / "README.md",
-    *(ROOT / "docs" / name for name in ("index.md", "plug_in.md", "data_files.md")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("index", "overview", "plug_in", "data_files")),
 ]
 """Other pages with command lines."""
 OTHER_COMMANDS = (
     *("pip install ", "tensorboard --logdir ", "vllm serve ", "VLLM_", "ray start "),
-    *("git clone ", "hf upload ", "vf-eval "),
+    *("git clone ", "hf upload ", "vf-eval ", "make "),
 )
 """Beginnings of command lines that are not checked."""
 

@@ -54,6 +54,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Returns a page with links to the pictures of the benchmarks where the site has them."""
+    return markdown.replace("](../benchmarks/results/", "](benchmarks/")
+
+
 def _contributing() -> str:
     """Returns CONTRIBUTING.md as a page."""
     text = (project.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

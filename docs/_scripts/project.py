@@ -232,8 +232,8 @@ def recipe_names() -> tuple[str, ...]:
 
 
 def recipe_groups() -> dict[str, list[str]]:
-    """Returns the names of the recipes by the source of their credit, as the README lists them."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    """Returns the names of the recipes by the source of their credit, as in the overview."""
+    text = (ROOT / "docs" / "overview.md").read_text(encoding="utf-8")
     rows = text.partition("| credit from | recipes |")[2].partition("\n\n")[0].split("\n")[2:]
     cells = [row.strip("| ").split(" | ") for row in rows]
     return {title: re.findall(r"`(\w+)`", listed) for title, listed in cells}
