@@ -2,12 +2,17 @@
 
 Each line of a file is a JSON object, and its keys decide about the format:
 
-- `messages`: a chat in the format of OpenAI and TRL, with `role` and `content`. `weight` 0 masks a
-  reply.
-- `conversations`: ShareGPT, with `from` and `value`. `loss` false masks a reply (AgentInstruct).
+- `messages`: a chat in the format of OpenAI and TRL, with `role` and `content`.
+- `conversations`: ShareGPT, with `from` and `value`. The keys of both may be mixed up.
+- `prompt` and `completion`: texts or lists of messages (TRL). Replies in the prompt are masked.
+- `instruction`, `input` and `output`, with earlier pairs in `history` (Alpaca).
 - `transcript`: an episode of `agentgym eval --save` or `agentgym export --format own`.
 - `turns`: a trajectory of a training run (`trajectories.jsonl`).
 - `text`: plain text, as the reply to an empty observation.
+
+In messages, `weight`, `loss` and `train` mask a reply if they are 0 or false. A call of a tool
+(`tool_calls`, `function_call`) is read as JSON with a name and arguments. `system` and `tools`
+beside the messages become part of the system prompt.
 
 A file may also be a JSON list of such objects.
 """
@@ -21,11 +26,15 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
+from agentgym.data.messages import (
+    OTHERS,
+    SYSTEM,
+    Message,
+    read_messages,
+    string,
+    system_texts,
+)
 from agentgym.errors import DataError
-
-AGENT = ("assistant", "gpt", "bot", "chatgpt", "model", "function_call")
-SYSTEM = ("system", "developer")
-OTHERS = ("user", "human", "tool", "function", "observation", "function_response", "environment")
 
 
 def read_episodes(paths: str | Path | Sequence[str | Path]) -> list[RecordedEpisode]:
@@ -105,40 +114,38 @@ def _episode(row: Any) -> RecordedEpisode:
                 if not all(map(math.isfinite, numbers)):
                     raise ValueError(f"expected finite numbers, got {numbers}")
             return episode
+    if "chosen" in row and "rejected" in row:
+        raise ValueError("pairs of chosen and rejected replies are not episodes")
     known = ", ".join(FORMATS)
     raise ValueError(f"expected one of the keys {known}, got {', '.join(row)!s:.100}")
 
 
 def _chat(row: Mapping[str, Any]) -> RecordedEpisode:
-    messages = [
-        (
-            str(each["role"]),
-            _content(each),
-            1.0 if each.get("weight") is None else float(each["weight"]),
-        )
-        for each in row["messages"]
-    ]
-    return _dialogue(messages, row)
+    return _dialogue(read_messages(row["messages"]), row)
 
 
 def _sharegpt(row: Mapping[str, Any]) -> RecordedEpisode:
-    messages = [
-        (str(each["from"]), _string(each["value"]), float(each.get("loss") is not False))
-        for each in row["conversations"]
-    ]
-    if row.get("system"):
-        messages.insert(0, ("system", str(row["system"]), 1.0))
-    return _dialogue(messages, row)
+    return _dialogue(read_messages(row["conversations"]), row)
 
 
-def _content(message: Mapping[str, Any]) -> str:
-    """Returns the text of a message of a chat."""
-    if message.get("tool_calls"):
-        raise ValueError("tool_calls have no text here: write them into `content`")
-    content = message["content"]
-    if isinstance(content, list):
-        return "".join(part["text"] for part in content)
-    return _string(content)
+def _completion(row: Mapping[str, Any]) -> RecordedEpisode:
+    """Reads a prompt and its completion, each a text or a list of messages. Prompts are masked."""
+    messages = [Message(m.role, m.text, 0.0) for m in _side(row["prompt"], "user")]
+    return _dialogue([*messages, *_side(row["completion"], "assistant")], row)
+
+
+def _side(value: Any, role: str) -> list[Message]:
+    return [Message(role, value)] if isinstance(value, str) else read_messages(value)
+
+
+def _instruction(row: Mapping[str, Any]) -> RecordedEpisode:
+    """Reads an instruction with its input and output, and earlier pairs of them."""
+    messages = []
+    for asked, answer in row.get("history") or ():
+        messages += [Message("user", string(asked)), Message("assistant", string(answer))]
+    parts = [string(row["instruction"]), string(row.get("input") or "")]
+    messages.append(Message("user", "\n\n".join(part for part in parts if part)))
+    return _dialogue([*messages, Message("assistant", string(row["output"]))], row)
 
 
 def _boolean(value: Any) -> bool:
@@ -148,18 +155,9 @@ def _boolean(value: Any) -> bool:
     return bool(value)
 
 
-def _string(value: Any) -> str:
-    """Returns a text that is one: null and lists would be learned as "None" and "[...]"."""
-    if not isinstance(value, str):
-        raise TypeError(f"expected a text, got {value!r:.80}")
-    return value
-
-
-def _dialogue(
-    messages: Sequence[tuple[str, str, float]], row: Mapping[str, Any]
-) -> RecordedEpisode:
-    """Returns the episode of messages (role, text, weight), with what AgentGym adds to a row."""
-    instructions: list[str] = []
+def _dialogue(messages: Sequence[Message], row: Mapping[str, Any]) -> RecordedEpisode:
+    """Returns the episode of messages, with the facts that AgentGym adds to a row."""
+    instructions = system_texts(row)
     waiting: list[str] = []
     turns: list[RecordedTurn] = []
     for role, text, weight in messages:
@@ -167,11 +165,9 @@ def _dialogue(
             instructions.append(text)
         elif role in OTHERS:
             waiting.append(text)
-        elif role in AGENT:
+        else:
             turns.append(RecordedTurn("\n\n".join(waiting), text, weight=weight))
             waiting = []
-        else:
-            raise ValueError(f"unknown role {role!r}: {', '.join((*SYSTEM, *OTHERS, *AGENT))}")
     rewards = row.get("rewards")
     if rewards is not None:
         valid = row.get("valid", [True] * len(turns))
@@ -210,8 +206,8 @@ def _own(row: Mapping[str, Any]) -> RecordedEpisode:
     rewarded = all(turn.get("reward") is not None for turn in given)
     turns = [
         RecordedTurn(
-            _string(turn["observation"]),
-            _string(turn["action"]),
+            string(turn["observation"]),
+            string(turn["action"]),
             float(turn.get("reward") or 0.0),
             dict(turn.get("reward_terms", {})),
             _boolean(turn.get("valid", True)),
@@ -222,19 +218,21 @@ def _own(row: Mapping[str, Any]) -> RecordedEpisode:
         for turn in given
     ]
     instructions = row.get("instructions")
-    instructions = None if instructions is None else _string(instructions)
+    instructions = None if instructions is None else string(instructions)
     last = str(row.get("last_observation") or "")
     facts = _start(row)
     return RecordedEpisode(turns, instructions, last_observation=last, rewarded=rewarded, **facts)
 
 
 def _text(row: Mapping[str, Any]) -> RecordedEpisode:
-    return RecordedEpisode([RecordedTurn("", _string(row["text"]))])
+    return RecordedEpisode([RecordedTurn("", string(row["text"]))])
 
 
 FORMATS: dict[str, Callable[[Mapping[str, Any]], RecordedEpisode]] = {
     "messages": _chat,
     "conversations": _sharegpt,
+    "completion": _completion,
+    "instruction": _instruction,
     "transcript": _own,
     "turns": _own,
     "text": _text,

@@ -111,6 +111,83 @@ def test_agent_instruct_and_openai_masks_are_read(tmp_path_factory):
     assert not second.rewarded and plain.turns[0].action == "Once upon a time."
 
 
+def replies(tmp_path_factory, *rows) -> list[list[tuple[str, str, float]]]:
+    found = read_episodes([written(tmp_path_factory, rows)])
+    return [[(t.observation, t.action, t.weight) for t in episode.turns] for episode in found]
+
+
+@pytest.mark.parametrize("key", ["weight", "loss", "train"])
+@pytest.mark.parametrize(
+    ("value", "weight"),
+    [
+        *((False, 0), (0, 0), (0.0, 0), ("false", 0), ("False", 0), ("0", 0), (None, 1)),
+        *((True, 1), (1, 1), ("true", 1), ("1.0", 1), (0.5, 0.5)),
+    ],
+)
+def test_a_mask_may_be_written_in_every_way(key, value, weight, tmp_path_factory):
+    chat = {"messages": [{"role": "assistant", "content": "x", key: value}]}
+    share = {"conversations": [{"from": "gpt", "value": "x", key: value}]}
+    assert replies(tmp_path_factory, chat, share) == [[("", "x", weight)]] * 2
+
+
+@pytest.mark.parametrize("value", ["no", "", -1, [], float("inf")])
+def test_a_mask_that_cannot_be_read_is_an_error(value, tmp_path_factory):
+    share = {"conversations": [{"from": "gpt", "value": "x", "loss": value}]}
+    with pytest.raises(DataError, match="expected a finite loss"):
+        replies(tmp_path_factory, share)
+
+
+@pytest.mark.parametrize("content", [{"content": ""}, {"content": None}, {}, {"value": ""}])
+def test_calls_of_tools_are_read_as_json(content, tmp_path_factory):
+    call = {"name": "look", "arguments": '{"at": "the é"}'}
+    wrapped = {"tool_calls": [{"id": "1", "type": "function", "function": call}]}
+    bare = {"function_call": {**call, "arguments": {"at": "the é"}}}
+    text = '{"name": "look", "arguments": {"at": "the é"}}'
+    for form in (wrapped, bare):
+        row = {"messages": [{"role": "assistant", **content, **form}]}
+        assert replies(tmp_path_factory, row) == [[("", text, 1)]]
+    row = {"messages": [{"role": "assistant", "content": "I look.", **bare}]}
+    assert replies(tmp_path_factory, row) == [[("", f"I look.\n{text}", 1)]]
+
+
+def test_role_and_content_and_from_and_value_may_be_mixed_up(tmp_path_factory):
+    one = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    other = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
+    rows = [{key: rows} for key in ("messages", "conversations") for rows in (one, other)]
+    assert replies(tmp_path_factory, *rows) == [[("a", "b", 1)]] * 4
+
+
+def test_prompts_with_completions_and_instructions_with_outputs_are_read(tmp_path_factory):
+    reply = {"role": "assistant", "content": "c"}
+    asked = [{"role": "user", "content": "a"}, {**reply, "content": "b"}]
+    rows = [
+        {"prompt": "a", "completion": "b"},
+        {"prompt": [*asked, {"role": "user", "content": "a"}], "completion": [reply]},
+        {"instruction": "Sort.", "input": "b a", "output": "a b", "text": "all of it"},
+        {"instruction": "Go on.", "input": "", "output": "c", "history": [["a", "b"]]},
+    ]
+    assert replies(tmp_path_factory, *rows) == [
+        [("a", "b", 1)],
+        [("a", "b", 0), ("a", "c", 1)],
+        [("Sort.\n\nb a", "a b", 1)],
+        [("a", "b", 1), ("Go on.", "c", 1)],
+    ]
+
+
+def test_a_system_prompt_and_tools_beside_the_messages_are_read(tmp_path_factory):
+    tool = {"type": "function", "function": {"name": "look"}}
+    rows: list[dict[str, object]] = [
+        {"messages": [{"role": "assistant", "content": "x"}], "tools": [tool]},
+        {"conversations": [{"from": "gpt", "value": "x"}], "tools": json.dumps([tool])},
+    ]
+    for row in rows:
+        [episode] = read_episodes([written(tmp_path_factory, [{**row, "system": "Play."}])])
+        assert episode.instructions is not None and episode.instructions.startswith(
+            "Play.\n\nTools:"
+        )
+        assert '{"name": "look"}' in (episode.instructions or "")
+
+
 def test_a_json_list_is_read_as_lines_are(tmp_path):
     row = {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}
     (tmp_path / "list.json").write_text(json.dumps([row, row]))
@@ -145,6 +222,23 @@ def test_a_json_list_is_read_as_lines_are(tmp_path):
         ('{"conversations": [{"from": "gpt", "value": null}]}', "expected a text, got None"),
         ('{"messages": [{"role": "assistant", "content": null}]}', "expected a text, got None"),
         ('{"text": ["x"]}', "expected a text, got"),
+        ('{"messages": [{"role": "assistant", "function_call": {"name": "f"}}]}', "arguments"),
+        (
+            '{"messages": [{"role": "assistant", "content": "", "tool_calls": [%s, %s]}]}'
+            % (('{"name": "f", "arguments": {}}',) * 2),
+            "one call per reply, got 2",
+        ),
+        ('{"messages": [{"role": "assistant", "content": "", "calls": ["f"]}]}', "key 'calls'"),
+        ('{"messages": [{"role": "assistant", "content": "", "refusal": "No"}]}', "key 'refusal'"),
+        ('{"messages": [{"role": "gpt", "content": "x", "thinking": "y"}]}', "thinking is not"),
+        ('{"messages": [{"role": "gpt", "content": [{"type": "image_url"}]}]}', "'image_url'"),
+        ('{"messages": [{"role": "gpt", "text": "x"}]}', "`role` and `content`, or with `from`"),
+        ('{"conversations": [{"human": "x", "assistant": "y"}]}', "human, assistant"),
+        ('{"conversations": {"role": ["gpt"]}}', "expected a list of messages"),
+        ('{"prompt": "a", "chosen": "b", "rejected": "c"}', "pairs of chosen and rejected"),
+        ('{"completion": "a"}', "prompt"),
+        ('{"instruction": "a", "response": "b"}', "output"),
+        ('{"question": "a", "answer": "b"}', "got question, answer"),
         (CHAT % '"success": "false"', "expected true or false, got 'false'"),
         (CHAT % '"rewards": [1], "valid": ["no"]', "expected true or false, got 'no'"),
     ],
