@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, did_you_mean, needs_extra
+from agentgym.reading import normalized, same_number
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
+
+NONSENSE = ("zzz", "0")
+"""Answers that no verifier may reward, unless they are right."""
 
 
 @dataclass
@@ -23,7 +28,11 @@ class ReasoningGym(TextEnv):
     """Answer a generated question of reasoning-gym ("Reasoning Gym", arXiv 2505.24760).
 
     The action is the answer, the reward is the score of the generator's own verifier, in [0, 1],
-    and the expert gives the reference answer. Each task is a question of its own seed.
+    and the expert gives the reference answer. Each task is a question of its own seed. An answer
+    with typographic characters counts in its plain form, too.
+
+    Generators whose verifier gives the full score to nonsense are refused, such as
+    `game_of_life_halting` (any text) and `coin_flip` ("0") of reasoning-gym 0.1.25.
 
         gymnasium.make("AgentGym/ReasoningGym-v0", dataset="chain_sum")
 
@@ -34,7 +43,8 @@ class ReasoningGym(TextEnv):
 
     Raises:
         MissingExtraError: without the package reasoning-gym.
-        ConfigError: for an unknown generator, or settings that it refuses.
+        ConfigError: for an unknown generator, settings that it refuses, or a verifier that rewards
+            nonsense.
     """
 
     State = State
@@ -59,6 +69,23 @@ class ReasoningGym(TextEnv):
             self._make("train/0")
         except (AssertionError, TypeError, ValueError) as error:
             raise ConfigError(f"{dataset} refuses settings {self.settings}: {error!r}") from error
+        self._check_verifier()
+
+    def _check_verifier(self) -> None:
+        for nonsense in NONSENSE:
+            if self._score(nonsense) >= 1 and not _same(nonsense, self._entry["answer"]):
+                raise ConfigError(
+                    f"reasoning-gym's verifier of {self.dataset!r} gives the answer {nonsense!r} "
+                    f"the full score where {self._entry['answer']!r:.80} is right. Choose another "
+                    "generator."
+                )
+
+    def _score(self, answer: str) -> float:
+        try:
+            score = float(self._questions.score_answer(answer, self._entry))
+        except Exception:  # a verifier may fail on any text, which is then no answer
+            return 0.0
+        return score if math.isfinite(score) else 0.0
 
     def _make(self, task: str) -> None:
         """Generates the question of a task."""
@@ -75,10 +102,10 @@ class ReasoningGym(TextEnv):
         return action
 
     def _advance(self, action: str) -> TimeStep:
-        try:
-            score = float(self._questions.score_answer(action.strip(), self._entry))
-        except Exception:  # a verifier may fail on any text, which is then no answer
-            score = 0.0
+        answer = action.strip()
+        score = self._score(answer)
+        if (plain := normalized(answer)) != answer:
+            score = max(score, self._score(plain))
         self.state.answered = True
         return TimeStep(
             text="Answered.",
@@ -96,3 +123,7 @@ class ReasoningGym(TextEnv):
         """Returns the reference answer, if the generator has one."""
         answer = self._entry["answer"]
         return None if answer is None else str(answer)
+
+
+def _same(answer: str, reference: Any) -> bool:
+    return str(reference).strip() == answer or same_number(answer, reference)

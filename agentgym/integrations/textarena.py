@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
+import numbers
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -32,7 +34,9 @@ class TextArena(TextEnv):
 
     Observations are the messages since the last action, and the reward at the end is that of the
     game. The global random generators, which TextArena seeds, are restored after every call.
-    Snapshots replay the actions.
+    Snapshots replay the actions. If the package raises an error at an action, or returns a reward
+    that is no number, the action is invalid and ends the episode without reward, and the
+    observation names the error.
 
         gymnasium.make("AgentGym/TextArena-v0", game="TowerOfHanoi-v0")
 
@@ -46,8 +50,8 @@ class TextArena(TextEnv):
 
     Raises:
         MissingExtraError: without the package textarena.
-        ConfigError: for an unknown game, or one that cannot be made (some need word lists of NLTK,
-            which `nltk.download` fetches).
+        ConfigError: for an unknown game, or one that cannot be made or started (some need word
+            lists of NLTK, which `nltk.download` fetches).
     """
 
     State = State
@@ -93,19 +97,25 @@ class TextArena(TextEnv):
 
     def _begin(self) -> None:
         """Starts the game of the task."""
-        self._ended, self._seen = False, ""
+        self._ended, self._seen, self._failure = False, "", ""
         level = int(task_rng(self.task, f"textarena/{self.state.seed}").integers(2**31))
-        with self._random(level):
-            self._game = self._make()
-            self._game.reset(num_players=self.num_players, seed=level)
+        try:
+            with self._random(level):
+                self._game = self._make()
+                self._game.reset(num_players=self.num_players, seed=level)
+        except Exception as error:
+            raise ConfigError(
+                f"TextArena cannot start {self.game} with num_players={self.num_players}: "
+                f"{error!r:.200}"
+            ) from error
 
     def _until_mine(self) -> str:
         """Lets the opponents act, and returns the new messages."""
         text = ""
         while not self._ended:
-            with self._random():
+            with self._guarded(), self._random():
                 player, text = self._game.get_observation()
-            if player == self.seat:
+            if self._ended or player == self.seat:
                 break
             assert self._opponents is not None
             self._play(self._opponents(str(text)))
@@ -119,8 +129,17 @@ class TextArena(TextEnv):
         self._move(action)
 
     def _move(self, action: str) -> None:
-        with self._random():
+        with self._guarded(), self._random():
             self._ended, _ = self._game.step(action)
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Ends the episode at an error of the package, whatever the action was."""
+        try:
+            yield
+        except Exception as error:
+            self._ended = True
+            self._failure = f"TextArena's game {self.game} raised an error: {error!r:.200}"
 
     def _advance(self, action: str) -> TimeStep:
         errors = self._errors
@@ -139,10 +158,15 @@ class TextArena(TextEnv):
     def _look(self, text: str, valid: bool = True) -> TimeStep:
         if not self._ended:
             return TimeStep(text=text, valid=valid, state_key=self._seen)
-        with self._random():
-            rewards, infos = self._game.close()
-        reward = float((rewards or {}).get(self.seat, 0.0))
-        info = (infos or {}).get(self.seat, {})
+        reward, info = 0.0, {}
+        if not self._failure:
+            with self._guarded(), self._random():
+                rewards, infos = self._game.close()
+                reward = _number((rewards or {}).get(self.seat, 0.0))
+                info = dict((infos or {}).get(self.seat) or {})
+        if self._failure:
+            text = f"{self._failure}. The episode is over."
+            return TimeStep(text=text, terminated=True, valid=False, state_key="over")
         success = reward >= 1 if self.num_players == 1 else reward > 0
         return TimeStep(
             text=str(info.get("reason", "The game is over.")),
@@ -176,6 +200,13 @@ class TextArena(TextEnv):
         with _own_random(self._rng if seed is None else seed) as after:
             yield
         self._rng = after[0]
+
+
+def _number(reward: Any) -> float:
+    """Returns a reward that is a finite number."""
+    if not isinstance(reward, numbers.Real) or not math.isfinite(reward):
+        raise TypeError(f"the reward is {reward!r:.100}")
+    return float(reward)
 
 
 Generators = tuple[Any, Any]
