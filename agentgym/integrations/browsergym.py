@@ -70,8 +70,8 @@ class BrowserGym(TextEnv):
     ):
         super().__init__(**kwargs)
         _register(task_id)
-        from browsergym.core.action.highlevel import HighLevelActionSet
-        from browsergym.utils.obs import flatten_axtree_to_str
+        from browsergym.core.action.highlevel import HighLevelActionSet  # pyright: ignore[reportMissingImports]
+        from browsergym.utils.obs import flatten_axtree_to_str  # pyright: ignore[reportMissingImports]
 
         known = [id.removeprefix("browsergym/") for id in gymnasium.registry if "browsergym/" in id]
         if task_id not in known:
@@ -107,7 +107,7 @@ class BrowserGym(TextEnv):
 
     def _open(self) -> dict[str, Any]:
         """Opens the first page of the task."""
-        from playwright.sync_api import Error
+        from playwright.sync_api import Error  # pyright: ignore[reportMissingImports]
 
         seed = int(task_rng(self.task, f"browsergym/{self.task_id}").integers(2**31))
         try:
@@ -186,7 +186,7 @@ def _use(browser: str) -> None:
     """Makes BrowserGym start another browser than Playwright's, for pages and for the chat."""
     if not Path(browser).is_file():
         raise ConfigError(f"browser must be the path of a Chromium, got {browser!r}.")
-    import browsergym.core
+    import browsergym.core  # pyright: ignore[reportMissingImports]
 
     chromium: Any = browsergym.core._get_global_playwright().chromium
     if not isinstance(chromium.launch, functools.partial):

@@ -13,9 +13,9 @@ from typing import Any
 import anyio
 import jsonschema
 from gymnasium.error import ResetNeeded
-from mcp import types
-from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
+from mcp import types  # pyright: ignore[reportMissingImports]
+from mcp.server.lowlevel import Server  # pyright: ignore[reportMissingImports]
+from mcp.server.stdio import stdio_server  # pyright: ignore[reportMissingImports]
 
 import agentgym
 from agentgym.errors import UnknownTaskError

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcp import ClientSession, StdioServerParameters, types
-from mcp.client.stdio import stdio_client
+from mcp import ClientSession, StdioServerParameters, types  # pyright: ignore[reportMissingImports]
+from mcp.client.stdio import stdio_client  # pyright: ignore[reportMissingImports]
 
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 from agentgym.tools.decorator import Tool, ToolError

@@ -37,7 +37,7 @@ def create_dataset(
     """
     with needs_extra("A Minari dataset", "minari"):
         import minari
-        from minari.data_collector import EpisodeBuffer
+        from minari.data_collector import EpisodeBuffer  # pyright: ignore[reportMissingImports]
     ids = {episode.env for episode in episodes}
     if len(ids) != 1 or not all(episode.rewarded for episode in episodes):
         raise ConfigError(
@@ -64,7 +64,7 @@ def create_dataset(
         for number, episode in enumerate(episodes)
     ]
     try:
-        return minari.create_dataset_from_buffers(
+        return minari.create_dataset_from_buffers(  # pyright: ignore[reportAttributeAccessIssue]
             dataset_id,
             buffers,
             env=spec,

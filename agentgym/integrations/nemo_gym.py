@@ -19,7 +19,7 @@ from agentgym.making import TextGym, make_env
 from agentgym.snapshots import restore_snapshot, snapshot_of
 
 try:
-    from resources_servers.gymnasium import GymnasiumServer, extract_text
+    from resources_servers.gymnasium import GymnasiumServer, extract_text  # pyright: ignore[reportMissingImports]
 except ModuleNotFoundError as error:
     if error.name not in ("resources_servers", "resources_servers.gymnasium"):
         raise

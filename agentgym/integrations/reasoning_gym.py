@@ -57,13 +57,13 @@ class ReasoningGym(TextEnv):
         super().__init__(**kwargs)
         with needs_extra("AgentGym/ReasoningGym-v0", "reasoning-gym"):
             import reasoning_gym
-            from reasoning_gym.factory import DATASETS
+            from reasoning_gym.factory import DATASETS  # pyright: ignore[reportMissingImports]
         if dataset not in DATASETS:
             raise ConfigError(
                 f"reasoning-gym has no generator {dataset!r}.{did_you_mean(dataset, DATASETS)}"
             )
         self.dataset, self.settings = dataset, dict(settings or {})
-        self._create = reasoning_gym.create_dataset
+        self._create = reasoning_gym.create_dataset  # pyright: ignore[reportAttributeAccessIssue]
         self.tasks = Tasks.generated()
         try:
             self._make("train/0")

@@ -71,7 +71,7 @@ class TextArena(TextEnv):
         super().__init__(**kwargs)
         with needs_extra("AgentGym/TextArena-v0", "textarena"):
             import textarena
-            from textarena.envs.registration import ENV_REGISTRY
+            from textarena.envs.registration import ENV_REGISTRY  # pyright: ignore[reportMissingImports]
         if game not in ENV_REGISTRY:
             raise ConfigError(f"TextArena has no game {game!r}.{did_you_mean(game, ENV_REGISTRY)}")
         if not 0 <= seat < num_players:
@@ -84,7 +84,7 @@ class TextArena(TextEnv):
         self._rng: Any = None
         try:
             with _own_random(0):
-                self._make = lambda: textarena.make(game)
+                self._make = lambda: textarena.make(game)  # pyright: ignore[reportAttributeAccessIssue]
                 self._make()
         except (LookupError, OSError, ValueError) as error:
             reason = str(error).strip(" *\n").partition("\n")[0]

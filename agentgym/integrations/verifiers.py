@@ -24,9 +24,9 @@ from agentgym.registration import find
 
 with needs_extra("agentgym.integrations.verifiers", "verifiers"):
     import httpx
-    import verifiers.v1 as vf
+    import verifiers.v1 as vf  # pyright: ignore[reportMissingImports]
     from pydantic import Field
-    from verifiers.v1.dialects.chat import message_to_wire
+    from verifiers.v1.dialects.chat import message_to_wire  # pyright: ignore[reportMissingImports]
 
 __all__ = ["AgentGymEnv", "AgentGymTaskset", "ChatHarness"]
 
