@@ -37,6 +37,7 @@ _ESCAPES = {
     '"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
 }  # fmt: skip
 _HEX = re.compile("[0-9a-fA-F]{4}")
+_PYTHON_CODE = re.compile("x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})")
 _LOW = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _MARKS = re.compile(r'"(?:\\.|[^"\\]){0,100000}"|[{}]', re.DOTALL)
 
@@ -170,6 +171,9 @@ class _LooseReader:
             if low:  # a pair of UTF-16
                 return chr(0x10000 + ((unit & 0x3FF) << 10) + (int(low[1], 16) & 0x3FF)), low.end()
             return chr(unit), at
+        if code := _PYTHON_CODE.match(self.text, at):
+            if int(code[1] or code[2], 16) < 0x110000:
+                return chr(int(code[1] or code[2], 16)), code.end()
         if mark not in _ESCAPES or not mark:
             raise NotUnderstood(f"Invalid \\escape: \\{mark}")
         return _ESCAPES[mark], at + 1

@@ -37,6 +37,13 @@ _KEY = re.compile(
 )
 
 
+_GATE = re.compile(
+    r"[{<`=\[]|\w\(|[\"']\s?[,:]|(?:action|tool|function|call|name|to|recipient)\b[^\n]{0,12}[:\uff1a]",
+    re.IGNORECASE,
+)
+"""A part of every call."""
+
+
 @dataclass
 class _Search:
     """A search for calls in a text.
@@ -45,14 +52,14 @@ class _Search:
         text: the text.
         tools: the known tools.
         found: the calls.
-        mentions: calls within sentences, None if they cannot be read.
+        mentions: calls within sentences, None if they cannot be read, and how many calls precede.
         reasons: why they cannot be read.
     """
 
     text: str
     tools: Signatures | None
     found: list[Call] = field(default_factory=list)
-    mentions: list[Call | None] = field(default_factory=list)
+    mentions: list[tuple[Call | None, int]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     tries: int = 0
 
@@ -63,7 +70,7 @@ def find_calls(text: str, tools: Signatures | None = None) -> list[Call]:
     Raises:
         NotUnderstood: for a malformed call, or text that looks like a call of a known tool.
     """
-    if not _might_hold(text, tools):
+    if not _GATE.search(text):
         return []
     if WHOLE.fullmatch(text):
         try:
@@ -82,13 +89,6 @@ def find_calls(text: str, tools: Signatures | None = None) -> list[Call]:
 
 def _names(tools: Signatures | None) -> tuple[str, ...]:
     return () if tools is None else (*tools, FINAL)
-
-
-def _might_hold(text: str, tools: Signatures | None) -> bool:
-    """Whether a text has any of the marks of a call."""
-    if any(mark in text for mark in ("{", "<", "[", "(", "```")):
-        return True
-    return "ction" in text.lower() and (":" in text or "\uff1a" in text)
 
 
 @lru_cache(maxsize=256)
@@ -209,11 +209,17 @@ def _plain_input(search: _Search, name: str, text: str) -> dict[str, Any]:
 def _mention(search: _Search, match: re.Match[str]) -> int:
     """Reads a call in Python, on lines of its own or within a sentence."""
     text, opening = search.text, match.end() - 1
+    if not search.mentions:  # the first one: is the whole text a program?
+        try:
+            search.found.append(read_code(text, search.tools))
+            return len(text)
+        except NoCall:
+            pass
     stop = call_stop(text, opening)
     line = text.rfind("\n", 0, match.start()) + 1
     before = text[line : match.start()].strip(" \t>`*[")
     if stop < 0:
-        search.mentions.append(None)
+        search.mentions.append((None, 0))
         search.reasons.append(f"The call of {match[0][:-1]} has no closing parenthesis.")
         return match.end()
     end = text.find("\n", stop)
@@ -223,11 +229,13 @@ def _mention(search: _Search, match: re.Match[str]) -> int:
     try:
         call = read_code(code, search.tools)
     except (NoCall, NotUnderstood) as reason:
-        search.mentions.append(None)
+        search.mentions.append((None, 0))
         search.reasons.append(str(reason) or f"The call {code[:40]!r} is not clear.")
         return match.end()
-    (search.found if alone else search.mentions).append(call)
-    if not alone:
+    if alone:
+        search.found.append(call)
+    else:
+        search.mentions.append((call, len(search.found)))
         search.reasons.append(f"Write the call of {call.name} alone, without text on its line.")
     return stop
 
@@ -250,8 +258,9 @@ def _accounted(search: _Search) -> list[Call]:
                 '{"name": "TOOL", "arguments": {"ARGUMENT": VALUE}}.'
             )
         return []
-    others = [call for call in search.mentions if call and call.key != search.found[0].key]
-    return [*search.found, *others]
+    first = search.found[0]
+    others = [call for call, at in search.mentions if call and (at or call.key != first.key)]
+    return [*search.found, *others]  # a thought can name the call that follows
 
 
 @lru_cache(maxsize=256)
@@ -262,6 +271,6 @@ def _shapes(names: tuple[str, ...]) -> re.Pattern[str]:
         rf"</?(?:{known})\b[^>\n]{{0,99}}>|\b(?:to|call|recipient)\s?[=:]\s?(?:functions\.)?(?:{known})\b"
         rf"|^[ \t>*_#-]{{0,9}}(?:action|tool|tool call|function|function call|tool name|call)"
         rf"[ \t*_]{{0,9}}[:\uff1a][*_ \t`\"]{{0,9}}(?:{known})(?![\w ])"
-        rf"|(?<![\w.])(?:{known})\s?[\[{{]|[\"'](?:{known})[\"']\s?[,:]",
+        rf"|(?<![\w.])(?-i:{known})(?:\[|\s?\{{)|[\"'](?:{known})[\"']\s?[,:]",
         re.IGNORECASE | re.MULTILINE,
     )

@@ -14,6 +14,10 @@ _MESSAGE = "<|message|>"
 _END = re.compile(r"<\|(?:end|call|return|start|eom|eot)\|>")
 _TO = re.compile(r"\bto=(?:functions\.)?(?P<name>[A-Za-z_][\w.-]{0,100})")
 _TOOL = re.compile(r"(?:<\|start\|>)?\s{0,9}(?:functions\.|tool\b)")
+_HEADER = re.compile(
+    r"(?:<\|start\|>)?\s?(?:assistant|functions\.[\w.-]{1,99}|tool [\w.-]{1,99})?"
+    r"(?:\s?to=[\w.-]{1,99})?\s?(?:<\|channel\|>\s?\w{1,20})?(?:\s?to=[\w.-]{1,99})?\s?(?:<\|constrain\|>)?\s?\w{0,20}\s?$"
+)
 _PEOPLE = ("user", "self", "assistant")
 
 
@@ -23,10 +27,17 @@ def is_harmony(text: str) -> bool:
 
 
 def harmony_messages(text: str) -> list[tuple[str, int, int]]:
-    """Returns header, start and stop of the messages. JSON in a message is not cut at marks."""
+    """Returns header, start and stop of the messages. JSON in a message is not cut at marks.
+
+    Text between the messages has the header "".
+    """
     found, at = [], 0
     while (begin := text.find(_MESSAGE, at)) >= 0:
         header, start = text[at:begin], begin + len(_MESSAGE)
+        opened = _HEADER.search(header[-300:])
+        inner = at + max(0, len(header) - 300) + (opened.start() if opened else len(header[-300:]))
+        if text[at:inner].strip():
+            found.append(("", at, inner))
         after = start
         if text[start : start + 20].lstrip()[:1] == "{":
             try:
@@ -35,7 +46,11 @@ def harmony_messages(text: str) -> list[tuple[str, int, int]]:
                 after = start
         end = _END.search(text, after)
         at = end.end() if end else len(text)
-        found.append((header, start, end.start() if end else len(text)))
+        found.append((text[inner:begin] or "assistant", start, end.start() if end else len(text)))
+        if end and end[0] in ("<|call|>", "<|return|>"):
+            return found  # the rest is of another turn
+    if text[at:].strip():
+        found.append(("", at, len(text)))
     return found
 
 
