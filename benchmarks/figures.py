@@ -5,7 +5,8 @@ README.md, benchmarks/README.md and docs/*.md hold measured figures only between
     <!-- figures:NAME -->generated<!-- end -->
 
 NAME is a function in the `BLOCKS` of `figure_blocks.py` or of a module `*_figures.py`. A block may
-also span lines, for tables. Pictures in `PICTURES` are drawn from the results, too.
+also span lines, for tables. A table that is too long for a file is on the site only, where it stands
+for `<!-- built:NAME -->`. Pictures in `PICTURES` are drawn from the results, too.
 
     python benchmarks/figures.py --write    # after new results
     python benchmarks/figures.py --check    # in `make lint`: fails if a block or picture is stale
@@ -56,6 +57,8 @@ RESULT = re.compile(
     r"|\b\d[\d,.]* times\b"
 )
 """Text that reads like a measured result."""
+BUILT = re.compile(r"<!-- built:(\S+) -->")
+"""The place of a block that is too long for a file: only the site has it."""
 ALLOWED = {
     r"\b\d{4}\.\d{4,5}\b": "arXiv ids",
     r"\b(?:Python|torchrl|torch|TorchRL) \d+\.\d+": "versions",
@@ -81,12 +84,30 @@ def render(text: str) -> str:
 
     def generated(match: re.Match[str]) -> str:
         start, name, old, end = match.groups()
-        if name not in BLOCKS:
-            raise ValueError(f"There is no figures block {name!r}; known: {', '.join(BLOCKS)}.")
-        new = BLOCKS[name]()
+        new = generate(name)
         return f"{start}\n\n{new}\n\n{end}" if "\n" in new or "\n" in old else start + new + end
 
     return BLOCK.sub(generated, text)
+
+
+def build(text: str) -> str:
+    """Returns a page of the site: a text with the blocks that only the site has.
+
+    Raises:
+        ValueError: for a block without a generator.
+    """
+    return BUILT.sub(lambda match: generate(match[1]), text)
+
+
+def generate(name: str) -> str:
+    """Returns the text of a block.
+
+    Raises:
+        ValueError: for a block without a generator.
+    """
+    if name not in BLOCKS:
+        raise ValueError(f"There is no figures block {name!r}; known: {', '.join(BLOCKS)}.")
+    return BLOCKS[name]()
 
 
 def stray_figures(text: str) -> list[str]:
@@ -114,6 +135,7 @@ def problems() -> list[str]:
         if render(text) != text:
             found.append(f"{name}: stale figures, run `python benchmarks/figures.py --write`")
         found += [f"{name}, {stray}: outside a figures block" for stray in stray_figures(text)]
+        build(text)
     for name, picture in PICTURES.items():
         file = ROOT / name
         if not file.exists() or picture()[0].encode() not in file.read_bytes():

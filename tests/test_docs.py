@@ -385,6 +385,15 @@ def test_a_stale_figure_is_found(tmp_path: Path, monkeypatch):
     assert figures.main(["--check"]) == 1
 
 
+def test_the_longest_tables_are_on_the_site_only():
+    text = (ROOT / "docs" / "solved.md").read_text(encoding="utf-8")
+    built = figures.build(text)
+    assert "\n| NumberLine-v0 |" in built and "\n| NumberLine-v0 |" not in text
+    assert not figures.BUILT.search(built)
+    with pytest.raises(ValueError, match="no figures block 'unknown'"):
+        figures.build("<!-- built:unknown -->")
+
+
 def test_results_name_no_folder_of_a_machine():
     for file in (ROOT / "benchmarks" / "results").glob("*.json"):
         found = re.findall(r"""[\s"'=](/\w+/[^\s"']+)""", file.read_text(encoding="utf-8"))

@@ -8,10 +8,11 @@ import re
 import coverage_pages
 import environment_pages
 import leaderboard_pages
-import project
+import project  # before the modules of benchmarks/, whose folder it adds to the path
 import recipe_pages
 import reference_pages
 import wrapper_pages
+from figures import build
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -55,8 +56,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Returns a page with links to the pictures of the benchmarks where the site has them."""
-    return markdown.replace("](../benchmarks/results/", "](benchmarks/")
+    """Returns a page with its longest tables, and links to the pictures of the benchmarks."""
+    return build(markdown).replace("](../benchmarks/results/", "](benchmarks/")
 
 
 def _contributing() -> str:
