@@ -189,10 +189,14 @@ def test_the_instructions_are_cut_from_a_transcript(tmp_path: Path):
 
 @pytest.mark.slow
 def test_every_recipe_has_a_page_with_its_settings(recipes: dict[str, str]):
+    shared = recipes["recipes/settings.md"]
     for name in project.recipe_names():
         page = recipes[f"recipes/{name}.md"]
+        assert "(settings.md)" in page
         for setting in project.recipe_settings(name):
-            assert f"`{setting.flag}`" in page and setting.help, (name, setting.name)
+            own = setting.shared != setting.default  # also if it is not shared at all
+            assert f"`{setting.flag}`" in (page if own else shared), (name, setting.name)
+            assert setting.help
         assert f"agentgym train {name} " in page
         assert f"({name}.md)" in recipes["recipes/index.md"]
 

@@ -251,6 +251,14 @@ def recipe_source(name: str) -> Path:
     return Path(file).resolve().relative_to(ROOT)
 
 
+def shared_settings() -> list[Setting]:
+    """Returns the settings that all recipes share, with nested groups flattened."""
+    return [
+        Setting(field, group, value, value, _field_docs(cls).get(field, ""))
+        for group, cls, field, value in _fields(TrainConfig())
+    ]
+
+
 def recipe_settings(name: str) -> list[Setting]:
     """Returns all settings of a recipe, with nested groups flattened."""
     shared = {field: value for _, _, field, value in _fields(TrainConfig())}

@@ -21,7 +21,7 @@ GAMES = ("roles and agents of games", "social dilemmas", "teams with a common re
 
 def pages() -> dict[str, str]:
     """Returns the generated files, Markdown and SVG, by path."""
-    found: dict[str, str] = {"recipes/index.md": _index()}
+    found = {"recipes/index.md": _index(), "recipes/settings.md": _shared_settings()}
     for name in project.recipe_names():
         found[f"recipes/{name}.md"] = _page(name)
         if (picture := curves.recipe_curves(project.results(GRID), name)) is not None:
@@ -35,7 +35,7 @@ def navigation() -> list[Any]:
         {title.capitalize(): [{name: f"recipes/{name}.md"} for name in names]}
         for title, names in project.recipe_groups().items()
     ]
-    return ["recipes/index.md", *groups]
+    return ["recipes/index.md", {"Settings": "recipes/settings.md"}, *groups]
 
 
 def _page(name: str) -> str:
@@ -83,7 +83,6 @@ def _usage(name: str) -> str:
 def _settings(settings: Sequence[Setting]) -> list[str]:
     own = [setting for setting in settings if setting.shared is MISSING]
     changed = [s for s in settings if s.shared is not MISSING and s.shared != s.default]
-    shared = [s for s in settings if s.shared is not MISSING and s.shared == s.default]
     lines = (
         ["The recipe's own settings:", ""] if own else ["The recipe has no settings of its own."]
     )
@@ -93,12 +92,25 @@ def _settings(settings: Sequence[Setting]) -> list[str]:
         rows = [(*_row(s)[:2], f"`{_value(s.shared)}`", s.help) for s in changed]
         header = ("Flag", "Default here", "Shared default", "Description")
         lines += ["", "Shared settings with another default:", "", *table(header, rows)]
-    body: list[str] = []
-    for group in dict.fromkeys(setting.group for setting in shared):
-        rows = [_row(setting) for setting in shared if setting.group == group]
-        title = f"**{group.capitalize() or 'Other'}**"
-        body += [title, "", *table(("Flag", "Default", "Description"), rows), ""]
-    return [*lines, "", *details("All other settings", body)]
+    return [*lines, "", "All other settings are those of all recipes: [Settings](settings.md)."]
+
+
+SETTINGS = """
+# Settings
+
+Settings that all recipes share, with their defaults, by group. The page of a recipe lists its own
+settings, and the shared ones whose default it changes. `agentgym train RECIPE --help` lists all of
+them in the terminal, and [Training from Python](../tutorials/callbacks.md) passes them by name.
+"""
+
+
+def _shared_settings() -> str:
+    lines, settings = inspect.cleandoc(SETTINGS).split("\n"), project.shared_settings()
+    for group in dict.fromkeys(setting.group for setting in settings):
+        rows = [_row(setting) for setting in settings if setting.group == group]
+        lines += ["", f"## {group.capitalize() or 'Other'}", ""]
+        lines += table(("Flag", "Default", "Description"), rows)
+    return "\n".join(lines) + "\n"
 
 
 def _row(setting: Setting) -> tuple[str, str, str]:
