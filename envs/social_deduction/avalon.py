@@ -29,6 +29,7 @@ from agentgym.envs.social_deduction.avalon_rules import (
     propose,
     won,
 )
+from agentgym.envs.social_deduction.talk import heard
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
@@ -41,7 +42,6 @@ from agentgym.utils.action_parsing import plain
 APPROVE, REJECT = "approve", "reject"
 SUCCESS, FAIL = "success", "fail"
 QUIET = "I have nothing to say."
-OPINION = re.compile(r"\bi (suspect|trust) player_([0-9])\b")
 NAMES = re.compile(r"player_[0-9](?:(?:\s*,\s*|\s+)(?:and\s+)?player_[0-9]){0,9}")
 ROLE_TEXTS = {
     MERLIN: "Merlin (good): knows the evil players{but}.",
@@ -367,9 +367,9 @@ class Avalon(TextGame):
         state = self.state
         for who, text in said.items():
             state.log.append(f"{self.possible_agents[who]}: {text or '(no message)'}")
-            for kind, about in OPINION.findall(text.casefold()):
-                if int(about) < len(self.hand) and int(about) != who:
-                    state.talk.append((kind, who, int(about)))
+            for kind, about in heard(text):
+                if about < len(self.hand) and about != who:
+                    state.talk.append((kind, who, about))
         state.spoken += 1
         if state.spoken == self.talk_rounds:
             state.phase = "vote"

@@ -8,6 +8,9 @@ from itertools import permutations
 
 import numpy as np
 
+from agentgym.envs.social_deduction.talk import opinions, stated
+from agentgym.reading import find_clauses
+
 PLAYERS = tuple(f"player_{i}" for i in range(7))
 WOLF, SEER, DOCTOR, VILLAGER = "werewolf", "seer", "doctor", "villager"
 ROLES = (WOLF, SEER, DOCTOR, VILLAGER)
@@ -23,12 +26,12 @@ a player is or is not a werewolf), "suspect" and "trust" (opinions without a cla
 """
 
 QUIET = "I have nothing to say."
-CLAIM = re.compile(r"\bi(?: am|'m) the seer\b")
+CLAIM = re.compile(r"\bi(?: am|'m) (?:(?:really|indeed) )?the seer(?![\w'-])")
 VERDICT = re.compile(
-    r"\bplayer_([0-6]) is (not an? |not the |no |an? |the |not )?"
-    r"(?:(were)?wol(?:f|ves)|(innocent|good|human))\b"
+    r"(?<!or )(?<!nor )(?<!of )(?<!\w)player_([0-6])"
+    r"(?:(?: is|'s) (not an? |not the |no |an? |the |not )?| (isn't (?:an? |the )?))"
+    r"(?:(were)?wol(?:f|ves)|(innocent|good|human))(?![\w'-])(?! (?:or|hunter|if)\b)"
 )
-OPINION = re.compile(r"\bi (suspect|accuse|trust|believe) player_([0-6])\b")
 
 # Likelihood of a statement or action given the role of the actor. Only ratios matter. The values
 # are rough guesses of our own: villagers hardly ever lie about roles, wolves often do.
@@ -58,18 +61,36 @@ def _indicators() -> np.ndarray:
     return (deals()[:, :, None] == np.arange(len(ROLES))).astype(float)
 
 
+@lru_cache(maxsize=4096)
+def _statements(text: str) -> tuple[tuple[str, int], ...]:
+    found: list[tuple[str, int]] = []
+    for clause in stated(text):
+        claim = CLAIM.search(clause.text)
+        if claim and not (clause.negated and _denied(clause.text[: claim.start()])):
+            found.append(("claim", -1))
+        verdicts = [*VERDICT.finditer(clause.text)]
+        denials = [(said[2] or "").startswith("no") or bool(said[3]) for said in verdicts]
+        if (clause.negated and not any(denials)) or _denied(VERDICT.sub("", clause.text)):
+            continue  # "I do not think that player_3 is a werewolf"
+        for said, denied in zip(verdicts, denials, strict=True):
+            wolf = (said[5] is None) != denied
+            found.append(("finds" if wolf else "clears", int(said[1])))
+        found += [(kind, player) for kind, player in opinions(clause) if player < len(PLAYERS)]
+    return tuple(found)
+
+
+def _denied(text: str) -> bool:
+    """Returns whether a clause without its verdicts has a negation left."""
+    return any(clause.negated for clause in find_clauses(text))
+
+
 def statements(text: str) -> list[tuple[str, int]]:
-    """Returns the statements in a message: pairs of event kind and player."""
-    text = text.casefold()
-    found = [("claim", -1)] if CLAIM.search(text) else []
-    for said in VERDICT.finditer(text):
-        denied = (said[2] or "").startswith("no")
-        wolf = (said[4] is None) != denied
-        found.append(("finds" if wolf else "clears", int(said[1])))
-    for said in OPINION.finditer(text):
-        kind = "suspect" if said[1] in ("suspect", "accuse") else "trust"
-        found.append((kind, int(said[2])))
-    return found
+    """Returns the statements in a message: pairs of event kind and player.
+
+    Denials ("I do not suspect player_3"), questions, conditions, quotations and reports of what
+    others claim are no statements.
+    """
+    return list(_statements(text)) if "player_" in text or "seer" in text.casefold() else []
 
 
 @cache

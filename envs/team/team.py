@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -15,15 +16,18 @@ from agentgym.making import env_name, make_env
 from agentgym.multiagent.aec import AECGame
 from agentgym.multiagent.env_game import EnvGame, EnvGameState
 from agentgym.multiagent.episode import GameEpisode
-from agentgym.multiagent.messages import NUMBER, clip
+from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.pettingzoo_mixin import SHOWN
 from agentgym.multiagent.rules import InvalidMove, Rewards, listed
+from agentgym.reading import find_clauses
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import LONGEST, match_action, plain
 
 MAX_NOTE = 1000
 ACCEPT, REJECT = "accept", "reject"
+_REPLY = re.compile(r"(accept|reject)(?![\w?-])[ :,.!-]{0,9}(.*)", re.IGNORECASE | re.DOTALL)
+_NUMBER = re.compile(r"(?<!\w)\d{1,6}(?!\w)")  # excludes digits of player names
 PROPOSES = ("try", "act")
 """The kinds of roles that propose an action."""
 
@@ -243,11 +247,8 @@ class TeamGame(EnvGame):
         if kind == "note":
             return clip(said, MAX_NOTE)
         if kind == "check":
-            words = plain(said, cased=True)
-            if words[: len(ACCEPT)].lower() == ACCEPT:
-                return ACCEPT
-            if words[: len(REJECT)].lower() == REJECT:
-                return f"{REJECT}: {clip(words[len(REJECT) :].lstrip(' :,.'), MAX_NOTE)}"
+            if reply := _checked(said):
+                return reply
             raise InvalidMove(
                 f"Invalid reply {said[:40]!r}. Reply accept, or reject: and a reason."
             )
@@ -308,7 +309,7 @@ class TeamGame(EnvGame):
         if kind in ("note", "score") or self._admissible():
             return super()._random(agent, rng)
         assert self.inner._last is not None
-        found = NUMBER.findall(self.inner._last.text)
+        found = _NUMBER.findall(self.inner._last.text)
         return found[int(rng.integers(len(found)))] if found else ""
 
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
@@ -332,6 +333,20 @@ class TeamGame(EnvGame):
         if not (0 <= state.place < count and -1 <= state.author < count):
             raise ValueError(f"there is no role {state.place} or {state.author}")
         super()._check_episode(episode)
+
+
+def _checked(said: str) -> str:
+    """Returns "accept", or "reject: " with the reason, or "" if a reply is neither.
+
+    Behind "accept", a condition or a denial contradicts it ("accept? No.", "accept only if ...").
+    """
+    reply = _REPLY.fullmatch(plain(said, cased=True))
+    if reply is None:
+        return ""
+    if reply[1].lower() == REJECT:
+        return f"{REJECT}: {clip(reply[2], MAX_NOTE)}"
+    doubts = [c for c in find_clauses(reply[2]) if c.negated or c.conditional or c.answer == "no"]
+    return "" if doubts or REJECT in reply[2].lower() else ACCEPT
 
 
 class Team(AECGame):

@@ -193,6 +193,27 @@ def test_talk_comes_before_the_vote():
     assert "player_1: I suspect player_3." in g.seen("player_4").text
 
 
+@pytest.mark.parametrize(
+    ("said", "opinions"),
+    [
+        ("I suspect player_3.", [("suspect", 2, 3)]),
+        ("I suspect player_3 and player_4, I trust player_0", [
+            ("suspect", 2, 3), ("suspect", 2, 4), ("trust", 2, 0)]),
+        ("I don\u2019t suspect player_3", []),
+        ("Why should I trust player_3?", []),
+        ("If I trust player_3, we lose", []),
+        ("player_1 said: I trust player_3", []),
+        ("I trust player_3 instead of player_4", [("trust", 2, 3)]),
+        ("I suspect player_3 or player_4", []),
+    ],
+)  # fmt: skip
+def test_only_stated_opinions_count(said, opinions):
+    g = deal(talk_rounds=1)
+    propose(g, 0, 1)
+    g.play({agent: said if agent == "player_2" else "" for agent in g.acting})
+    assert g.state.talk == opinions and f"player_2: {said}" in g.seen("player_0").text
+
+
 def whole_game(game, levels, rng):
     while game.acting:
         game.play({a: game.script(levels[a], a, rng) for a in game.acting})
