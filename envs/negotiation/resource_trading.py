@@ -122,7 +122,8 @@ class ResourceTrading(TextGame):
     - Termination: all messages are used.
     - Truncation: after `max_turns` turns.
 
-    Invalid actions are an offer with a wrong format, an offer of goods that the player does not
+    Invalid actions are an offer with a wrong format, two offers, a tag behind a denial or with a
+    condition ("[Accept] if ..."), an offer of goods that the player does not
     have, and accepting without an offer or without the wanted goods. After `max_invalid` of them in
     a row the player denies.
 
@@ -194,7 +195,7 @@ class ResourceTrading(TextGame):
             "most per message.\n"
             "Actions: any message. Only these tags have an effect:\n"
             "- [Offer: 3 salt, 1 silver -> 2 copper]: offer to give the goods on the left for the "
-            "goods on the right. Only the first offer of a message counts.\n"
+            "goods on the right. A message can have only one offer.\n"
             "- [Accept]: accept the other player's offer\n"
             "- [Deny], or a message without [Accept]: reject it\n"
             "A message can contain [Accept] or [Deny] and a new offer."
@@ -263,7 +264,11 @@ class ResourceTrading(TextGame):
         state, me = self.state, self.possible_agents.index(agent)
         message = clip(said, MAX_MESSAGE)
         stock = state.stock[me]
-        if accepts(message):
+        try:
+            taken = accepts(message)
+        except ValueError as error:
+            raise InvalidMove(f"It is unclear whether you accept: {error}.") from error
+        if taken:
             if state.offer is None:
                 raise InvalidMove("You cannot accept: there is no offer.")
             if not has(stock, state.offer.wants):

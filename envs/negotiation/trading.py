@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
+
+from agentgym.reading import NotUnderstood, find_clauses, normalized, read_counts
 
 PRICES = {"salt": 5, "grain": 10, "cloth": 15, "copper": 25, "silver": 40}
 """Usual value of a piece of each good."""
@@ -24,9 +26,14 @@ Pieces = list[int]
 """Number of pieces of each good, in the order of GOODS."""
 
 _ACCEPT = re.compile(r"\[\s*accept\s*\]", re.IGNORECASE)
+_DENY = re.compile(r"\[\s*(?:deny|reject)\s*\]", re.IGNORECASE)
 _OFFER = re.compile(r"\[\s*offer\b\s*:?([^\[\]]*)\]", re.IGNORECASE)
-_PIECES = re.compile(r"\b(\d{1,4}) ([a-z]+)")
-_NOT_WHOLE = re.compile(r"-\s?\d|\d[.,]\d")
+_TAG = re.compile(r"\[[^\[\]]*\]")
+_CONDITION = re.compile(r"\s*,?\s*(?:only )?(?:if|unless|provided|when|once)\b", re.IGNORECASE)
+_ARROW = re.compile(r"-{1,2}>|=>|\u2192|\u27a1|\u21d2")
+_PARTS = re.compile(r"[,;&+]|\b(?:and|plus)\b")
+_MOST = 10_000
+"""More pieces than any player can have."""
 
 
 @dataclass
@@ -66,35 +73,76 @@ def written(offer: Offer | None) -> str:
 
 
 def accepts(message: str) -> bool:
-    """Returns whether a message accepts an offer."""
-    return _ACCEPT.search(message) is not None
+    """Returns whether a message accepts an offer.
+
+    Raises:
+        ValueError: if it also denies, or if the tag is denied, quoted or under a condition.
+    """
+    message = normalized(message)
+    found = _ACCEPT.search(message)
+    if found is None:
+        return False
+    if _DENY.search(message):
+        raise ValueError("the message has both [Accept] and [Deny]")
+    _check_stated(message, found, "[Accept]")
+    return True
 
 
 def offer_in(message: str) -> Offer | None:
-    """Parses the first offer in a message, if any.
+    """Parses the offer in a message, if any.
 
     Raises:
-        ValueError: if its format is wrong.
+        ValueError: if its format is wrong, there are two, or it is denied, quoted or under a
+            condition.
     """
-    found = _OFFER.search(message)
-    if found is None:
+    message = normalized(message)
+    tags = [*_OFFER.finditer(message)]
+    offers = [_offer(found[1]) for found in tags]
+    if not offers:
         return None
-    sides = found[1].casefold().split("->")
+    if offers.count(offers[0]) < len(offers):
+        raise ValueError("a message can have only one offer")
+    _check_stated(message, tags[0], "the offer")
+    return offers[0]
+
+
+def _check_stated(message: str, tag: re.Match[str], name: str) -> None:
+    """Refuses a tag behind a denial, in a quotation, or with a condition."""
+    words = _TAG.sub("", message[: tag.start()])
+    if words.strip():
+        before = find_clauses(f"{words} x")[-1]  # the clause that the tag ends
+        if before.negated or before.conditional or before.quoted:
+            raise ValueError(f"{name} stands behind a denial, in a quotation or under a condition")
+    if _CONDITION.match(message, tag.end()):
+        raise ValueError(f"{name} has a condition")
+
+
+def _offer(words: str) -> Offer:
+    sides = _ARROW.split(words.casefold())
     if len(sides) != 2:
         raise ValueError("the goods given and the goods wanted must be separated by one ->")
-    gives, wants = (_pieces(" ".join(side.split())) for side in sides)
+    gives, wants = (_pieces(side) for side in sides)
     return Offer(gives, wants)
 
 
+@lru_cache(maxsize=4096)
+def _counted(part: str) -> dict[str, int]:
+    return read_counts(part, dict.fromkeys(GOODS, _MOST))
+
+
 def _pieces(words: str) -> Pieces:
-    if _NOT_WHOLE.search(words):
-        raise ValueError("numbers must be whole, without a sign, a point or a comma")
+    """Returns the pieces on one side of an offer, of which every word is understood."""
     pieces = dict.fromkeys(GOODS, 0)
-    for number, good in _PIECES.findall(words):
-        if good not in pieces:
-            raise ValueError(f"unknown good {good!r}, expected one of {', '.join(GOODS)}")
-        pieces[good] += int(number)
-    if not any(pieces.values()):
+    if re.search(r"\d[.,]\d", words):
+        raise ValueError("numbers must be whole, without a sign, a point or a comma")
+    for part in filter(str.strip, _PARTS.split(words)):
+        try:
+            counts = _counted(part)
+        except NotUnderstood as reason:
+            raise ValueError(f"{part.strip()!r} is not understood ({reason})") from reason
+        for good, count in counts.items():
+            pieces[good] += count
+    if not any(pieces.values()) or max(pieces.values()) >= _MOST:
         raise ValueError("each side needs a number and a good, for example 3 salt")
     return list(pieces.values())
 

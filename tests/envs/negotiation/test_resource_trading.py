@@ -7,6 +7,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import agentgym
 from agentgym.envs.negotiation import trading
@@ -36,6 +38,8 @@ def at(game: ResourceTrading, **changes: Any) -> State:
     [
         ("[Offer: 3 salt, 2 silver -> 5 copper]", [3, 0, 0, 0, 2], [0, 0, 0, 5, 0]),
         ("Look! [OFFER 1 Grain->1 cloth and 1 salt.] Well?", [0, 1, 0, 0, 0], [1, 0, 1, 0, 0]),
+        ("[Offer: 3\u00a0salt, two silver \u2192 \uff15 copper]", [3, 0, 0, 0, 2], [0, 0, 0, 5, 0]),
+        ("I cannot pay more. [Offer: 3 salt => 1 cloth]", [3, 0, 0, 0, 0], [0, 0, 1, 0, 0]),
         ("[offer: I give 1 salt, 1 salt -> 1 grain]", [2, 0, 0, 0, 0], [0, 1, 0, 0, 0]),
     ],
 )
@@ -56,6 +60,15 @@ def test_offers_that_are_understood(message, gives, wants):
         "[Offer: 1.5 silver -> 9 grain]",
         "[Offer: 1 silver -> 1,000 salt, 2 grain]",
         "[Offer: -3 salt -> 2 grain]",
+        "[Offer: \u22123 salt -> 2 grain]",
+        "[Offer: 3 salt and a horse -> 2 grain]",
+        "[Offer: 3 salt or 2 grain -> 2 cloth]",
+        "[Offer: 3 salt, some grain -> 2 cloth]",
+        "[Offer: 3 salt 4 -> 2 cloth]",
+        "[Offer: all salt -> 2 cloth]",
+        "[Offer: 1 salt -> 1 grain] or [Offer: 2 salt -> 1 grain]",
+        "I would never make this: [Offer: 1 salt -> 1 grain]",
+        "[Offer: 1 salt -> 1 grain] if you like",
     ],
 )
 def test_offers_that_are_not_understood_are_invalid(message):
@@ -66,6 +79,34 @@ def test_offers_that_are_not_understood_are_invalid(message):
     (agent,) = env.game.acting
     _, _, _, _, infos = env.step({agent: message})
     assert not infos[agent]["valid"] and env.game.acting == (agent,)
+
+
+@pytest.mark.parametrize(
+    ("message", "valid"),
+    [
+        ("[Accept]", True),
+        ("All right. [ACCEPT] Thank you, and I don't want more.", True),
+        ("\uff3baccept\uff3d", True),
+        ("I will not [Accept]", False),
+        ("If you add 2 salt, I [Accept]", False),
+        ("[Accept] if you add 2 salt", False),
+        ("[Accept] [Deny]", False),
+    ],
+)
+def test_an_acceptance_under_a_condition_or_a_denial_is_invalid(message, valid):
+    game = ResourceTrading()
+    state = at(game, offer=Offer([1, 0, 0, 0, 0], [0, 1, 0, 0, 0]))
+    before = [*state.stock[0]]
+    game.play({"player_0": message})
+    assert game.steps["player_0"].valid == valid and (state.stock[0] != before) == valid
+
+
+@given(st.text(max_size=100))
+def test_any_text_in_an_offer_is_survived(text):
+    try:
+        offer_in(f"[Offer: {text}]")
+    except ValueError as reason:
+        assert str(reason)
 
 
 def test_an_offer_is_written_as_it_is_read():
