@@ -68,7 +68,9 @@ class Chess(TextEnv):
     Text, one move in either notation:
     - standard algebraic notation: `e4`, `Nf3`, `exd5`, `O-O`, `e8=Q`. The signs for check and mate
       are optional, and characters may be separated by spaces.
-    - start and target square: `e2e4`, `e7e8q`
+    - start and target square: `e2e4`, `e7e8q`, `e2-e4`
+
+    Move numbers (`1. e4`), figurines, `0-0`, `e.p.` and `!` are read, too. Two moves are illegal.
 
     ## Observation Space
     Text: the position after Black's move in Forsyth-Edwards notation (FEN).
@@ -220,7 +222,7 @@ class Chess(TextEnv):
                 terminated=True,
                 valid=False,
             )
-        move = self._moves.get(name) or self._legal(name)
+        move = self._moves.get(name) or self._legal(name) or self._written(action)
         if move is None:
             return self._invalid(f"{action[:40]!r} is not a legal move here. {EXPECTED}")
         self._push(move)
@@ -241,6 +243,14 @@ class Chess(TextEnv):
             except ValueError:
                 continue
         return None
+
+    def _written(self, action: str) -> chess.Move | None:
+        """Returns the legal move of a text such as "1. e4" or "exd6 e.p.", or None."""
+        from agentgym.envs.chess.notation import move_text
+
+        name, passant = move_text(action)
+        move = self._moves.get(name) or self._legal(name)
+        return None if move and passant and not self._board.is_en_passant(move) else move
 
     def _push(self, move: chess.Move) -> None:
         self._board.push(move)
