@@ -31,7 +31,7 @@ PASS = "[pass]"
 FIRST = 9
 """Number of words of the team that begins. The other team has one less."""
 MENU_COUNTS = (1, 2, 3, 4)
-CLUE = re.compile(r"\[?\s*([^\W\d_]{1,30})\s*,?\s+([1-9])\s*\]?")
+CLUE = re.compile(r"[\[(]?\s*([^\W\d_]{1,30})(?:\s*[,:]\s*|\s+-\s+|\s+)([1-9])\s*[\])]?")
 
 
 @dataclass

@@ -25,14 +25,22 @@ from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
+from agentgym.reading import find_clauses, normalized
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import match_action
+from agentgym.utils.action_parsing import bare, match_action
 
 Judge = Callable[[str], str]
 """Maps a transcript to a text. Its last "pro" or "con" is the verdict, otherwise a draw."""
 
-MOVE = re.compile(r"(?:card )?(\d{1,2})\s*(?:[:,.]\s*(.*))?", re.DOTALL | re.IGNORECASE)
+MOVE = re.compile(
+    r"(?:card )?(\d{1,2})\s*(?::\s*(.*)|[,.](?!\s*(?:and |or )?\d)\s*(.*))?",
+    re.DOTALL | re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
+_SIDE = re.compile(r"\b(pro|con)\b")
+MOST_READ = 5_000
+"""Maximum number of characters of a judge's text that are read, from its end."""
 JUDGE_SYSTEM = (
     "You judge a debate. Read the cards of evidence, the disputes between them and the arguments. "
     "Decide which side has made the better case. Answer with one word: pro or con."
@@ -62,9 +70,19 @@ def make_judge(judge: str | Judge) -> Judge | None:
 
 
 def ruling(text: str) -> str:
-    """Returns the verdict in a judge's text."""
-    found = re.findall(r"\b(pro|con)\b", text.casefold())
-    return found[-1] if found else "draw"
+    """Returns the verdict in a judge's text, or "draw" if it names no side or not one clearly.
+
+    Sides that are denied, compared or quoted ("not con", "unlike pro") do not count. Of several
+    others, the last sentence that names one alone decides.
+    """
+    for sentence in reversed(_SENTENCE.split(text[-MOST_READ:].casefold())):
+        named = set()
+        for clause in find_clauses(sentence):
+            stated = not (clause.negated or clause.replaced or clause.quoted or clause.question)
+            named |= {*_SIDE.findall(clause.text)} if stated else set()
+        if len(named) == 1:
+            return named.pop()
+    return "draw"
 
 
 class Debate(TextGame):
@@ -282,13 +300,14 @@ class Debate(TextGame):
         if agent == "player_2":
             return super()._read(agent, said)
         options = self._options(agent)
-        match = MOVE.fullmatch(match_action(said, options) or said[: 10 * MAX_MESSAGE].strip())
+        written = bare(said[: 10 * MAX_MESSAGE])
+        match = MOVE.fullmatch(match_action(said, options) or normalized(written))
         if match is None or str(int(match[1])) not in options:
             raise InvalidMove(
                 f"{said[:40]!r} is not a valid move. Give the number of one of your unplayed cards "
                 f"({', '.join(options)}), optionally followed by a colon and an argument."
             )
-        argument = clip(match[2] or "")
+        argument = clip(match[2] or match[3] or "")
         return f"{int(match[1])}: {argument}"
 
     def _advance(self, moves: dict[str, str]) -> Rewards:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache, lru_cache
 from itertools import combinations
+
+from agentgym.reading import normalized
 
 ATTRIBUTES = {
     "size": ("small", "medium", "large"),
@@ -14,6 +17,10 @@ ATTRIBUTES = {
 """Values of the attributes. An object has one of each, in this order."""
 WORDS = tuple(word for values in ATTRIBUTES.values() for word in values)
 
+_WORD = re.compile(r"[\w']+")
+_ARTICLES = frozenset("a an the any".split())
+_NEGATIONS = frozenset("not no non never without neither nor".split())
+
 Thing = tuple[str, ...]
 Scene = tuple[Thing, ...]
 
@@ -21,13 +28,13 @@ Scene = tuple[Thing, ...]
 def literal(scene: Scene, said: str) -> list[int]:
     """Returns the objects for which the most words of a description are true.
 
-    Only attribute words count. A word after "not" is negated.
+    Only attribute words count. A word after "not", "no" or "without" is negated ("not the red").
     """
-    words = said.casefold().replace(",", " ").split()
+    words = [w for w in _WORD.findall(normalized(said).casefold()) if w not in _ARTICLES]
     fits = [0] * len(scene)
     for i, word in enumerate(words):
         if word in WORDS:
-            negated = i > 0 and words[i - 1] == "not"
+            negated = i > 0 and (words[i - 1] in _NEGATIONS or words[i - 1].endswith("n't"))
             fits = [n + ((word in thing) != negated) for n, thing in zip(fits, scene, strict=True)]
     return [i for i, n in enumerate(fits) if n == max(fits)]
 

@@ -22,6 +22,7 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
+from agentgym.reading import normalized
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import match_action
@@ -323,7 +324,7 @@ class ReferentialGame(TextGame):
             return self._picks()[named.index(picked)] if picked else super()._read(agent, said)
         if self.menu:
             return super()._read(agent, said)
-        words = said.replace(",", " ").split(maxsplit=self.max_words)
+        words = normalized(said).replace(",", " ").split(maxsplit=self.max_words)
         if not 1 <= len(words) <= self.max_words:
             raise InvalidMove(
                 f"Give a description of 1 to {self.max_words} words, for example red circle."

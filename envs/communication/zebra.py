@@ -12,6 +12,7 @@ from operator import mod
 
 import numpy as np
 
+from agentgym.reading import normalized
 from agentgym.tasks import task_rng
 
 PEOPLE = ("Anna", "Ben", "Clara", "David", "Emma")
@@ -109,7 +110,7 @@ def _by_words(size: Size) -> dict[str, str]:
 @lru_cache(maxsize=4096)
 def heard(size: Size, text: str) -> tuple[str, ...]:
     """Returns the clues stated in a text, at most one per sentence. Ignores other sentences."""
-    parts = (" ".join(part.split()) for part in re.split(r"[.;!\n]", text.casefold()))
+    parts = (" ".join(part.split()) for part in re.split(r"[.;!\n]", normalized(text).casefold()))
     return tuple(_by_words(size)[part] for part in parts if part in _by_words(size))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from agentgym.agents.chat import ChatAgent
 from agentgym.errors import ConfigError
+from agentgym.reading import normalized
 
 Oracle = Callable[[str, str], str]
 """(secret, question) -> an answer in free text."""
@@ -15,12 +16,23 @@ Oracle = Callable[[str, str], str]
 YES, NO, INVALID = "Yes.", "No.", "Invalid question."
 
 
+_ANSWER = re.compile(r"\b(?:(yes|yep|yeah)|(no|nope))\b")
+_DENIAL = re.compile(r"n't\b|\bnot\b")
+_UNSURE = re.compile(
+    r"\b(?:(?:do|does|am|is)(?:n't| not) (?:know|sure|certain|clear)|cannot say)\b"
+)
+
+
 def verdict(text: str) -> str:
-    """Returns yes if a free-text answer contains "yes", no if it contains "no", else invalid."""
-    lower = text.lower()
-    if "yes" in lower:
-        return YES
-    return NO if "no" in lower else INVALID
+    """Returns yes or no for a free-text answer: the first such word in it, else invalid.
+
+    Without either, "not" means no. An answer such as "I do not know" is invalid.
+    """
+    lower = normalized(text).lower()
+    found = _ANSWER.search(lower)
+    if found:
+        return YES if found[1] else NO
+    return NO if _DENIAL.search(lower) and not _UNSURE.search(lower) else INVALID
 
 
 class ChatOracle:

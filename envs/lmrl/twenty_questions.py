@@ -211,9 +211,9 @@ class TwentyQuestions(TextEnv):
     - `unknown_answer` (str, default "No."): answer to a question that is not understood. The
       default imitates a language model. "I do not know." is more honest.
     - `oracle` (str or function, default "rules"): "rules", "chat:MODEL@URL" for a language model
-      behind an OpenAI-compatible server, or a function (thing, question) -> text. A text that
-      contains "yes" means yes, otherwise one that contains "no" means no, and any other text marks
-      an invalid question.
+      behind an OpenAI-compatible server, or a function (thing, question) -> text. The first
+      "yes" or "no" in the text counts, otherwise "not" means no, and any other text marks an
+      invalid question.
     - `max_turns` (int or None, default None): turns before truncation.
     - `invalid_penalty` (float, default 1): cost of an invalid action.
 

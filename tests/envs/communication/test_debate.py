@@ -166,7 +166,32 @@ def test_a_judge_of_ones_own_reads_the_transcript():
 
 
 @pytest.mark.parametrize(
-    ("text", "side"), [("pro", "pro"), ("Con.", "con"), ("protest", "draw"), ("", "draw")]
+    ("said", "card"),
+    [
+        ("2", 1), ("2: listen", 1), ("\uff12\uff1a listen", 1), ("card 2. Listen", 1), ("**2**", 1),
+        ("2: 4 of 5 agree", 1), ("2.5", None), ("2, 3", None), ("2, or 3", None), ("not 2", None),
+    ],
+)  # fmt: skip
+def test_one_card_is_played_or_none(said, card):
+    game = Debate()
+    game.begin("train/0")
+    game.play({"player_0": said})
+    assert game.state.table == ([] if card is None else [card])
+
+
+@pytest.mark.parametrize(
+    ("text", "side"),
+    [
+        ("pro", "pro"),
+        ("Con.", "con"),
+        ("protest", "draw"),
+        ("", "draw"),
+        ("Pro, not con.", "pro"),
+        ("The con side was weak.\nVerdict: pro", "pro"),
+        ("I vote for pro instead of con", "pro"),
+        ("pro or con", "draw"),
+        ("It isn\u2019t pro", "draw"),
+    ],
 )
 def test_rulings(text, side):
     assert ruling(text) == side

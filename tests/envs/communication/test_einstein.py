@@ -80,6 +80,9 @@ def test_odds_by_hand():
 def test_what_is_heard():
     text = "Well.  ben LIVES next  to Anna; Clara lives in house 9. The owner of the cat is Ben"
     assert heard(SIZE, text) == ("Ben lives next to Anna.", "The owner of the cat is Ben.")
+    assert heard(SIZE, "Ben\u00a0lives next to Anna\uff0e") == ("Ben lives next to Anna.",)
+    for denied in ("Not Ben lives next to Anna.", "Does Ben live next to Anna?", "If Ben is Anna."):
+        assert heard(SIZE, denied) == ()
     for clue in clues(SIZE):
         assert heard(SIZE, clue) == (clue,) and len(clue) <= MAX_MESSAGE
 

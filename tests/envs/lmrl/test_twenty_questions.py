@@ -290,6 +290,14 @@ def test_other_oracles():
         "No.",
         INVALID,
     ]
+    told = (
+        "No, and yes-men are no help.",
+        "It isn\u2019t",
+        "I do not know.",
+        "Eyes, I think",
+        "know",
+    )
+    assert [verdict(text) for text in told] == ["No.", "No.", INVALID, INVALID, INVALID]
     with pytest.raises(ValueError, match="chat:MODEL@URL"):
         make_oracle("gpt", "")
     assert make_oracle("chat:m@http://localhost:1/v1", "") is not None
