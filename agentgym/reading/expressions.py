@@ -1,9 +1,13 @@
-r"""Arithmetic expressions in one plain form, without LaTeX, brackets and separators."""
+r"""Arithmetic expressions in one plain form, and integers, in the usual ways to write them."""
 
 from __future__ import annotations
 
 import re
 
+from agentgym.reading.answers import final_answer
+from agentgym.reading.errors import NotUnderstood
+from agentgym.reading.number_words import SMALL, TENS
+from agentgym.reading.numbers import parse_number
 from agentgym.reading.typography import plain_operators
 
 _COMMANDS: dict[str, str] = {
@@ -17,6 +21,9 @@ _BRACKETS = str.maketrans("[]{}", "()()", "$")
 _CROSS = re.compile(r"(?<=[\d)]) {0,3}[xX] {0,3}(?=[\d(])")
 _SEPARATOR = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _MOST = 1000
+_PLAIN = re.compile(r"-?[0-9]{1,100}")
+_NUMERIC = re.compile(rf"\d|(?<!\w)(?:{'|'.join((*SMALL, *TENS))})", re.IGNORECASE)
+_NAME = re.compile(r"\s*(?:[a-z]|value|result|answer|it)\s*", re.IGNORECASE)
 
 
 def plain_expression(text: str) -> str:
@@ -37,3 +44,25 @@ def plain_expression(text: str) -> str:
         text = _COMMAND.sub(lambda found: _COMMANDS.get(found[1], found[0]), text)
     text = _SEPARATOR.sub("", text.translate(_BRACKETS))
     return " ".join(_CROSS.sub(" * ", text).split())
+
+
+def parse_integer(answer: str, expression: str = "") -> int | None:
+    r"""Returns the integer of an answer, or None if the answer is anything else.
+
+    Args:
+        answer: a number, as in "-12", "1,200", `\boxed{7}`, "Answer: 5" and "x = 5".
+        expression: the expression asked for, which may stand before an equals sign.
+    """
+    if _PLAIN.fullmatch(answer):  # the usual form
+        return int(answer)
+    if not _NUMERIC.search(answer):
+        return None
+    try:
+        left, equals, text = final_answer(answer).rpartition("=")
+    except NotUnderstood:
+        return None
+    asked = "".join(plain_expression(left).split()) == "".join(expression.split())
+    if equals and not (asked or _NAME.fullmatch(left)):
+        return None
+    value = parse_number(text)
+    return int(value) if value is not None and value.denominator == 1 else None

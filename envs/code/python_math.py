@@ -10,7 +10,7 @@ from typing import Any
 from agentgym.core import TextEnv
 from agentgym.envs.code.judge import LIMITED, SUBSET, shown
 from agentgym.envs.code.problems import Problem, problem_of
-from agentgym.envs.numbers.arithmetic import integer
+from agentgym.reading.expressions import parse_integer
 from agentgym.sandbox import Limits, check_sandbox, run_cell
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
@@ -115,7 +115,7 @@ class PythonMath(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         answer = _ANSWER.fullmatch(command(action))
-        given = integer(_GROUPED.sub("", answer[1])) if answer else None
+        given = parse_integer(_GROUPED.sub("", answer[1])) if answer else None
         if given is not None:
             self.state.answered, self.state.right = True, given == problem_of(self.task)[1]
             return self._look("Right." if self.state.right else "Wrong.")

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from agentgym.core import TextEnv
-from agentgym.reading import NotUnderstood, final_answer, parse_number
-from agentgym.reading.expressions import plain_expression
-from agentgym.reading.number_words import SMALL, TENS
+from agentgym.reading.expressions import parse_integer
 from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import command
 
 OPERATORS = ("+", "-", "*")
-_PLAIN = re.compile(r"-?[0-9]{1,20}")
-_NUMERIC = re.compile(rf"\d|(?<!\w)(?:{'|'.join((*SMALL, *TENS))})", re.IGNORECASE)
-_NAME = re.compile(r"\s*(?:[a-z]|value|result|answer|it)\s*", re.IGNORECASE)
 Tree = int | tuple["Tree", str, "Tree"]
 
 
@@ -58,28 +52,6 @@ def sample(below: Callable[[int], int], terms: int, largest: int) -> Tree:
     left = 1 + below(terms - 1)
     operator = OPERATORS[below(len(OPERATORS))]
     return sample(below, left, largest), operator, sample(below, terms - left, largest)
-
-
-def integer(answer: str, expression: str = "") -> int | None:
-    r"""Returns the integer of an answer, or None if the answer is anything else.
-
-    Args:
-        answer: a number, as in "-12", "1,200", `\boxed{7}`, "Answer: 5" and "x = 5".
-        expression: the expression asked for, which may stand before an equals sign.
-    """
-    if _PLAIN.fullmatch(answer):  # the usual form
-        return int(answer)
-    if not _NUMERIC.search(answer):
-        return None
-    try:
-        left, equals, text = final_answer(command(answer)).rpartition("=")
-    except NotUnderstood:
-        return None
-    asked = "".join(plain_expression(left).split()) == "".join(expression.split())
-    if equals and not (asked or _NAME.fullmatch(left)):
-        return None
-    value = parse_number(text)
-    return int(value) if value is not None and value.denominator == 1 else None
 
 
 class Arithmetic(TextEnv):
@@ -155,7 +127,7 @@ class Arithmetic(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         expression = self.state.expression
-        given = integer(action, expression)
+        given = parse_integer(command(action), expression)
         if given is None:
             return self._invalid("Answer with one integer, for example: -12")
         right = given == self.state.value

@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from agentgym.envs.numbers.arithmetic import Tree, integer, sample, text, value
+from agentgym.envs.numbers.arithmetic import Tree, sample, text, value
 from agentgym.envs.propose_solve.domain import Domain, Problem
 from agentgym.errors import ConfigError
 from agentgym.multiagent.rules import InvalidMove
 from agentgym.reading import plain_operators
+from agentgym.reading.expressions import parse_integer
 from agentgym.tasks import draw_level, is_test_level
 from agentgym.utils.action_parsing import command
 
@@ -77,7 +78,7 @@ class Expressions(Domain):
 
     def right(self, kind: str, problem: Problem, answer: str) -> bool:
         """Returns whether an answer is the value."""
-        return integer(answer, problem.proposal) == int(problem.secret["value"])
+        return parse_integer(command(answer), problem.proposal) == int(problem.secret["value"])
 
     def sample(self, task: str, kind: str, below: Callable[[int], int]) -> str:
         """Returns a random expression of the split of a task."""

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.envs.numbers.arithmetic import integer, sample, text, value
+from agentgym.envs.numbers.arithmetic import sample, text, value
+from agentgym.reading.expressions import parse_integer
 from agentgym.utils.draws import Draws
 
 
@@ -55,7 +56,7 @@ def test_answers(action, reward, valid, ends):
     ],
 )  # fmt: skip
 def test_usual_forms_of_an_integer_are_read(answer):
-    assert integer(answer, "20 - 1254") == -1234
+    assert parse_integer(answer, "20 - 1254") == -1234
 
 
 @pytest.mark.parametrize(
@@ -66,13 +67,13 @@ def test_usual_forms_of_an_integer_are_read(answer):
     ],
 )  # fmt: skip
 def test_an_answer_that_is_more_than_an_integer_is_none(answer):
-    assert integer(answer, "20 - 1254") is None
+    assert parse_integer(answer, "20 - 1254") is None
 
 
 @given(st.integers(-(10**9), 10**9), st.text(max_size=5), st.text(max_size=5))
 def test_text_around_an_integer_never_changes_it(number, before, after):
-    assert integer(f"{before} {number} {after}") in (None, number, -number)
-    assert integer(str(number).replace("-", "\u2212")) == number
+    assert parse_integer(f"{before} {number} {after}") in (None, number, -number)
+    assert parse_integer(str(number).replace("-", "\u2212")) == number
 
 
 def test_a_wrong_answer_does_not_reveal_the_value():
