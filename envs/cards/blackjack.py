@@ -143,7 +143,8 @@ class Blackjack(TextEnv):
     Text: the player's cards, their total, and the dealer's visible card.
 
     ## Rewards
-    Term `task`: 1 for a win, 0 for a draw, -1 for a loss. See also `natural`.
+    Term `task`: 1 for a win, 0 for a draw, -1 for a loss. See also `natural`. An invalid action
+    costs `invalid_penalty`, by default as much as a loss: a hand that is never played is no draw.
 
     ## Starting State
     The player's two cards and the dealer's visible card are sampled from the task's name, all other
@@ -163,6 +164,7 @@ class Blackjack(TextEnv):
       more cards, as in Sutton and Barto.
     - `natural` (bool, default False): whether a win with a blackjack pays 1.5. Has no effect with
       `sab`.
+    - `invalid_penalty` (float, default 1): cost of an invalid action.
     - `max_turns` (int or None, default 20): number of turns after which the episode is truncated.
       No hand reaches the default.
 
@@ -180,9 +182,15 @@ class Blackjack(TextEnv):
     State = State
 
     def __init__(
-        self, *, sab: bool = True, natural: bool = False, max_turns: int | None = 20, **kwargs
+        self,
+        *,
+        sab: bool = True,
+        natural: bool = False,
+        max_turns: int | None = 20,
+        invalid_penalty: float = 1.0,
+        **kwargs,
     ):
-        super().__init__(max_turns=max_turns, **kwargs)
+        super().__init__(max_turns=max_turns, invalid_penalty=invalid_penalty, **kwargs)
         self.sab, self.natural = sab, natural
         self.tasks = Tasks.generated()
         scoring, special = "1 for a win", ""
@@ -205,7 +213,8 @@ class Blackjack(TextEnv):
             "Actions:\n"
             "- hit: take a card\n"
             "- stand: take no more cards\n"
-            f"Scoring: {scoring}, 0 for a draw, -1 for a loss."
+            f"Scoring: {scoring}, 0 for a draw, -1 for a loss, {-self.invalid_penalty:g} for an "
+            "invalid action."
         )
 
     def _draw(self) -> str:

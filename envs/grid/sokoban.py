@@ -256,7 +256,7 @@ class Sokoban(TextEnv):
     - Term `boxes`: 1 for a box pushed onto a target, -1 for a box pushed off a target.
     - Term `solved`: 10 when every box is on a target.
 
-    An invalid action costs `invalid_penalty`.
+    An invalid action costs `invalid_penalty`, by default as much as the moves of a whole turn.
 
     ## Starting State
     A room generated from the task name, without a box on a target. Training and test tasks share
@@ -272,6 +272,8 @@ class Sokoban(TextEnv):
     - `size` (int, default 6): number of rows and columns including walls, 6 to 12.
     - `boxes` (int, default 1): number of boxes, 1 to 4 and at most `size` - 4.
     - `moves_per_turn` (int, default 1): maximum number of moves per action.
+    - `invalid_penalty` (float or None, default None): cost of an invalid action. None: 0.1 times
+      `moves_per_turn`.
     - `max_turns` (int or None, default 50): turn limit.
 
     ## References
@@ -292,6 +294,7 @@ class Sokoban(TextEnv):
         boxes: int = 1,
         moves_per_turn: int = 1,
         max_turns: int | None = 50,
+        invalid_penalty: float | None = None,
         **kwargs,
     ):
         if not 6 <= size <= 12:
@@ -301,7 +304,8 @@ class Sokoban(TextEnv):
             raise ValueError(f"boxes must be in [1, {most}] for size {size}, got {boxes}.")
         if moves_per_turn < 1:
             raise ValueError(f"moves_per_turn must be at least 1, got {moves_per_turn}.")
-        super().__init__(max_turns=max_turns, **kwargs)
+        penalty = -STEP * moves_per_turn if invalid_penalty is None else invalid_penalty
+        super().__init__(max_turns=max_turns, invalid_penalty=penalty, **kwargs)
         self.size, self.boxes, self.moves_per_turn = size, boxes, moves_per_turn
         self.tasks = Tasks.generated()
         several = ""
@@ -314,8 +318,9 @@ class Sokoban(TextEnv):
             f"- Each turn, reply with one move: up, down, left or right.\n{several}"
             "- Walk into a box to push it. It moves if the square behind it is free. Boxes "
             "cannot be pulled.\n"
-            "- Rewards: -0.1 per move, 1 for pushing a box onto a target, -1 for pushing it off, "
-            "10 when every box is on a target, which ends the episode."
+            f"- Rewards: -0.1 per move, {-self.invalid_penalty:g} per invalid action, 1 for "
+            "pushing a box onto a target, -1 for pushing it off, 10 when every box is on a target, "
+            "which ends the episode."
         )
 
     def _start(self, task: str) -> TimeStep:

@@ -96,6 +96,7 @@ class State:
         starts: initial squares of the cooks.
         steps: primitive steps so far.
         served: whether the right dish was delivered.
+        paid: foods whose chopping was rewarded, in alphabetical order.
     """
 
     cooks: list[Cook]
@@ -106,6 +107,7 @@ class State:
     starts: list[Square]
     steps: int = 0
     served: bool = False
+    paid: list[str] = field(default_factory=list)
 
 
 def fresh(layout: Layout, starts: Sequence[Square]) -> State:
@@ -265,7 +267,7 @@ def _use_board(state: State, cook: Cook, square: Square, order: str, rewards: Re
             _take(state, cook, square)
         elif there:
             state.chops[there] += 1
-            return rewards.chopped * (is_chopped(state, there) and there in order)
+            return rewards.of_chop(there, order, state.paid) if is_chopped(state, there) else 0.0
     elif not there:
         _put(state, cook, square)
     elif held in state.inside and is_chopped(state, there):

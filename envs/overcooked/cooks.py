@@ -92,12 +92,13 @@ class Cooks(TextGame):
     | event | `rewards="twosome"` | `rewards="original"` |
     |---|---|---|
     | primitive step | -0.001 | -0.1 |
-    | food of the order is chopped | 0.2 | 10 |
+    | food of the order is chopped, the first time | 0.2 | 10 |
     | right dish is served | 1 | 200 |
     | anything else is served | -0.1 | -5 |
 
-    A wrongly served item returns to its initial place, unchopped. An invalid action costs
-    `invalid_penalty`.
+    A wrongly served item returns to its initial place, unchopped. With `rewards="original"`, as in
+    the reference, chopping it again pays again, so that serving chopped foods and chopping them
+    again is profitable without end. An invalid action costs `invalid_penalty`.
 
     ## Starting State
     All items are at their initial places. The task names the initial squares of the cooks. The
@@ -273,7 +274,7 @@ class Cooks(TextGame):
             success=state.served,
             progress=(ready + inside + state.served) / (2 * len(self.needed) + 1),
             admissible=self.actions,
-            state_key=scene + self._memory(state.cooks[number]),
+            state_key=f"{scene}{self._memory(state.cooks[number])}\nPaid: {state.paid}.",
         )
 
     def _describe(self, number: int) -> str:

@@ -39,7 +39,8 @@ def instructions(
         "Squares are (row,column), counted from 0.",
         "All cooks get the same reward:",
         f"- {rewards.served:g} for serving the right dish, which ends the episode",
-        f"- {rewards.chopped:g} for each food of the order when it is chopped",
+        f"- {rewards.chopped:g} for each food of the order when it is chopped"
+        + " the first time" * (not rewards.again),
         f"- {rewards.wrong:g} for serving anything else, which returns to its place, unchopped",
         f"- {rewards.step:g} per step. There are {horizon} steps.",
         "Rules:",

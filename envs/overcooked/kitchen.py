@@ -44,12 +44,31 @@ class Layout:
 
 @dataclass(frozen=True)
 class Rewards:
-    """Rewards of a primitive step and of events (the values of TWOSOME and POAD)."""
+    """Rewards of a primitive step and of events (the values of TWOSOME and POAD).
+
+    Attributes:
+        step: reward of a primitive step.
+        chopped: reward of the chop that finishes a food of the order.
+        served: reward of serving the right dish.
+        wrong: reward of serving anything else.
+        again: whether a food that has returned to its place pays once more when it is chopped, as
+            in the reference. Serving chopped food and chopping it once more is then profitable.
+    """
 
     step: float = -0.001
     chopped: float = 0.2
     served: float = 1.0
     wrong: float = -0.1
+    again: bool = False
+
+    def of_chop(self, food: str, order: str, paid: list[str]) -> float:
+        """Returns the reward of finishing a food, and adds the food to those that were paid."""
+        if food not in order or (food in paid and not self.again):
+            return 0.0
+        if food not in paid:
+            paid.append(food)
+            paid.sort()  # the order of the chops does not matter
+        return self.chopped
 
 
 @dataclass
@@ -66,6 +85,7 @@ class State:
         steps: primitive steps so far.
         took: primitive steps of the last macro action.
         served: whether the right dish was delivered.
+        paid: foods whose chopping was rewarded, in alphabetical order.
     """
 
     cook: Square
@@ -77,6 +97,7 @@ class State:
     steps: int = 0
     took: int = 0
     served: bool = False
+    paid: list[str] = field(default_factory=list)
 
 
 def fresh(layout: Layout) -> State:
@@ -174,7 +195,7 @@ def _use_board(state: State, square: Square, task: str, rewards: Rewards) -> flo
             _take(state, there)
         elif there:
             state.chops[there] += 1
-            return rewards.chopped * (chopped(state, there) and there in task)
+            return rewards.of_chop(there, task, state.paid) if chopped(state, there) else 0.0
     elif not there:
         _put(state, square)
     elif state.holding == "bowl" and chopped(state, there):

@@ -33,8 +33,10 @@ KITCHENS = {
 ITEMS = {"3": "tomato", "4": "lettuce", "8": "onion", "5": "bowl"}
 WALL: tuple[Square, ...] = ((3, 3), (2, 3), (4, 3), (1, 3))
 START: Square = (1, 4)
-REWARDS = {"twosome": Rewards(), "original": Rewards(-0.1, 10.0, 200.0, -5.0)}
+REWARDS = {"twosome": Rewards(), "original": Rewards(-0.1, 10.0, 200.0, -5.0, again=True)}
 HORIZON = 200
+LONG_WALK = 10
+"""Primitive steps of a walk through the whole kitchen."""
 
 
 @cache
@@ -89,12 +91,14 @@ class Salad(TextEnv):
     | event | `rewards="twosome"` | `rewards="original"` |
     |---|---|---|
     | primitive step | -0.001 | -0.1 |
-    | ingredient of the order is chopped | 0.2 | 10 |
+    | ingredient of the order is chopped, the first time | 0.2 | 10 |
     | right dish is served | 1 | 200 |
     | anything else is served | -0.1 | -5 |
 
-    A wrongly served item returns to its initial place, unchopped. An invalid action costs
-    `invalid_penalty`.
+    A wrongly served item returns to its initial place, unchopped. With `rewards="original"`, as in
+    the references, chopping it again pays again. Serving chopped ingredients and chopping them
+    again is then profitable without end, and the expert, which serves the dish at once, is no
+    upper bound. An invalid action takes no time and costs `invalid_penalty`.
 
     ## Starting State
     All items are at their initial places. The task names the initial square of the cook. Task
@@ -123,6 +127,8 @@ class Salad(TextEnv):
     - `clock` (bool, default False): whether observations include the remaining steps.
     - `rewards` (str, default "twosome"): "twosome" or "original".
     - `gamma` (float, default 0.99): discount per primitive step within a macro action.
+    - `invalid_penalty` (float or None, default None): cost of an invalid action. None: as much as
+      10 primitive steps, a walk through the whole kitchen.
     - `max_turns` (int or None, default 50): turn limit.
 
     ## Notes
@@ -134,7 +140,8 @@ class Salad(TextEnv):
 
     ## References
     TWOSOME (arXiv 2401.14151) and POAD (arXiv 2405.15821). Rewards, episode ends, transitions,
-    durations and action texts equal those of the reference on all recorded macro steps.
+    durations and action texts equal those of the reference on all recorded macro steps, except
+    that an ingredient pays only the first time it is chopped.
     Observations are worded differently, and two observations are equal if and only if they are
     equal in the reference.
 
@@ -154,6 +161,7 @@ class Salad(TextEnv):
         rewards: str = "twosome",
         gamma: float = 0.99,
         max_turns: int | None = 50,
+        invalid_penalty: float | None = None,
         **kwargs,
     ):
         if kitchen == "B":
@@ -173,7 +181,8 @@ class Salad(TextEnv):
             raise ValueError(f"radius must be at least 0, got {radius}.")
         if not 0 < gamma <= 1:
             raise ValueError(f"gamma must be in (0, 1], got {gamma}.")
-        super().__init__(max_turns=max_turns, **kwargs)
+        penalty = LONG_WALK * -REWARDS[rewards].step if invalid_penalty is None else invalid_penalty
+        super().__init__(max_turns=max_turns, invalid_penalty=penalty, **kwargs)
         self.recipe, self.kitchen, self.radius, self.gamma = recipe, kitchen, radius, gamma
         self.clock = clock
         self.rewards = REWARDS[rewards]
@@ -203,8 +212,9 @@ class Salad(TextEnv):
             "- Actions walk to their target and take one or more steps. You have "
             f"{HORIZON} steps.\n{sight}"
             f"- Rewards: {reward.served:g} for the right dish, which ends the episode, "
-            f"{reward.chopped:g} for each chopped ingredient of the order, {reward.wrong:g} for "
-            f"serving anything else, {reward.step:g} per step.\n"
+            f"{reward.chopped:g} for each ingredient of the order when it is chopped"
+            f"{'' if reward.again else ' the first time'}, {reward.wrong:g} for serving anything "
+            f"else, {reward.step:g} per step, {-self.invalid_penalty:g} for an invalid action.\n"
             "Each turn, reply with one admissible action and nothing else, for example:\n"
             f"- pick up the tomato\n- put the tomato on the {board}\n- chop the tomato\n"
             f"- take the {bowl}\n- put the tomato in the bowl\n- serve the dish"

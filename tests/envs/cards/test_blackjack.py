@@ -146,5 +146,5 @@ def test_words_for_standing_and_nonsense():
     env = Blackjack()
     env.reset(seed=0)
     text, reward, *_, info = env.step("double")
-    assert "hit or stand" in text and not info["valid"] and reward == 0
+    assert "hit or stand" in text and not info["valid"] and reward == -1
     assert env.step(" Stick ")[2]
