@@ -50,7 +50,7 @@ class LeducPoker(LimitPoker):
     - Termination: all hands are played.
     - Truncation: after `max_turns` turns.
 
-    After `max_invalid` invalid actions in a row the player checks, or folds if it cannot check.
+    After `max_invalid` invalid actions in a row a random action is taken.
 
     ## Information
     The common keys. `success`: the agent wins chips in total. `progress`: the chips won so far,
@@ -59,8 +59,8 @@ class LeducPoker(LimitPoker):
     ## Arguments
     - `hands` (int, default 10): number of hands.
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
-    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a check or
-      fold.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a random
+      one.
 
     As a single seat:
 

@@ -62,8 +62,7 @@ class LiarsDice(TextGame):
     - Termination: one player is left. For a player without dice: at once.
     - Truncation: after `max_turns` turns.
 
-    After `max_invalid` invalid actions in a row the player calls the bid a lie, or makes the lowest
-    bid if there is none.
+    After `max_invalid` invalid actions in a row a random action is taken.
 
     ## Information
     The common keys. `success`: the agent wins. `progress`: the share of the opponents' dice that
@@ -73,8 +72,7 @@ class LiarsDice(TextGame):
     - `num_players` (int, default 2): number of players, from 2 to 6.
     - `dice` (int, default 2): number of dice per player at the start, from 1 to 5.
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
-    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a challenge or
-      to the lowest bid.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a random one.
 
     As a single seat:
 
@@ -256,9 +254,6 @@ class LiarsDice(TextGame):
             return {}
         share = 1 / (len(playing) - 1)
         return {agents[i]: {"task": -1.0 if i == loser else share} for i in playing}
-
-    def _fallback(self, agent: str) -> str:
-        return LIAR if self.state.bids else self.actions[1]
 
     def _script(self, level: str, agent: str, rng: np.random.Generator) -> str:
         state = self.state

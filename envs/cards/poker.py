@@ -344,9 +344,6 @@ class LimitPoker(TextGame):
         state.hand += 1
         return {agent: {"task": amount / self.hands} for agent, amount in gains.items()}
 
-    def _fallback(self, agent: str) -> str:
-        return "check" if "k" in self._now().moves else "fold"
-
     def _strategy(self, level: str) -> Strategy:
         return self._equilibrium() if level == "equilibrium" else simple_strategy(self.rules, level)
 

@@ -146,7 +146,7 @@ class Auction(TextGame):
     - Termination: all rounds are played.
     - Truncation: after `max_turns` turns.
 
-    After `max_invalid` invalid bids in a row the player bids 0.
+    After `max_invalid` invalid bids in a row the bid is sampled at random.
 
     ## Information
     The common keys. `success`: all rounds are played and the agent gained at least as much as the
@@ -160,7 +160,7 @@ class Auction(TextGame):
     - `rounds` (int, default 10): number of rounds, from 1 to 100.
     - `largest` (int, default 100): the largest value and bid, from 2 to 1,000.
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
-    - `max_invalid` (int, default 3): number of invalid bids in a row that lead to the bid 0.
+    - `max_invalid` (int, default 3): number of invalid bids in a row that lead to a random one.
 
     As a single seat:
 
@@ -310,9 +310,6 @@ class Auction(TextGame):
 
     def _read(self, agent: str, said: str) -> str:
         return amount(said, self.largest)
-
-    def _fallback(self, agent: str) -> str:
-        return "0"
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state

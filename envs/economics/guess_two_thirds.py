@@ -165,8 +165,8 @@ class GuessTwoThirds(TextGame):
     After `max_invalid` invalid numbers in a row the player's number is sampled at random.
 
     ## Information
-    The common keys. `success`: all rounds are played and the agent won more than an equal share of
-    the prizes. `progress`: the share of all prizes won so far.
+    The common keys. `success`: all rounds are played and the agent won more than half of the
+    prizes. `progress`: the share of all prizes won so far.
 
     ## Arguments
     - `num_players` (int, default 4): number of players, from 2 to 10.
@@ -256,7 +256,7 @@ class GuessTwoThirds(TextGame):
             lines.append(f"Round {number}: {report(tuple(row), names, self.factor)}")
         return TimeStep(
             text="\n".join(lines),
-            success=over and state.prizes[me] > state.rounds / len(names) + 1e-9,
+            success=over and state.prizes[me] > state.rounds / 2 + 1e-9,
             progress=min(1.0, state.prizes[me] / state.rounds),
             admissible=self.actions,
         )

@@ -31,6 +31,8 @@ STORIES = {
     "river": ("percent of clean water", "a river beside your factories", "use up"),
 }
 """Unit, place and verb."""
+ENOUGH = 0.5
+"""Return of a player that counts as success if the stock lasts."""
 AMOUNTS = tuple(str(number) for number in range(CAPACITY + 1))
 
 
@@ -68,8 +70,9 @@ class CommonsHarvest(TextGame):
     After `max_invalid` invalid amounts in a row the player takes nothing.
 
     ## Information
-    The common keys. `success`: the stock lasts all months. `progress`: the share of the months that
-    the stock has lasted.
+    The common keys. `success`: the stock lasts all months, and the agent has a return of at least
+    0.5, so that taking nothing is no success. `progress`: the share of the months that the stock
+    has lasted.
 
     ## Arguments
     - `num_players` (int, default 5): number of players, from 2 to 10.
@@ -199,7 +202,7 @@ class CommonsHarvest(TextGame):
         lines += self._past(agent)
         return TimeStep(
             text="\n".join(lines),
-            success=lasted,
+            success=lasted and self._yield(agent) >= ENOUGH,
             progress=(month - (over and not lasted)) / self.months,
             admissible=() if state.talking else AMOUNTS[: state.stock + 1],
         )
@@ -239,8 +242,17 @@ class CommonsHarvest(TextGame):
         if not self._over():
             state.talking = bool(self.messages)
             state.stock = state.stock if state.talking else grown(state.stock)
-        worth = self.months * share(CAPACITY, len(takes))
-        return self._pay(take / worth for take in takes)
+        return self._pay(take / self._worth for take in takes)
+
+    @property
+    def _worth(self) -> int:
+        """The harvest of a player that always takes its share of a full, sustained stock."""
+        return self.months * share(CAPACITY, len(self.possible_agents))
+
+    def _yield(self, agent: str) -> float:
+        """Returns the agent's harvest so far, as a fraction of `_worth`."""
+        me = self.possible_agents.index(agent)
+        return sum(takes[me] for takes in self.state.takes) / self._worth
 
     def _named(self) -> list[int]:
         """Returns the smallest number in each player's messages since the last harvest, or -1."""

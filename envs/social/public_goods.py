@@ -162,7 +162,7 @@ class PublicGoods(TextGame):
     - Termination: all rounds are played.
     - Truncation: after `max_turns` turns.
 
-    After `max_invalid` invalid amounts in a row the player contributes nothing.
+    After `max_invalid` invalid amounts in a row the contribution is sampled at random.
 
     ## Information
     The common keys. `success`: all rounds are played and the agent earned at least the mean of the
@@ -177,8 +177,8 @@ class PublicGoods(TextGame):
     - `messages` (int, default 1): number of messages each player sends before a round.
     - `min_rounds` (int, default 9): smallest number of rounds of a task, from 1 to 19.
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
-    - `max_invalid` (int, default 3): number of invalid amounts in a row that lead to contributing
-      nothing.
+    - `max_invalid` (int, default 3): number of invalid amounts in a row that lead to a random
+      one.
 
     As a single seat:
 
@@ -322,9 +322,6 @@ class PublicGoods(TextGame):
         """Returns the share of the endowment that the agent contributed in each round."""
         me = self.possible_agents.index(agent)
         return tuple(given[me] / self.endowment for given in self.state.gifts)
-
-    def _fallback(self, agent: str) -> str:
-        return "" if self._talking() else "0"
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state

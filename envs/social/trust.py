@@ -54,6 +54,11 @@ def over(game: str, one: Round) -> bool:
     return one.sent >= 0 and (game == "dictator" or one.answer >= 0)
 
 
+def shared(state: State, me: int) -> bool:
+    """Returns whether the co-player sent, returned or granted a player something in any round."""
+    return any(one.sent > 0 if one.leader != me else one.answer > 0 for one in state.played)
+
+
 def earnings(game: str, one: Round) -> list[int]:
     """Returns the earnings of both players in a finished round."""
     if game == "trust":

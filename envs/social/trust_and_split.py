@@ -20,6 +20,7 @@ from agentgym.envs.social.trust import (
     over,
     promise,
     reply,
+    shared,
 )
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import TextGame
@@ -75,10 +76,11 @@ class TrustAndSplit(TextGame):
     - Termination: all rounds are played.
     - Truncation: after `max_turns` turns.
 
-    After `max_invalid` invalid actions in a row the player sends or returns nothing, or accepts.
+    After `max_invalid` invalid actions in a row a random one is taken, or an empty message sent.
 
     ## Information
-    The common keys. `success`: all rounds are played and the agent earned at least the fair share.
+    The common keys. `success`: all rounds are played, the agent earned at least the fair share, and
+    the co-player gave it some of it: a dictator that keeps every token earns a fair share alone.
     `progress`: the earnings so far, divided by the fair share of all rounds, at most 1.
 
     ## Arguments
@@ -86,8 +88,7 @@ class TrustAndSplit(TextGame):
       all three.
     - `messages` (int, default 1): number of messages each player sends before a round.
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
-    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a default
-      action.
+    - `max_invalid` (int, default 3): number of invalid actions in a row that lead to a random one.
 
     As a single seat:
 
@@ -217,7 +218,7 @@ class TrustAndSplit(TextGame):
         ended, fair = not self._acting(), FAIR[state.game] * state.rounds
         return TimeStep(
             text="\n".join(lines),
-            success=ended and state.earned[me] >= fair,
+            success=ended and state.earned[me] >= fair and shared(state, me),
             progress=min(1.0, state.earned[me] / fair),
             admissible=self._choices(agent),
         )
@@ -249,9 +250,6 @@ class TrustAndSplit(TextGame):
         if choices[0] == "accept":
             return super()._read(agent, said)
         return amount(said, int(choices[-1]))
-
-    def _fallback(self, agent: str) -> str:
-        return next(iter(self._choices(agent)), "")
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state, one = self.state, self._under_way()

@@ -205,14 +205,15 @@ def test_the_expert_answers_to_who_it_is_told_has_the_other_seat():
     assert game.expert("player_0") == "check"  # as in every equilibrium
 
 
-def test_who_is_not_understood_checks_or_folds():
-    game = KuhnPoker(max_invalid=1)
-    game.reset(seed=0)
-    game.play({"player_0": "raise"})
-    assert game.state.moves == "k" and not game.steps["player_0"].valid
-    game.play({"player_1": "bet"})
-    game.play({"player_0": "?"})
-    assert game.state.hand == 1 and game.state.won == -1
+def test_who_is_not_understood_plays_at_random():
+    game, moves = KuhnPoker(max_invalid=1), set()
+    for seed in range(20):
+        game.reset(seed=seed)
+        (agent,) = game.acting
+        game.play({agent: "raise"})
+        moves.add(game.state.moves)
+        assert not game.steps[agent].valid
+    assert moves == {"k", "b"}
 
 
 @by_game

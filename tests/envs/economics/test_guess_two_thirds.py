@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,6 +76,17 @@ def test_levels_are_inferred_from_numbers():
             total += float(reward)
         totals.append(total)
     assert sum(totals) / len(totals) > 0.4  # an equal share is 0.25
+
+
+def test_random_numbers_are_rarely_a_success():
+    env, won = agentgym.make_env(ID), 0
+    for seed in range(40):
+        env.reset(seed=seed)
+        rng, over, info = np.random.default_rng(seed), False, {}
+        while not over:
+            _, _, over, _, info = env.step(str(rng.integers(101)))
+        won += info["success"]
+    assert won <= 8
 
 
 def test_nothing_beats_the_equilibrium():

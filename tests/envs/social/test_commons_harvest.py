@@ -67,6 +67,17 @@ def test_less_than_five_do_not_recover(take: int, left: int):
         assert "The game is over: the stock collapsed." in observations["player_0"]["text"]
 
 
+@pytest.mark.parametrize(("take", "wins"), [("0", False), ("4", False), ("5", True)])
+def test_success_needs_a_harvest(take: str, wins: bool):
+    env = agentgym.make_parallel(ID, messages=0)
+    env.reset(seed=0, options={"task": "stock/100"})
+    infos = {}
+    for _ in range(12):
+        *_, infos = env.step({**same("10"), "player_0": take})
+    assert infos["player_1"]["success"] and infos["player_0"]["success"] == wins
+    assert infos["player_0"]["progress"] == 1
+
+
 def test_the_last_harvest_may_take_everything():
     game, totals = life(["best_response"] * 5, announce_months=True)
     assert game.steps["player_0"].success and game.state.stock < 5

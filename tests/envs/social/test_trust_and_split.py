@@ -77,6 +77,17 @@ def test_returns_of_whole_games(levels: tuple[str, str], task: str, returns: lis
     assert [game.steps[agent].success for agent in BOTH] == [x >= 1 for x in returns]
 
 
+@pytest.mark.parametrize(("asks", "wins"), [("", False), ("Give me 5.", True)])
+def test_a_dictator_that_keeps_everything_has_no_success_alone(asks: str, wins: bool):
+    game = TrustAndSplit()
+    game.reset(0, "dictator/4")
+    while game.acting:
+        mine = "0" if game.steps["player_0"].admissible else asks
+        theirs = game.script("persuadable", "player_1", game.np_random)
+        game.play({a: w for a, w in zip(BOTH, (mine, theirs), strict=True) if a in game.acting})
+    assert game.state.earned[0] >= 20 and game.steps["player_0"].success == wins
+
+
 @pytest.mark.parametrize(
     ("level", "game", "one", "me", "expected"),
     [
@@ -181,7 +192,7 @@ def test_what_is_no_amount_is_asked_again(said: str):
         assert env.game.acting == ("player_0",)
         _, _, _, _, infos = env.step({"player_0": said})
         assert not infos["player_0"]["valid"]
-    assert env.game.state.played[0].sent == 0 and env.game.acting == ("player_1",)
+    assert 0 <= env.game.state.played[0].sent <= 10 and env.game.acting == ("player_1",)
 
 
 @pytest.mark.parametrize("wrong", [{"variant": "trsut"}, {"messages": -1}, {"num_players": 3}])
