@@ -161,27 +161,32 @@ def task_seed(task: str, salt: str = "") -> np.ndarray:
     return np.frombuffer(digest, "<u4", 4)
 
 
-def draw_level(task: str, draw: Callable[[], Level]) -> Level:
+def draw_level(
+    task: str, draw: Callable[[], Level], content: Callable[[Level], Any] = lambda level: level
+) -> Level:
     """Samples levels until one belongs to the task's split, and returns it.
 
     For level spaces so small that two tasks may sample the same level: it keeps training and test
-    levels disjoint. A digest of the level determines its split. A quarter of all levels are test
-    levels. If 100 samples all belong to the other split, there are too few levels to split, and the
-    last one is returned.
+    levels disjoint. A digest of the level's content determines its split. A quarter of all levels
+    are test levels. If 100 samples all belong to the other split, there are too few levels to
+    split, and the last one is returned.
 
     Args:
         task: "train/..." or "test/...".
-        draw: samples a new level, which `agentgym.utils.serialization` can convert to JSON.
+        draw: samples a new level.
+        content: returns the part of a level that makes it another task for an agent, without, for
+            example, the names of files that nobody has to open. Default: the whole level.
+            `agentgym.utils.serialization` can convert it to JSON.
     """
     test, level = task.startswith("test/"), draw()
     for _ in range(100):
-        if is_test_level(level) == test:
+        if is_test_level(content(level)) == test:
             break
         level = draw()
     return level
 
 
-def is_test_level(level: Any) -> bool:
-    """Returns whether `draw_level` keeps a level for the test tasks."""
-    digest = hashlib.sha256(repr(to_json(level)).encode()).digest()
+def is_test_level(content: Any) -> bool:
+    """Returns whether `draw_level` keeps levels with this content for the test tasks."""
+    digest = hashlib.sha256(repr(to_json(content)).encode()).digest()
     return digest[0] % 4 == 0

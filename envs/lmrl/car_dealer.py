@@ -30,7 +30,7 @@ from agentgym.envs.lmrl.haggling import (
 from agentgym.envs.lmrl.price_talk import amounts_in, prices
 from agentgym.errors import did_you_mean
 from agentgym.reading import NotUnderstood
-from agentgym.tasks import Tasks, task_rng
+from agentgym.tasks import Tasks, draw_level, task_rng
 from agentgym.time_step import TimeStep
 
 LONGEST = 2000
@@ -122,7 +122,7 @@ class CarDealer(TextEnv):
       because a bad episode does not cost more than a good episode gains.
 
     ## Starting State
-    An empty conversation. The buyer is sampled from the task's name.
+    An empty conversation. The buyer is sampled from the task's name. No buyer is in both splits.
 
     ## Episode End
     - Termination: the buyer buys or leaves. After 50 utterances (`max_utterances`) it decides on
@@ -196,7 +196,8 @@ class CarDealer(TextEnv):
         self.instructions = text.replace("{most}", str(max_utterances))
 
     def _start(self, task: str) -> TimeStep:
-        self.state = State(draw_profile(task_rng(task, "car_dealer")))
+        rng = task_rng(task, "car_dealer")
+        self.state = State(draw_level(task, lambda: draw_profile(rng)))
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:

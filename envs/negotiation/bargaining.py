@@ -64,6 +64,12 @@ def draw(rng: np.random.Generator) -> tuple[Three, Three, Three]:
             return counts, first, second
 
 
+def without_seats(drawn: tuple[Three, Three, Three]) -> tuple[Three, list[Three]]:
+    """Returns the result of `draw` without the information which player has which values."""
+    counts, *values = drawn
+    return counts, sorted(values)
+
+
 def fair_worth(counts: Three, mine: Three, theirs: Three) -> int:
     """Returns the lowest value a player gets in a split with the largest product of both values.
 

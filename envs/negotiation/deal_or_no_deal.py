@@ -22,6 +22,7 @@ from agentgym.envs.negotiation.bargaining import (
     proposal,
     rest,
     splits,
+    without_seats,
     worth,
 )
 from agentgym.errors import ConfigError
@@ -29,7 +30,7 @@ from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import MAX_MESSAGE, clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
-from agentgym.tasks import Tasks, task_rng
+from agentgym.tasks import Tasks, draw_level, task_rng
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
 
@@ -99,7 +100,7 @@ class DealOrNoDeal(TextGame):
 
     ## Starting State
     The task, for example `train/0` or `test/0`, determines the items, both players' values and the
-    player who speaks first.
+    player who speaks first. No items with the same two values are in both splits.
 
     ## Episode End
     - Termination: both players have chosen their items.
@@ -179,7 +180,7 @@ class DealOrNoDeal(TextGame):
 
     def _start(self, task: str) -> None:
         rng = task_rng(task)
-        counts, first, second = draw(rng)
+        counts, first, second = draw_level(task, lambda: draw(rng), without_seats)
         self.state = State(counts, (first, second), int(rng.integers(2)))
 
     def _talking(self) -> bool:

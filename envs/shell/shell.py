@@ -45,7 +45,8 @@ class Shell(CommandLine):
     invalid action, and a command that fails is not.
 
     ## Starting State
-    A tree and a task sampled from the task name. The current folder is the home folder.
+    A tree and a task sampled from the task name. The current folder is the home folder. No request
+    is in both splits.
 
     ## Episode End
     Termination: `submit`. Truncation: after `max_turns` turns.

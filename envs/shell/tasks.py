@@ -6,12 +6,12 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from agentgym.envs.shell.base import Problem
 from agentgym.envs.shell.interpreter import run
 from agentgym.envs.shell.tree import HOME, Tree
-from agentgym.tasks import task_rng
+from agentgym.tasks import draw_level, task_rng
 
 KINDS = ("question", "change", "mixed")
 _FOLDERS = "docs data logs projects archive reports notes backup images drafts".split()
@@ -288,7 +288,7 @@ FOLDER_CHANGES: tuple[Form, ...] = (_clean, _collect, _backup)
 
 @lru_cache(maxsize=2048)
 def task_of(name: str, kind: str, hidden: float) -> Task:
-    """Returns a task. Environments share it.
+    """Returns a task. Environments share it. No request is in both splits.
 
     Args:
         name: name of the task.
@@ -299,7 +299,9 @@ def task_of(name: str, kind: str, hidden: float) -> Task:
     while True:
         generator = Generator(rng)
         asked = kind == "question" or (kind == "mixed" and rng.random() < 0.5)
-        text, commands = _draw(generator, asked, hidden)
+        text, commands = draw_level(
+            name, partial(_draw, generator, asked, hidden), lambda drawn: drawn[0]
+        )
         end = generator.tree.copy()
         output, good = "", True
         for command in commands:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -58,7 +58,7 @@ class Site:
 
 @lru_cache(maxsize=2048)
 def sites_of(task: str, kind: str, length: int) -> tuple[Site, ...]:
-    """Returns the sites of a task. No list of sites is in both splits.
+    """Returns the sites of a task. No list of sites is in both splits, whatever `Site.texts` are.
 
     Args:
         task: name of the task.
@@ -71,7 +71,7 @@ def sites_of(task: str, kind: str, length: int) -> tuple[Site, ...]:
         chosen = [one(rng, list(KINDS)) if kind == "mixed" else kind for _ in range(length)]
         return tuple(KINDS[name](rng) for name in chosen)
 
-    return draw_level(task, draw)
+    return draw_level(task, draw, lambda sites: [replace(site, texts=()) for site in sites])
 
 
 def one(rng: np.random.Generator, options: Sequence[Any]) -> Any:
