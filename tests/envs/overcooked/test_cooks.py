@@ -221,3 +221,19 @@ def test_the_expert_does_not_dance_for_ever_in_a_single_seat(kitchen: str):
             _, _, *ends, info = env.step(env.expert())  # type: ignore[attr-defined]
             ended = any(ends)
         assert info["success"]
+
+
+@pytest.mark.parametrize("rewards", ["twosome", "original"])
+def test_a_food_that_returns_pays_again_only_as_in_the_reference(rewards: str):
+    game, paid = Cooks(recipe="tomato salad", kitchen="A", rewards=rewards), 0
+    game.reset(0, "start/1,2;5,4")  # nobody is in the way
+    around = ["get tomato", "go to board 1", "chop", "get tomato", "deliver"]
+    errands = iter([*around, *around, "stay"])
+    while game.acting:
+        says = dict.fromkeys(game.acting, "stay")
+        if "player_0" in says and (errand := next(errands, None)):
+            says["player_0"] = errand
+        game.play(says)
+        paid += game.reward("player_0") > game.rewards.chopped / 2
+    assert paid == (2 if rewards == "original" else 1)
+    assert not game.state.served and game.state.where["tomato"] == game.layout.homes["tomato"]
