@@ -56,7 +56,8 @@ class LiarsDice(TextGame):
 
     ## Starting State
     The task, for example `train/0` or `test/0`, determines the rolls of all rounds and the player
-    who starts.
+    who starts. Few starts exist with one die each, 72, so training and test tasks differ in name
+    but share rolls.
 
     ## Episode End
     - Termination: one player is left. For a player without dice: at once.

@@ -80,7 +80,8 @@ class Chess(TextEnv):
     illegal move costs 1 (`invalid_penalty`) and leaves the position unchanged.
 
     ## Starting State
-    The initial position, after `opening` random half-moves that the task determines.
+    The initial position, after `opening` random half-moves that the task determines. Few starts
+    exist with few half-moves: a single one with 0, the default, so that the seed decides the game.
 
     ## Episode End
     - Termination: checkmate, stalemate, insufficient material, 75 moves without a capture or pawn

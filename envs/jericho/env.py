@@ -52,7 +52,8 @@ class Jericho(TextEnv):
     ending that reads like a victory.
 
     ## Starting State
-    The start of the story. The emulator's seed is sampled from the episode's generator.
+    The start of the story. The emulator's seed is sampled from the episode's generator. Few starts
+    exist: both splits are the same story.
 
     ## Episode End
     - Termination: the game is over.

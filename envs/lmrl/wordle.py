@@ -190,7 +190,8 @@ class Wordle(TextEnv):
     1 (`invalid_penalty`).
 
     ## Starting State
-    No guesses. With `fixed_secret`, the task is the hidden word.
+    No guesses. With `fixed_secret`, the task is the hidden word. Otherwise the seed of the episode
+    determines it. Few starts exist then: one task per split, and both sample from all words.
 
     ## Episode End
     - Termination: the word is found, or six guesses are used up.

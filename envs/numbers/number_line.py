@@ -48,8 +48,8 @@ class NumberLine(TextEnv):
     1 (term `task`) when the target is reached, else 0. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    Two different numbers sampled from the task name. With 10 numbers there are only 90 initial
-    states, so training and test tasks differ in name but share initial states.
+    Two different numbers sampled from the task name. Few starts exist, 90 with 10 numbers, so
+    training and test tasks differ in name but share initial states.
 
     ## Episode End
     Termination: the target is reached. Truncation: after `max_turns` turns.

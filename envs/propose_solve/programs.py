@@ -18,7 +18,7 @@ from agentgym.envs.code.judge import LIMITED, SUBSET
 from agentgym.envs.propose_solve.domain import Domain, Problem
 from agentgym.multiagent.rules import InvalidMove
 from agentgym.sandbox import Limits, run_calls
-from agentgym.tasks import task_rng
+from agentgym.tasks import draw_level, is_test_level, task_rng
 from agentgym.utils.action_parsing import bare
 
 LONGEST = 2000
@@ -162,6 +162,8 @@ class Programs(Domain):
         told = [repr(json.loads(each)) for each in outputs]
         size = len(program.split("\n"))
         unique = "\n".join([program, *shown])
+        if not test and is_test_level(unique):
+            raise InvalidMove("This task is reserved for tests. Write another one.")
         secret: dict[str, Any] = {"program": program, "inputs": inputs, "outputs": outputs}
         if kind == "induction":
             seen = PAIRS // 2
@@ -195,12 +197,19 @@ class Programs(Domain):
         return found == secret["outputs"]
 
     def sample(self, task: str, kind: str, below: Callable[[int], int]) -> str:
-        """Returns a program of a template with random numbers and inputs."""
+        """Returns a program of a template with random numbers and inputs, of the task's split.
+
+        Its text is the `Problem.proposal` that `verify` returns for it.
+        """
         own = task_rng(task, f"programs {below(2**31)}")
-        template, taken = TEMPLATES[int(own.integers(len(TEMPLATES)))]
-        a, b = (int(number) for number in own.integers(2, 6, 2))
-        inputs = [_input(taken, i, own) for i in range(PAIRS if kind == "induction" else 1)]
-        return "\n".join([template.format(a=a, b=b), *(f"{MARK} {each!r}" for each in inputs)])
+
+        def draw() -> str:
+            template, taken = TEMPLATES[int(own.integers(len(TEMPLATES)))]
+            a, b = (int(number) for number in own.integers(2, 6, 2))
+            inputs = [_input(taken, i, own) for i in range(PAIRS if kind == "induction" else 1)]
+            return "\n".join([template.format(a=a, b=b), *(f"{MARK} {each!r}" for each in inputs)])
+
+        return draw_level(task, draw)
 
     def guess(self, problem: Problem, rng: np.random.Generator) -> str:
         """Returns a random small number."""

@@ -92,7 +92,8 @@ class TeamGame(EnvGame):
     also if the environment finds it invalid.
 
     ## Starting State
-    The start of an episode of the environment, whose tasks are those of the game.
+    The start of an episode of the environment, whose tasks are those of the game. Few starts exist
+    if the environment has few, as `NumberLine-v0`: then both splits share them.
 
     ## Episode End
     - Termination: the episode of the environment has terminated.
@@ -125,7 +126,8 @@ class TeamGame(EnvGame):
     ## Notes
     `agentgym.Team("Maze-v0", "thinker-reasoner")` makes a team for any single-agent id. A team with
     an expert of the environment in one role is solved by copying it, so a comparison of learning
-    methods should train all roles.
+    methods should train all roles. As a single seat, whose default partners are such experts, the
+    team often solves the task although the agent contributes nothing valid.
 
     ## References
     - MALT (arXiv 2412.01928): generator, verifier, refiner.
