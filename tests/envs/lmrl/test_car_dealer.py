@@ -232,3 +232,12 @@ def test_any_text_is_survived(text: str, current: int):
 def test_bad_arguments(kwargs: dict[str, Any]):
     with pytest.raises(ValueError, match=next(iter(kwargs))):
         CarDealer(**kwargs)
+
+
+def test_no_buyer_is_in_both_splits():
+    found, env = {"train": set(), "test": set()}, CarDealer()
+    for split, seen in found.items():
+        for number in range(1500):
+            env.reset(seed=0, options={"task": f"{split}/{number}"})
+            seen.add(repr(env.state.profile))
+    assert not found["train"] & found["test"]

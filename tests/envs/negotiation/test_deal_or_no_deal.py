@@ -171,3 +171,12 @@ def test_the_expert_gets_more_than_a_fair_share_of_the_yielding(level, least):
 def test_somebody_must_be_able_to_speak():
     with pytest.raises(ValueError, match="messages"):
         DealOrNoDeal(messages=0)
+
+
+def test_no_items_with_the_same_values_are_in_both_splits():
+    found, game = {"train": set(), "test": set()}, DealOrNoDeal()
+    for split, seen in found.items():
+        for number in range(600):
+            game.reset(0, f"{split}/{number}")
+            seen.add((game.state.counts, frozenset(game.state.values)))
+    assert not found["train"] & found["test"] and len(found["test"]) > 300

@@ -458,3 +458,11 @@ def test_an_option_that_is_not_supported_is_named_and_changes_nothing(line: str)
     made = tree()
     output, good = run(made, line)
     assert not good and output.startswith(line.split()[0] + ": ") and made == tree()
+
+
+@pytest.mark.parametrize("kind", ["question", "change", "mixed"])
+def test_no_request_is_in_both_splits(kind: str):
+    train, test = (
+        {task_of(f"{split}/{i}", kind, 0.5).text for i in range(300)} for split in ("train", "test")
+    )
+    assert not train & test and len(test) > 200
