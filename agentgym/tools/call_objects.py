@@ -115,6 +115,8 @@ def parts_of(value: Any, tools: Signatures | None = None) -> tuple[str, Any] | N
     if tools and len(value) == 1 and next(iter(value)) in tools:
         name, arguments = next(iter(value.items()))  # {"search": {"query": "shoes"}}
         return (name, arguments) if isinstance(arguments, dict) else None
+    if tools and (flat := _flat(value, keys, tools)):
+        return value[flat].strip(), {key: each for key, each in value.items() if key != flat}
     name_key = _only(value, keys, NAMES, "name")
     if name_key is None:
         return None
@@ -122,8 +124,6 @@ def parts_of(value: Any, tools: Signatures | None = None) -> tuple[str, Any] | N
     arguments_key = _only(value, keys, ARGUMENTS, "arguments", name_key)
     if not name:
         return None
-    if arguments_key is None and _is_flat(value, name_key, (tools or {}).get(name)):
-        return name, {key: each for key, each in value.items() if key != name_key}
     if arguments_key is None and tools and name not in tools and len(value) > 1:
         return None  # data with a name
     _refuse_keys(value, {name_key, arguments_key or name_key}, keys)
@@ -168,10 +168,17 @@ def _only(
     return (filled or found or [None])[0]
 
 
-def _is_flat(value: dict[str, Any], name_key: str, parameters: Mapping[str, Any] | None) -> bool:
-    """Whether the arguments of a known tool stand beside its name."""
-    rest = value.keys() - {name_key}
-    return bool(rest) and parameters is not None and rest <= parameters.keys()
+def _flat(value: dict[str, Any], keys: dict[str, str], tools: Signatures) -> str | None:
+    """Returns the key of the name of a known tool, if all other keys are its parameters."""
+    if any(isinstance(value[keys[key]], dict) for key in ARGUMENTS if key in keys):
+        return None
+    found = []
+    for key in (keys[name] for name in NAMES if name in keys):
+        name = value[key].strip() if isinstance(value[key], str) else ""
+        rest = value.keys() - {key}
+        if rest and name in tools and rest <= tools[name].keys():
+            found.append(key)
+    return found[0] if len(found) == 1 else None
 
 
 def _refuse_keys(value: dict[str, Any], used: set[str], keys: dict[str, str]) -> None:
@@ -209,17 +216,29 @@ def _call(name: str, arguments: Any) -> Call:
 def typed(text: str, schema: Any = None) -> Any:
     """Returns the value of an argument that is written as text, as in XML.
 
-    A parameter that takes a string keeps the text. Others are JSON or constants of Python. Without
-    a schema, text that is a JSON value is this value.
+    A parameter that takes a string keeps the text, unless it also takes the JSON value that the
+    text is. Others are JSON or constants of Python, also without a schema.
     """
     kinds = _kinds(schema)
-    if "string" in kinds:
+    if kinds == {"string"}:
         return text
     try:
         value, stop = read_json(text.strip())
     except NotUnderstood:
         return text
-    return text if text.strip()[stop:] else value
+    if text.strip()[stop:] or ("string" in kinds and _kind(value) not in kinds):
+        return text
+    return value
+
+
+def _kind(value: Any) -> str:
+    """Returns the type of a JSON value in the words of JSON schemas."""
+    if isinstance(value, str):
+        return "text in quotes"
+    if isinstance(value, bool):
+        return "boolean"
+    names = {int: "integer", float: "number", list: "array", dict: "object"}
+    return names.get(type(value), "null")
 
 
 def _kinds(schema: Any) -> set[str]:
@@ -232,4 +251,4 @@ def _kinds(schema: Any) -> set[str]:
     found = {kind} if isinstance(kind, str) else set(kind)
     for each in schema.get("anyOf", ()):
         found |= _kinds(each)
-    return found
+    return found | {"integer"} if "number" in found else found
