@@ -196,6 +196,18 @@ def test_rules_deny_calls(rules: dict[str, Any], actions: list[str], denied: lis
     assert env.reset()[1]["denied"] == 0
 
 
+@pytest.mark.parametrize(
+    "action",
+    ["add(5)", "{'name': 'add', 'args': {'number': 5.0}}", '{"add": {"number": 5}}',
+     "Action: add\nAction Input: 5", "[TOOL_CALLS]add[ARGS]{\"number\": 5}"],
+)  # fmt: skip
+def test_rules_read_a_call_as_the_environment_does(action: str):
+    env = ToolRules(make(), deny={"add": {"number": "5"}})
+    env.reset(seed=0)
+    *_, info = env.step(action)
+    assert info["denied"] == 1 and not info["valid"]
+
+
 def test_an_invalid_pattern_is_named():
     with pytest.raises(ConfigError, match=r"invalid pattern, '\('"):
         ToolRules(make(), deny={"add": {"number": "("}})
