@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, did_you_mean
+from agentgym.reading.typography import normalized
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.tools.calls import HINTS, Call, CallFormat, message_of, read_call, write_call
@@ -65,6 +66,11 @@ class ToolEnv(TextEnv):
     rules: ClassVar[str] = ""
     """Goal and rules. The instructions add the tools and the format of calls."""
     reward_names = ("task", "cost")
+    plain_text: bool = False
+    """Whether the text of arguments is read in its plain form (see `agentgym.reading.normalized`).
+
+    It suits worlds whose own text is plain. Otherwise, arguments stay as they are written.
+    """
     State = ToolState
     state: Any
 
@@ -134,7 +140,8 @@ class ToolEnv(TextEnv):
 
     def read_call(self, action: str) -> Call | None:
         """Returns the call in an action, or None if it is plain text: see `tools.read_call`."""
-        return read_call(action, self._signatures)
+        call = read_call(action, self._signatures)
+        return Call(call.name, _plain(call.arguments)) if call and self.plain_text else call
 
     def _advance(self, action: str) -> TimeStep:
         try:
@@ -197,6 +204,15 @@ class ToolEnv(TextEnv):
         """Returns the scripted expert's next action, or None if there is none."""
         action = self._solve()
         return write_call(action, self.call_format) if isinstance(action, Call) else action
+
+
+def _plain(value: Any) -> Any:
+    """Returns a JSON value with the plain form of each text."""
+    if isinstance(value, str):
+        return normalized(value)
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
 
 
 def _hash(text: str) -> int:

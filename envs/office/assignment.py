@@ -48,6 +48,7 @@ class AssignmentEnv(ToolEnv):
     `assignment`.
     """
 
+    plain_text = True
     State = WorldState
     state: WorldState
 

@@ -41,3 +41,31 @@ def test_the_experts_calls_are_read_in_every_format(id: str):
         if terminated or truncated:
             break
     assert calls
+
+
+MARKS = str.maketrans({"-": "\u2011", "'": "\u2019", " ": "\u202f", ":": "\uff1a", "5": "\uff15"})
+
+
+def typeset(value: Any) -> Any:
+    """A JSON value with other characters of the same meaning."""
+    if isinstance(value, dict):
+        return {key: typeset(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [typeset(each) for each in value]
+    return value.translate(MARKS) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("id", tool_ids())
+def test_typographic_arguments_have_the_same_effect_where_text_is_plain(id: str):
+    plain: Any = gymnasium.make(id).unwrapped
+    if not plain.plain_text:
+        pytest.skip("the environment compares arguments itself")
+    other: Any = gymnasium.make(id).unwrapped
+    plain.reset(seed=1)
+    other.reset(seed=1)
+    over = False
+    while not over:
+        call = plain.read_call(plain.expert())
+        expected = plain.step(plain.expert())
+        assert other.step(FORMATS["json"](Call(call.name, typeset(call.arguments)))) == expected
+        over = expected[2] or expected[3]
