@@ -109,8 +109,8 @@ class Bandit(TextEnv):
 
     ## Starting State
     The best button (Gaussian: all means) is determined by the task, the payoffs by the seed of the
-    episode. Few starts exist, as many as buttons (Gaussian: any number), so training and test tasks
-    differ in name but share best buttons.
+    episode. Few starts exist, as many as buttons (Gaussian: any number), and the splits share them:
+    training and test tasks differ in name only.
 
     ## Episode End
     Termination: all rounds are played. Truncation: after `max_turns`.

@@ -165,7 +165,7 @@ class TicTacToe(TextGame):
     ## Starting State
     The task is an opening of 0 to 2 moves that are already played: `opening/`, `opening/5`,
     `opening/5-1`. Openings that are rotations or reflections of each other belong to the same
-    split. Few starts exist, and a game from a test opening can reach positions of training games.
+    split. Few starts exist, and the splits share positions that several openings lead to.
 
     ## Episode End
     - Termination: a player wins, the board is full, or a player loses by `max_invalid` invalid

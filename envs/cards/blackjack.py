@@ -148,8 +148,8 @@ class Blackjack(TextEnv):
 
     ## Starting State
     The player's two cards and the dealer's visible card are sampled from the task's name, all other
-    cards from the episode's seed. Few starts exist, 2,197, so training and test tasks differ in
-    name but share hands.
+    cards from the episode's seed. Few starts exist, 2,197, and the splits share them: training and
+    test tasks differ in name only.
 
     ## Episode End
     - Termination: the player stands or goes over 21.

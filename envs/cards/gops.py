@@ -58,7 +58,7 @@ class Gops(TextGame):
 
     ## Starting State
     Full hands and a full deck. The task, for example `train/0` or `test/0`, determines the order of
-    the prizes.
+    the prizes. Few starts exist, 120 with five cards, and no order is in both splits.
 
     ## Episode End
     - Termination: all cards are played.

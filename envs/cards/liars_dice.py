@@ -56,8 +56,7 @@ class LiarsDice(TextGame):
 
     ## Starting State
     The task, for example `train/0` or `test/0`, determines the rolls of all rounds and the player
-    who starts. Few starts exist with one die each, 72, so training and test tasks differ in name
-    but share rolls.
+    who starts. Few starts exist with one die each, 72 for two players, and the splits share them.
 
     ## Episode End
     - Termination: one player is left. For a player without dice: at once.

@@ -81,7 +81,8 @@ class Chess(TextEnv):
 
     ## Starting State
     The initial position, after `opening` random half-moves that the task determines. Few starts
-    exist with few half-moves: a single one with 0, the default, so that the seed decides the game.
+    exist with few half-moves. With 0, the default, there is one, the splits share it, and the seed
+    decides the game.
 
     ## Episode End
     - Termination: checkmate, stalemate, insufficient material, 75 moves without a capture or pawn

@@ -53,7 +53,7 @@ class Jericho(TextEnv):
 
     ## Starting State
     The start of the story. The emulator's seed is sampled from the episode's generator. Few starts
-    exist: both splits are the same story.
+    exist, one per story, and with a single story the splits share it.
 
     ## Episode End
     - Termination: the game is over.

@@ -191,7 +191,7 @@ class Wordle(TextEnv):
 
     ## Starting State
     No guesses. With `fixed_secret`, the task is the hidden word. Otherwise the seed of the episode
-    determines it. Few starts exist then: one task per split, and both sample from all words.
+    determines it. Few starts exist then: one task per split, and the splits share all words.
 
     ## Episode End
     - Termination: the word is found, or six guesses are used up.

@@ -48,8 +48,8 @@ class NumberLine(TextEnv):
     1 (term `task`) when the target is reached, else 0. An invalid action costs `invalid_penalty`.
 
     ## Starting State
-    Two different numbers sampled from the task name. Few starts exist, 90 with 10 numbers, so
-    training and test tasks differ in name but share initial states.
+    Two different numbers sampled from the task name. Few starts exist, 90 with 10 numbers, and
+    the splits share them: training and test tasks differ in name only.
 
     ## Episode End
     Termination: the target is reached. Truncation: after `max_turns` turns.

@@ -103,8 +103,8 @@ class Salad(TextEnv):
     ## Starting State
     All items are at their initial places. The task names the initial square of the cook. Task
     `start/1,4`, the first training task, is the only initial state of the reference. Few starts
-    exist, and as the position is hidden, the same actions with the same observations solve most of
-    them, in both splits.
+    exist, and the splits share episodes: as the position is hidden, the same actions with the same
+    observations solve most tasks.
 
     ## Episode End
     Termination: the right dish is served, or 200 primitive steps are used up. A macro action in

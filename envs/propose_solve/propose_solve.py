@@ -92,8 +92,9 @@ class ProposeSolve(TextGame):
     a random task is drawn, and the proposer gets no reward for it. All answers are valid actions.
 
     ## Starting State
-    The task, `train/N` or `test/N`, determines the kind and the examples. A quarter of all
-    proposals are reserved for test episodes: in training they are invalid.
+    The task, `train/N` or `test/N`, determines the kind and the examples. Few starts exist for a
+    solver: the seed decides what scripted proposers propose. A quarter of all proposals are
+    reserved for test episodes: in training they are invalid.
 
     ## Episode End
     Termination: all solvers have answered. Truncation: after `max_turns` turns.

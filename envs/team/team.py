@@ -93,7 +93,7 @@ class TeamGame(EnvGame):
 
     ## Starting State
     The start of an episode of the environment, whose tasks are those of the game. Few starts exist
-    if the environment has few, as `NumberLine-v0`: then both splits share them.
+    if the environment has few. If its splits share them, as in `NumberLine-v0`, so do the team's.
 
     ## Episode End
     - Termination: the episode of the environment has terminated.
