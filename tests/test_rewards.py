@@ -14,7 +14,7 @@ from agentgym.registration import find
 from tests.test_all_envs import bare, every, single
 
 NONSENSE = "zzz"
-TURNS, EPISODES = 400, 60
+TURNS, EPISODES = 250, 60
 """Limits of the turns and episodes that an agent plays in an environment."""
 ERRORS = 4.0
 """Standard errors by which nonsense may exceed another agent by chance."""
@@ -38,10 +38,15 @@ def expert(env: TextEnv, info: dict[str, Any], rng: np.random.Generator) -> str:
     return env.expert() or NONSENSE
 
 
+def most_turns(id: str) -> int:
+    """Returns the number of turns to play. The engines of extras are slow."""
+    return TURNS // 5 if find(id).extra else TURNS
+
+
 def returns(id: str, choose: Choose) -> np.ndarray:
     """Returns the return and the success of each episode of an agent in test tasks."""
     env, rng, rows, turns = bare(id, split="test"), np.random.default_rng(0), [], 0
-    limit = 3 * TURNS if choose is nonsense else TURNS  # three attempts per move of a game
+    limit = most_turns(id) * (3 if choose is nonsense else 1)  # three attempts per move of a game
     while turns < limit and len(rows) < EPISODES:
         _, info = env.reset(seed=len(rows))
         total, over = 0.0, False
@@ -201,11 +206,10 @@ def transcript(env: TextEnv, task: str) -> tuple[str, int]:
 @every
 def test_test_tasks_are_new_and_many_or_the_docstring_says_that_few_starts_exist(id: str):
     env, turns, found = bare(id), 0, {"train": [], "test": []}
-    limit = TURNS // 10 if find(id).extra else TURNS  # engines of others are slow
     tasks = {split: islice(env.tasks.split(split), MOST) for split in found}
     for pair in zip_longest(tasks["train"], tasks["test"]):
         for split, task in zip(found, pair, strict=True):
-            if task is not None and turns < limit:
+            if task is not None and turns < most_turns(id):
                 text, played = transcript(env, task)
                 found[split].append(text)
                 turns += played
