@@ -169,7 +169,10 @@ def _check_fields(value: dict[str, Any], hint: Any, where: str) -> dict[str, Any
     fields = _fields(hint)
     for name in value:
         if name not in fields:
-            raise ValueError(f"{where} has no key {name[:40]!r}.{did_you_mean(name[:40], fields)}")
+            raise ValueError(
+                f"{where} has the unknown key {name[:40]!r}.{did_you_mean(name[:40], fields)} "
+                f"The keys are {', '.join(fields)}."
+            )
     for name in _required(hint):
         if name not in value:
             raise ValueError(f"{where} needs the key {name!r}.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from agentgym.envs.service.airline_tasks import airline_case
-from agentgym.envs.service.airline_tools import AirlineTools
-from agentgym.envs.service.airline_world import airline
+from agentgym.envs.service.airline_tools import AIRPORTS, AirlineTools
+from agentgym.envs.service.airline_world import airline, airline_keys
+from agentgym.envs.service.arguments import Keys
 from agentgym.envs.service.cases import Case, original_tasks
 from agentgym.envs.service.database import Tables
 from agentgym.tasks import Tasks
+from agentgym.tools import Call
 
 
 class Airline(AirlineTools):
@@ -32,7 +34,10 @@ class Airline(AirlineTools):
     ## Rewards
     1 (term `task`) at the end if the changes of the database are exactly the expected ones, the
     agent has told the user all required outputs, and the policy was kept. Else 0. An invalid action
-    costs `invalid_penalty`.
+    costs `invalid_penalty`. Values count, not their spelling: 195.0 is 195, "$1,880.00" tells 1880,
+    and the user agrees to a proposal in any words with the right flights, dates, names and amounts,
+    and no other. A request that is against the policy must be denied, after its reservation was
+    looked up.
 
     ## Starting State
     The generated airline has 112 direct flights between 8 airports on 12 dates, 120 users and 480
@@ -98,6 +103,32 @@ class Airline(AirlineTools):
 
     def _world(self) -> Tables:
         return airline(self.world)
+
+    def _keys(self) -> Keys:
+        return airline_keys(self.world)
+
+    def _by_value(self, call: Call) -> Call:
+        found = super()._by_value(call)
+        for name in ("origin", "destination"):
+            place = found.arguments.get(name, "JFK")
+            if self.data_dir is None and isinstance(place, str) and place not in AIRPORTS:
+                raise ValueError(
+                    f"There is no airport {place[:40]!r}. Expected a code such as 'JFK': see "
+                    "list_all_airports."
+                )
+        return found
+
+    def _as_original(self, call: Call) -> Call:
+        legs = call.arguments.get("flights")
+        if call.name not in self.writes or not isinstance(legs, list):
+            return call
+        # The original's tools overwrite these keys, which real agents repeat.
+        filled = ("price", "origin", "destination")
+        legs = [
+            {k: v for k, v in leg.items() if k not in filled} if isinstance(leg, dict) else leg
+            for leg in legs
+        ]
+        return Call(call.name, {**call.arguments, "flights": legs})
 
     def _case(self, task: str) -> Case:
         return airline_case(self.world, task, self.requests)

@@ -17,9 +17,18 @@ from agentgym.envs.service.airline_world import (
 from agentgym.envs.service.cases import Case, LookUps, case_of, split_users
 from agentgym.envs.service.database import Record, Tables
 from agentgym.envs.service.people import draw_birthday, draw_name
+from agentgym.envs.service.proposals import CANCEL, Proposal, Value
 from agentgym.envs.service.user import MOODS, Request, Scenario, draw_requests
+from agentgym.envs.service.vocabulary import CABINS, INSURANCE, NAME_WORDS, Vocabulary, Words
 from agentgym.tasks import task_rng
 from agentgym.tools import Call
+
+# The words that name a change.
+_BAGS = r"\b(?:bags?|baggages?|luggage|suitcases?)\b"
+_RENAME = r"\b(?:passengers?|travell?ers?|replac\w+|renam\w+|names?|instead|swap\w*)\b"
+_REBOOK = r"\b(?:mov\w+|chang\w+|rebook\w*|re-?schedul\w+|switch\w*|modif\w+|flight)\b"
+_BOOK = r"\b(?:book\w*|reserv\w+|purchas\w+|buy)\b"
+_PLACES = Vocabulary({code: rf"\b(?:{code}|{city})\b" for code, city in AIRPORTS.items()})
 
 
 @lru_cache(maxsize=4096)
@@ -74,6 +83,41 @@ class _Writer:
         known = {"order": f"I do not have the number. It is my {trip}."}
         return booked, f"my {trip}", known, tuple(look_ups[: look_ups.index(look_up) + 1])
 
+    def _paid(self) -> tuple[Value, ...]:
+        """Returns the payment method that a proposal may name."""
+        return (("method", self.card["id"]),)
+
+    def _prices(self, booked: Record, new: float) -> tuple[float, ...]:
+        """Returns the amounts of a change to a flight with another price."""
+        count, old = len(booked["passengers"]), booked["flights"][0]["price"]
+        return (old, new, count * old, count * new, count * abs(new - old))
+
+    def _proposal(
+        self,
+        topic: str,
+        booked: Record | None = None,
+        *,
+        needed: tuple[Value, ...] = (),
+        known: tuple[Value, ...] = (),
+        base: tuple[float, ...] = (),
+        words: Words | None = None,
+    ) -> Proposal:
+        """Returns the values of a change of a reservation, or of a new one."""
+        amounts = [
+            *base,
+            *(m["amount"] for m in self.user["payment_methods"].values() if "amount" in m),
+        ]
+        if booked is not None:
+            needed = (("order", booked["reservation_id"]), *needed)
+            known = (*known, ("number", str(len(booked["passengers"]))))
+            known += tuple(("place", booked[end]) for end in ("origin", "destination"))
+            known += (("cabin", booked["cabin"]),)
+            amounts += [paid["amount"] for paid in booked["payment_history"]]
+            amounts += [booked["flights"][0]["price"], 30.0]
+            words = {"place": _PLACES, "cabin": CABINS, **(words or {})}
+        methods = self.user["payment_methods"]
+        return Proposal(topic, needed, known, tuple(amounts), methods, words=words or {})
+
     def cancel(self) -> Request:
         booked, named, facts, look_ups = self._pick()
         key, ill = booked["reservation_id"], bool(self.rng.random() < 0.5)
@@ -86,7 +130,7 @@ class _Writer:
         return Request(
             opening=f"I want to cancel {named}.",
             facts={**facts, "reason": reason},
-            proposal=(key.lower(),),
+            proposal=self._proposal(CANCEL, booked),
             calls=(Call("cancel_reservation", {"reservation_id": key}),) if allowed else (),
             look_ups=look_ups,
             summary=f"I will cancel reservation {key}.",
@@ -110,7 +154,13 @@ class _Writer:
                 "bags": f"Bags in all: {total}.",
                 "payment": f"If it costs something, use {self.said_card}.",
             },
-            proposal=(key.lower(), str(total), *([str(50 * paid)] if paid else [])),
+            proposal=self._proposal(
+                _BAGS,
+                booked,
+                needed=(("bags", str(total)), *([("amount", str(50 * paid))] if paid else [])),
+                known=(*(("bags", str(n)) for n in {0, paid, total - paid, free}), *self._paid()),
+                base=tuple(50.0 * n for n in range(1, paid + 1)),
+            ),
             calls=(Call("update_reservation_baggages", arguments),),
             look_ups=look_ups,
             summary=(
@@ -132,7 +182,17 @@ class _Writer:
                 **facts,
                 "people": f"Instead of {named_old}, it is {_person(new)}.",
             },
-            proposal=(key.lower(), new["first_name"].lower(), new["last_name"].lower()),
+            proposal=self._proposal(
+                _RENAME,
+                booked,
+                needed=(("name", f"{new['first_name']} {new['last_name']}"),),
+                known=(
+                    ("date", new["dob"]),
+                    *(("date", p["dob"]) for p in booked["passengers"]),
+                    *(("person", n) for p in (new, *booked["passengers"]) for n in _names(p)),
+                ),
+                words={"person": NAME_WORDS},
+            ),
             calls=(Call("update_reservation_passengers", arguments),),
             look_ups=look_ups,
             summary=f"I will replace the passenger of reservation {key} by {_person(new)}.",
@@ -178,7 +238,13 @@ class _Writer:
                 "trip": f"I want the cheapest direct flight on {date}, in the same cabin.",
                 "payment": f"The difference goes to {self.said_card}.",
             },
-            proposal=(key.lower(), number.lower(), date),
+            proposal=self._proposal(
+                _REBOOK,
+                booked,
+                needed=(("flight", number), ("date", date)),
+                known=self._paid(),
+                base=self._prices(booked, flight["dates"][date]["prices"][cabin]),
+            ),
             calls=(change,) if allowed else (),
             look_ups=(*look_ups, *((_search(origin, destination, date),) if allowed else ())),
             summary=(
@@ -218,7 +284,25 @@ class _Writer:
                 "insurance": "I want insurance." if insured else "I do not want insurance.",
                 "payment": f"I pay with {self.said_card}.",
             },
-            proposal=(number.lower(), date, str(price)),
+            proposal=self._proposal(
+                _BOOK,
+                needed=(("flight", number), ("date", date), ("amount", str(price))),
+                known=(
+                    *(("bags", str(n)) for n in {bags, paid, bags - paid}),
+                    *(("place", place) for place in (origin, destination)),
+                    *(("person", name) for name in _names(me)),
+                    *(("date", me["dob"]), ("cabin", cabin)),
+                    ("insurance", "yes" if insured else "no"),
+                    *self._paid(),
+                ),
+                base=(flight["dates"][date]["prices"][cabin], 30, 50),
+                words={
+                    "place": _PLACES,
+                    "person": NAME_WORDS,
+                    "cabin": CABINS,
+                    "insurance": INSURANCE,
+                },
+            ),
             calls=(Call("book_reservation", arguments),),
             look_ups=(_search(origin, destination, date),),
             summary=f"I will book flight {number} on {date} for ${price} with {self.said_card}.",
@@ -242,3 +326,7 @@ def _search(origin: str, destination: str, date: str) -> Call:
 def _person(passenger: dict[str, str]) -> str:
     name = f"{passenger['first_name']} {passenger['last_name']}"
     return f"{name}, born {passenger['dob']}"
+
+
+def _names(passenger: dict[str, str]) -> tuple[str, str]:
+    return passenger["first_name"], passenger["last_name"]

@@ -8,7 +8,8 @@ from itertools import permutations
 import numpy as np
 
 from agentgym.envs.service.airline_tools import AIRPORTS
-from agentgym.envs.service.database import Record, Tables
+from agentgym.envs.service.arguments import Keys
+from agentgym.envs.service.database import Record, Tables, by_value, plain_key
 from agentgym.envs.service.people import (
     draw_address,
     draw_birthday,
@@ -60,7 +61,22 @@ def airline(world: int) -> Tables:
             booked = _reservation(rng, key, user, options[int(rng.integers(2))], cabin)
             reservations[booked["reservation_id"]] = booked
             user["reservations"].append(booked["reservation_id"])
-    return Tables({"flights": flights, "reservations": reservations, "users": users})
+    return Tables({"flights": flights, "reservations": reservations, "users": users}, by_value)
+
+
+@lru_cache(maxsize=4)
+def airline_keys(world: int) -> Keys:
+    """Returns the known values of the arguments of tools that are keys."""
+    tables = airline(world)
+    methods = [key for user in tables.records["users"].values() for key in user["payment_methods"]]
+    airports = {plain_key(name): code for code, city in AIRPORTS.items() for name in (code, city)}
+    return {
+        "user_id": tables.keys_by_name("users"),
+        "reservation_id": tables.keys_by_name("reservations"),
+        "flight_number": tables.keys_by_name("flights"),
+        "payment_id": {plain_key(key): key for key in methods},
+        **dict.fromkeys(("origin", "destination"), airports),
+    }
 
 
 def _flight(

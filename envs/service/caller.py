@@ -3,88 +3,65 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from agentgym.envs.service.database import Changes
+from agentgym.envs.service.instructions import Instructions, plain_words, read_instructions
+from agentgym.envs.service.messages import (
+    amounts,
+    asks_to_confirm,
+    denies,
+    find_clauses,
+    without_polite,
+)
+from agentgym.envs.service.messages import questions as asked_parts
 from agentgym.envs.service.phone import (
-    ACCESS,
     AUTOMATIC,
-    CALLS,
-    CHANGES,
     CHECKS,
     FAULTS,
-    MESSAGING,
-    NETWORK,
     PAY,
     PERMIT,
     RESEAT,
     RESET,
     RESTART,
-    SIM,
-    STATUS,
-    SWITCHES,
     Network,
     Phone,
     change,
     faults,
-    switch,
 )
-from agentgym.envs.service.user import CONFIRM, DENIED, STOP, STYLES, Reply
+from agentgym.envs.service.user import STOP, STYLES, Reply
+from agentgym.reading import Clause, exact, find_numbers
 
 PATIENCE = {"polite": 4, "curt": 4, "chatty": 5, "angry": 3}
 """Mood -> number of needless changes after which the user ends the conversation."""
-_NAMES = {
-    "airplane mode": "(?:airplane|flight) mode",
-    "mobile data": "(?:mobile|cellular) data",
-    "data roaming": "(?:data )?roaming",
-    "data saver": "data saver",
-    "the VPN": "vpn",
-    "Wi-Fi calling": "wi-?fi calling",
-}
-_NEAR = "[^.?!]{0,40}"
-_LOOK = rf"\b(?:check|look|open|read|see|view|tell|what|which){_NEAR}\b"
-
-
-def _switch_pattern(name: str, on: bool) -> str:
-    noun = f"(?:the |your )?{_NAMES[name]}"
-    state = "on" if on else "off"
-    verbs = r"\b(?:enable|activate)" if on else r"\b(?:disable|deactivate|disconnect)"
-    return rf"\b(?:turn|switch) {state} {noun}|\b(?:turn|switch) {noun} {state}|{verbs} {noun}"
-
-
-_PATTERNS: dict[str, str] = {
-    **{switch(name, on): _switch_pattern(name, on) for name in SWITCHES for on in (True, False)},
-    AUTOMATIC: rf"\b(?:set|change|switch){_NEAR}network mode{_NEAR}automatic",
-    RESEAT: rf"\b(?:take|remove|eject){_NEAR}\bsim\b|\bre-?(?:seat|insert){_NEAR}\bsim\b",
-    RESET: rf"\breset{_NEAR}\bapn\b",
-    RESTART: rf"\b(?:restart|reboot){_NEAR}\b(?:phone|device|it)\b",
-    PERMIT: rf"\b(?:grant|allow|give){_NEAR}\bpermission",
-    PAY: rf"\bpay\b{_NEAR}\bbill|\baccept{_NEAR}\bpayment",
-    STATUS: rf"{_LOOK}status bar",
-    SIM: rf"{_LOOK}sim\b",
-    NETWORK: rf"{_LOOK}network settings",
-    ACCESS: rf"{_LOOK}apn\b",
-    MESSAGING: rf"{_LOOK}messaging app",
-    CALLS: rf"{_LOOK}call settings",
-    "run a speed test": r"\bspeed test",
-}
-_ACTIONS = (*_PATTERNS,)
-assert {*CHANGES, *CHECKS} == {*_ACTIONS}
-_ACTION = re.compile("|".join(f"(?P<a{i}>{_PATTERNS[a]})" for i, a in enumerate(_ACTIONS)))
 _ASKED: dict[str, re.Pattern[str]] = {
-    "number": re.compile(r"phone number|number of (?:the|your) (?:phone|line)|your number"),
-    "name": re.compile(r"your (?:full )?name|birth|who you are"),
-    "device": re.compile(r"which (?:phone|device|line)|model|which of your"),
-    "place": re.compile(r"\bwhere\b|abroad|travel|which country|location"),
-    "gigabytes": re.compile(r"how much (?:more )?data|how many (?:gb|gigabytes)|buy|refuel"),
+    "number": re.compile(
+        r"(?:phone|mobile|cell) number|number of (?:the|your) (?:phone|line)|(?:your|what|which) "
+        r"number"
+    ),
+    "name": re.compile(r"your (?:full |first |last )?name|birth|who you are|who am i|\bdob\b"),
+    "device": re.compile(
+        r"(?:which|what) (?:kind of )?(?:phone|device|line)\b|model|which of your|what device"
+    ),
+    "place": re.compile(r"\bwhere\b|abroad|travel|which country|location|on a trip"),
+    "gigabytes": re.compile(r"how much (?:more )?data|how many (?:gb|gig)|\bbuy\b|refuel"),
 }
 _PROPOSAL = re.compile(
-    r"(?P<data>refuel|gigabyte|\bgb\b)|(?P<bill>payment request)|"
-    r"(?P<free>resume|reactivate|roaming)"
+    r"(?P<data>refuel|gigabyte|\bgb\b|\dgb\b|\bgigs?\b)|(?P<bill>payment request)|"
+    r"(?P<free>resum\w+|reactivat\w+|roaming)"
 )
-_WORKS = re.compile(
-    r"\b(?:works?|working|solved|fixed|resolved)\b|(?:any|some)thing else|else i can|try again"
+_GIGABYTES = re.compile(r"\s?(?:gb|gigs?|gigabytes?)\b")
+_EACH = re.compile(r"\s?(?:per|each|/|a gigabyte|a gb)")
+_SALE = re.compile(
+    r"\b(?:sell\w*|refuel\w*|buy\w*|add\w*|purchas\w+|get|give|charg\w+|cost\w*|price|for)\b"
+)
+_WORKS = re.compile(r"\b(?:works?|working|solved|fixed|resolved)\b")
+_TRY = re.compile(r"(?:any|some)thing else|else i can|try (?:it )?(?:again|now)")
+_ASSENT = re.compile(
+    r"\W*(?:yes|yep|yeah|sure|exactly|correct|right|please do|go ahead|do (?:it|that)|ok|okay)\b"
+    r"[\w ,.!]{0,30}"
 )
 _DONE = {
     AUTOMATIC: "I set the network mode to automatic.",
@@ -145,6 +122,7 @@ class CallerState:
         done: checks and changes that the user has carried out.
         needless: number of changes that repaired nothing.
         misunderstood: number of messages in a row that the user did not understand.
+        pending: actions about which the user has asked whether to carry them out.
         agreed: kinds of changes ("data", "bill", "free") to which the last reply agrees. None: the
             reply was in other words than the script's.
     """
@@ -154,11 +132,27 @@ class CallerState:
     needless: int = 0
     misunderstood: int = 0
     agreed: list[str] | None = None
+    pending: list[str] = field(default_factory=list)
 
 
 def first_words(caller: Caller) -> str:
     """Returns the message with which the user starts the conversation."""
     return STYLES[caller.mood][0].format(caller.opening)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of a reply.
+
+    Attributes:
+        text: the words.
+        confirmed: whether they agree to a proposal.
+        whole: whether they are in the caller's mood already.
+    """
+
+    text: str
+    confirmed: bool = False
+    whole: bool = False
 
 
 @dataclass
@@ -180,18 +174,42 @@ class ScriptedCaller:
     pay: Callable[[], int]
 
     def reply(self, message: str) -> Reply:
-        """Returns the reply to a message of the agent."""
-        text, misunderstood = message.lower(), self.state.misunderstood
-        self.state.misunderstood, self.state.agreed = 0, []
-        for understand in (self._agree, self._follow, self._answer, self._try):
-            if (found := understand(text)) is not None:
-                return found
-        self.state.misunderstood = misunderstood + 1
+        """Returns the reply to a message of the agent, to all that it holds."""
+        state, text = self.state, plain_words(message)
+        misunderstood, pending = state.misunderstood, state.pending
+        state.misunderstood, state.agreed, state.pending = 0, [], []
+        read = read_instructions(message)
+        if not read.steps and _ASSENT.fullmatch(text):
+            read = Instructions(tuple((action, "do") for action in pending))
+        parts = [
+            self._agree(text, read),
+            self._follow(read),
+            self._answer(text, read),
+            self._try(text),
+        ]
+        found = [part for part in parts if part is not None]
+        if found:
+            return self._joined(found)
+        state.misunderstood = misunderstood + 1
         if misunderstood == 4:
             return Reply(f"This does not help me. Goodbye. {STOP}")
-        if DENIED.search(text):
+        if denies(text, ""):
             return self._say("Can somebody else help me?")
         return Reply(f"I do not understand. {self.caller.opening}")
+
+    def _joined(self, found: list[_Part]) -> Reply:
+        """Returns one reply of its parts. One that ends the conversation is the last."""
+        kept: list[_Part] = []
+        for part in found:
+            kept.append(part)
+            if STOP in part.text:
+                break
+        spoken = " ".join(part.text for part in kept)
+        plain = kept[0].whole or STOP in spoken
+        confirmed = any(part.confirmed for part in kept)
+        return (
+            Reply(spoken, confirmed) if plain else replace(self._say(spoken), confirmed=confirmed)
+        )
 
     def perform(self, action: str) -> str:
         """Carries out a check or a change and returns the report about it."""
@@ -217,67 +235,115 @@ class ScriptedCaller:
         """Returns an answer in the mood of the caller."""
         return Reply(STYLES[self.caller.mood][1].format(text))
 
-    def _agree(self, text: str) -> Reply | None:
+    def _agree(self, text: str, read: Instructions) -> _Part | None:
         """Returns the answer to a proposal, if the message is one. The first change decides."""
-        kinds = list(dict.fromkeys(str(m.lastgroup) for m in _PROPOSAL.finditer(text)))
-        if not kinds or not CONFIRM.search(text):
+        if not asks_to_confirm(text):
             return None
-        if objection := self._objection(kinds[0], text):
-            return self._say(objection)
-        self.state.agreed = [kind for kind in kinds if not self._objection(kind, text)]
-        return Reply(STYLES[self.caller.mood][2], True)
+        kinds: dict[str, list[Clause]] = {}
+        for clause in find_clauses(without_polite(text)):
+            if clause.negated or clause.conditional or clause.quoted or clause.replaced:
+                continue
+            for match in _PROPOSAL.finditer(clause.text):
+                if not any(match[0] in text[a:b] for a, b in read.spans):
+                    kinds.setdefault(str(match.lastgroup), []).append(clause)
+        if not kinds:
+            return None
+        first = next(iter(kinds))
+        if objection := self._objection(first, text, kinds):
+            return _Part(objection)
+        self.state.agreed = [kind for kind in kinds if not self._objection(kind, text, kinds)]
+        return _Part(STYLES[self.caller.mood][2], confirmed=True, whole=True)
 
-    def _objection(self, kind: str, text: str) -> str:
+    def _objection(self, kind: str, text: str, kinds: Collection[str]) -> str:
         """Returns the objection to a proposal of a change in the database, or ""."""
-        caller = self.caller
+        caller, text = self.caller, without_polite(text)
+        bills = [value for bill in caller.bills if (value := exact(bill)) is not None]
+        price = exact(caller.price)
+        named = [number.value for number in amounts(text) if not _EACH.match(text, number.stop)]
+        known = {*(bills if "bill" in kinds else ()), *((price,) if "data" in kinds else ())}
+        if "bill" in kinds and set(bills) & set(named):
+            known.add(sum(bills, Fraction()))
+        wrong = any(amount not in known for amount in named)
         if kind == "data":
             if not caller.gigabytes:
                 return "No, I do not want to pay for more data."
-            if f"{caller.gigabytes} g" not in text or not _named(caller.price, text):
+            if wrong or price not in named or _offered(text) != {caller.gigabytes}:
                 return "How many gigabytes would I get, and how much would I pay?"
-        if kind == "bill" and not any(_named(bill, text) for bill in caller.bills):
+        if kind == "bill" and (wrong or not set(bills) & set(named)):
             return "How much is the bill?"
         return ""
 
-    def _follow(self, text: str) -> Reply | None:
-        """Returns the report about the first instruction of a message, if any."""
-        actions = instructions(text)
-        if not actions:
-            return None
-        report = self.perform(actions[0])
-        if self.state.needless >= PATIENCE[self.caller.mood]:
-            return Reply(f"{report} This changes nothing. I will ask somebody else. {STOP}")
-        return self._say(report + " One thing at a time, please." * (len(actions) > 1))
+    def _follow(self, read: Instructions) -> _Part | None:
+        """Returns the reports about the instructions of a message, in order, if any.
 
-    def _answer(self, text: str) -> Reply | None:
+        The user asks about the first one that is not clear and those behind it.
+        """
+        if not read.steps:
+            return self._recall(read.past)
+        reports: list[str] = []
+        for at, (action, kind) in enumerate(read.steps):
+            if kind == "after" and action in self.state.done:
+                continue
+            if kind != "do":
+                reports.append(self._ask_about([action for action, _ in read.steps[at:]]))
+                break
+            reports.append(self.perform(action))
+            if self.state.needless >= PATIENCE[self.caller.mood]:
+                end = f"This changes nothing. I will ask somebody else. {STOP}"
+                return _Part(" ".join([*reports, end]), whole=True)
+        return _Part(" ".join(reports)) if reports else None
+
+    def _ask_about(self, actions: list[str]) -> str:
+        """Returns the question whether the user shall carry out actions."""
+        if actions[0].startswith("?"):
+            return f"Shall I turn {actions[0][2:]} on or off?"
+        self.state.pending = [action for action in actions if not action.startswith("?")]
+        return f"Shall I {', and then '.join(self.state.pending)} now?"
+
+    def _recall(self, past: Sequence[str]) -> _Part | None:
+        """Returns the answer to the question whether the user has done something."""
+        if not past:
+            return None
+        done = all(action in self.state.done for action in past)
+        return _Part("Yes, I have done that." if done else "No, I have not done that yet.")
+
+    def _answer(self, text: str, read: Instructions) -> _Part | None:
         """Returns the answers to the questions of a message, if any."""
         asked = questions(text)
         if not asked:
             return None
         self.state.told += [subject for subject in asked if subject not in self.state.told]
         known = [self.caller.facts[subject] for subject in asked if subject in self.caller.facts]
-        return self._say(" ".join(known) or "I do not know that.")
+        return _Part(" ".join(known) or "I do not know that.")
 
-    def _try(self, text: str) -> Reply | None:
+    def _try(self, text: str) -> _Part | None:
         """Returns whether the phone works, if a message asks for it."""
-        if not _WORKS.search(text):
+        if not (_TRY.search(text) or _WORKS.search(text)):
+            return None
+        asking = [
+            clause
+            for clause in find_clauses(asked_parts(text))
+            if not (clause.conditional or clause.quoted)
+        ]
+        if not (_TRY.search(text) or any(_WORKS.search(clause.text) for clause in asking)):
             return None
         if faults(self.phone, self.network, self.caller.symptom):
-            return self._say(_COMPLAINTS[self.caller.symptom])
-        return Reply(f"It works now. {STYLES[self.caller.mood][3]} {STOP}")
+            return _Part(_COMPLAINTS[self.caller.symptom])
+        return _Part(f"It works now. {STYLES[self.caller.mood][3]} {STOP}", whole=True)
 
 
 def questions(text: str) -> list[str]:
-    """Returns the subjects of the questions in a message in lower case."""
-    return [subject for subject, pattern in _ASKED.items() if pattern.search(text)]
+    """Returns the subjects of the questions in a message."""
+    asking = asked_parts(text)
+    return [subject for subject, pattern in _ASKED.items() if pattern.search(asking)]
 
 
-def instructions(text: str) -> list[str]:
-    """Returns the checks and changes that a message in lower case asks for, in its order."""
-    found = [_ACTIONS[int(str(match.lastgroup)[1:])] for match in _ACTION.finditer(text)]
-    return list(dict.fromkeys(found))
-
-
-def _named(amount: str, text: str) -> bool:
-    """Whether an amount such as "$6" occurs in a text, and not only as a part of another one."""
-    return re.search(rf"{re.escape(amount)}(?![0-9]|[.,][0-9]*[1-9])", text) is not None
+def _offered(text: str) -> set[int | Fraction]:
+    """Returns the gigabytes that a message offers for sale."""
+    offers = [c for c in find_clauses(text) if _SALE.search(c.text) and not c.negated]
+    return {
+        number.value
+        for number in find_numbers(text)
+        if (number.unit == "gb" or _GIGABYTES.match(text, number.stop))
+        and any(clause.start <= number.start < clause.stop for clause in offers)
+    }

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from agentgym.errors import DataError
+from agentgym.reading.typography import normalized
 
 Record = dict[str, Any]
 Changes = dict[str, dict[str, Any]]
@@ -21,23 +22,35 @@ class Tables:
 
     Args:
         records: table -> key -> record.
+        as_text: a function that returns the text of a record. Records are equal iff their texts
+            are: `canonical` as in tau-bench, or `by_value`.
     """
 
-    def __init__(self, records: dict[str, dict[str, Record]]):
+    def __init__(
+        self,
+        records: dict[str, dict[str, Record]],
+        as_text: Callable[[Record], str] | None = None,
+    ):
         self.records = records
-        self._canonical: dict[tuple[str, str], str] = {}
+        self.as_text = as_text or canonical
+        self._texts: dict[tuple[str, str], str] = {}
 
-    def canonical(self, table: str, key: str) -> str:
-        """Returns a record as text for the digest. The result is cached."""
+    def initial(self, table: str, key: str) -> str:
+        """Returns an initial record as text. The result is cached."""
         place = table, key
-        if place not in self._canonical:
-            self._canonical[place] = canonical(self.records[table][key])
-        return self._canonical[place]
+        if place not in self._texts:
+            self._texts[place] = self.as_text(self.records[table][key])
+        return self._texts[place]
 
     @functools.cache  # noqa: B019  (tables live as long as the process)
     def rows(self, table: str) -> dict[str, str]:
         """Returns the records of a table as text, sorted by key. It must not be modified."""
-        return {key: self.canonical(table, key) for key in sorted(self.records[table])}
+        return {key: self.initial(table, key) for key in sorted(self.records[table])}
+
+    @functools.cache  # noqa: B019
+    def keys_by_name(self, table: str) -> dict[str, str]:
+        """Returns the keys of a table by `plain_key`. It must not be modified."""
+        return {plain_key(key): key for key in self.records[table]}
 
     @functools.cache  # noqa: B019
     def text(self, table: str) -> str:
@@ -91,8 +104,8 @@ class Database:
         for table, changed in self.changes.items():
             records = self.tables.records[table]
             for key, record in changed.items():
-                text = canonical(record)
-                if key not in records or text != self.tables.canonical(table, key):
+                text = self.tables.as_text(record)
+                if key not in records or text != self.tables.initial(table, key):
                     found[table, key] = text
         return found
 
@@ -127,6 +140,34 @@ def canonical(value: Any) -> str:
     if isinstance(value, list):
         return _tuple([canonical(item) for item in value])
     return repr(value)
+
+
+def by_value(value: Any) -> str:
+    """Returns a JSON value as text that is equal for equal values.
+
+    Numbers count as rounded to 6 digits, so that 195 is 195.0, but not true. Capitals, white space
+    and the typography of strings do not matter.
+    """
+    if isinstance(value, dict):
+        return _tuple([f"({key!r}, {by_value(item)})" for key, item in sorted(value.items())])
+    if isinstance(value, list):
+        return _tuple([by_value(item) for item in value])
+    if isinstance(value, str):
+        return _plain(value)
+    if isinstance(value, float):
+        rounded = round(value, 6)
+        return repr(int(rounded) if rounded.is_integer() else rounded)
+    return repr(value)
+
+
+@functools.lru_cache(maxsize=4096)
+def _plain(text: str) -> str:
+    return repr(" ".join(normalized(text).casefold().split()))
+
+
+def plain_key(text: str) -> str:
+    """Returns the letters and digits of a key, in which "#W123" is "w123"."""
+    return "".join(char for char in normalized(text).casefold() if char.isalnum())
 
 
 def table_text(table: str, rows: dict[str, str]) -> str:

@@ -7,12 +7,15 @@ import copy
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, ClassVar
 
 from agentgym.agents import View, make_agent
+from agentgym.envs.service.arguments import Keys, read_value
 from agentgym.envs.service.calculator import evaluate
 from agentgym.envs.service.cases import Case
 from agentgym.envs.service.database import Changes, Database, Record, Tables, copied
+from agentgym.envs.service.messages import claims_value
 from agentgym.envs.service.user import STOP, UserState, agrees
 from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks, task_rng
@@ -87,6 +90,8 @@ class ServiceDesk(ToolEnv):
     """The factors of the reward: 1 or 0 each."""
     words: str | None = None
     """The user's next message, if it is an agent (`two_player`). None: `user` writes it."""
+    _known: tuple[Changes, str] | None = None
+    """The changes, and the digest of the changed records. None after a change."""
 
     def __init__(
         self,
@@ -113,6 +118,10 @@ class ServiceDesk(ToolEnv):
 
     def _case(self, task: str) -> Case:
         """Returns a task. The result is cached."""
+        raise NotImplementedError
+
+    def _keys(self) -> Keys:
+        """Returns the values of the arguments that are keys. The result is cached."""
         raise NotImplementedError
 
     def _scripted(self, message: str, turns: int) -> tuple[str, bool]:
@@ -242,7 +251,24 @@ class ServiceDesk(ToolEnv):
         self._note(f"{text}\n{answer}")
         return self._step(answer, over=self.state.over)
 
+    def _call(self, call: Call) -> TimeStep:
+        try:
+            return super()._call(self._by_value(call))
+        except ValueError as problem:  # an argument, since `super` catches those of tools
+            return self._invalid(str(problem))
+
+    def _by_value(self, call: Call) -> Call:
+        """Returns a call whose arguments have the form of the database: see `read_value`."""
+        if call.name not in self.tools:
+            return call
+        schemas = self.tools[call.name].parameters["properties"]
+        return Call(
+            call.name, read_value(call.arguments, {"properties": schemas}, "", self._keys())
+        )
+
     def _run(self, offered: Tool, arguments: dict[str, Any]) -> Any:
+        if offered.name in self.writes:
+            self._known = None
         result = super()._run(offered, arguments)
         state, name = self.state, offered.name
         call = Call(name, arguments).key
@@ -264,8 +290,11 @@ class ServiceDesk(ToolEnv):
     # The result.
 
     def _changed(self) -> Any:
-        changes = sorted(self.database.difference().items())
-        return changes, self.state.user, self.state.confirmed, sorted(self.state.violations)
+        state = self.state
+        if self._known is None or self._known[0] is not state.changes:
+            difference = repr(sorted(self.database.difference().items()))
+            self._known = state.changes, blake2b(difference.encode("utf-8", "replace")).hexdigest()
+        return self._known[1], self.state.user, self.state.confirmed, sorted(self.state.violations)
 
     def _judge(self) -> float:
         self.state.outcome = {name: float(right) for name, right in self._outcome().items()}
@@ -274,12 +303,16 @@ class ServiceDesk(ToolEnv):
     def _outcome(self) -> dict[str, bool]:
         """Returns the factors of the reward at the end."""
         case = self.case
-        told = [m.lower().replace(",", "") for who, m in self.state.conversation if who == "agent"]
+        told = [message for who, message in self.state.conversation if who == "agent"]
         return {
             "database": self.database.difference() == self._expected(case),
-            "outputs": all(any(o.lower() in m for m in told) for o in case.outputs),
+            "outputs": all(any(self._tells(m, o) for m in told) for o in case.outputs),
             "policy": self.user != "scripted" or not self._violated(),
         }
+
+    def _tells(self, message: str, output: str) -> bool:
+        """Returns whether a message of the agent tells the user a required output."""
+        return claims_value(message, output)
 
     def _expected(self, case: Case) -> dict[tuple[str, str], str]:
         """Returns the difference of the expected database."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from agentgym.envs.service.arguments import Keys
 from agentgym.envs.service.cases import Case, original_tasks
 from agentgym.envs.service.database import Tables
 from agentgym.envs.service.retail_tasks import retail_case
 from agentgym.envs.service.retail_tools import RetailTools
-from agentgym.envs.service.retail_world import shop
+from agentgym.envs.service.retail_world import shop, shop_keys
 from agentgym.tasks import Tasks
 
 
@@ -33,7 +34,10 @@ class Retail(RetailTools):
     ## Rewards
     1 (term `task`) at the end if the changes of the database are exactly the expected ones, the
     agent has told the user all required outputs, and the policy was kept. Else 0. An invalid action
-    costs `invalid_penalty`.
+    costs `invalid_penalty`. Values count, not their spelling: 195.0 is 195, "$1,880.00" tells 1880,
+    and the user agrees to a proposal in any words with the right order, items, address and payment,
+    and no other. A request that is against the policy must be denied, after its order was
+    looked up.
 
     ## Starting State
     The generated shop has 16 products, 150 users and 750 orders. The task name determines the user
@@ -95,6 +99,9 @@ class Retail(RetailTools):
 
     def _world(self) -> Tables:
         return shop(self.world)
+
+    def _keys(self) -> Keys:
+        return shop_keys(self.world)
 
     def _case(self, task: str) -> Case:
         return retail_case(self.world, task, self.requests)

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from agentgym.envs.service.cases import Case, LookUps, case_of, split_users
 from agentgym.envs.service.database import Record, Tables
 from agentgym.envs.service.people import draw_address
-from agentgym.envs.service.retail_world import shop
+from agentgym.envs.service.proposals import CANCEL, Proposal, Value
+from agentgym.envs.service.retail_world import PRODUCTS, REASONS, shop
 from agentgym.envs.service.user import MOODS, Request, Scenario, draw_requests
+from agentgym.envs.service.vocabulary import (
+    CITY_WORDS,
+    option_words,
+    product_words,
+    street_words,
+)
+from agentgym.envs.service.vocabulary import REASONS as REASON_WORDS
 from agentgym.tasks import task_rng
 from agentgym.tools import Call
 
-REASONS = ("no longer needed", "ordered by mistake")
+# The words that name a change.
+_ADDRESS = r"\b(?:address\w*|ship\w*|deliver\w*|sen[dt])\b"
+_PAYMENT = r"\b(?:pay\w*|paid|charg\w+|method|card)\b"
+_EXCHANGE = r"\b(?:chang\w+|modif\w+|replac\w+|swap\w*|switch\w*|updat\w+|exchang\w+)\b"
+_OPTIONS = {name: option_words(options) for name, options in PRODUCTS.items()}
+_PRODUCTS = product_words(PRODUCTS)
+_RETURN = r"\b(?:return\w*|send\w* back)\b"
 
 
 @lru_cache(maxsize=4096)
@@ -80,6 +95,26 @@ class _Writer:
         known = {"order": f"I do not have the order number. It is the one with the {item}."}
         return f"my order with the {item}", known, (details, *orders[: orders.index(look_up) + 1])
 
+    def _proposal(
+        self,
+        topic: str,
+        order: Record | None = None,
+        *,
+        needed: tuple[Value, ...] = (),
+        known: tuple[Value, ...] = (),
+        base: tuple[float, ...] = (),
+        **more: Any,
+    ) -> Proposal:
+        """Returns the values of a change of an order, or of the account."""
+        methods = self.user["payment_methods"]
+        amounts = [*base, self.gift["balance"]]
+        if order is not None:
+            needed = (("order", order["order_id"]), *needed)
+            known = (*known, ("number", str(len(order["items"]))))
+            amounts += [item["price"] for item in order["items"]]
+            amounts.append(order["payment_history"][0]["amount"])
+        return Proposal(topic, needed, known, tuple(amounts), methods, **more)
+
     def cancel(self) -> Request:
         order = self._pick("pending")
         named, facts, look_ups = self._named(order)
@@ -89,7 +124,9 @@ class _Writer:
         return Request(
             opening=f"I want to cancel {named}.",
             facts={**facts, "reason": said},
-            proposal=(order_id.lower(),),
+            proposal=self._proposal(
+                CANCEL, order, known=(("reason", reason),), words={"reason": REASON_WORDS}
+            ),
             calls=(Call("cancel_pending_order", {"order_id": order_id, "reason": reason}),),
             look_ups=look_ups,
             summary=f"I will cancel order {order_id} with the reason {reason!r}.",
@@ -103,7 +140,7 @@ class _Writer:
         return Request(
             opening=f"I need another shipping address for {named}.",
             facts={**facts, "address": f"The new address is {text}."},
-            proposal=(order_id.lower(), new["address1"].lower()),
+            proposal=self._proposal(_ADDRESS, order, **_place(new)),
             calls=(Call("modify_pending_order_address", arguments),),
             look_ups=look_ups,
             summary=f"I will ship order {order_id} to {text}.",
@@ -115,7 +152,7 @@ class _Writer:
         return Request(
             opening="I moved. Please change the address of my account, not of my orders.",
             facts={"address": f"The new address is {text}."},
-            proposal=(new["address1"].lower(),),
+            proposal=self._proposal(_ADDRESS, **_place(new)),
             calls=(Call("modify_user_address", {"user_id": self.user_id, **new}),),
             look_ups=(Call("get_user_details", {"user_id": self.user_id}),),
             summary=f"I will change the address of your account to {text}.",
@@ -141,7 +178,12 @@ class _Writer:
         return Request(
             opening=f"I want to pay {named} with another payment method.",
             facts={**facts, "payment": f"I want to pay with {said}."},
-            proposal=(order_id.lower(), new["source"].replace("_", " ")),
+            proposal=self._proposal(
+                _PAYMENT,
+                order,
+                needed=(("method", new["id"]),),
+                known=(("method", paid["payment_method_id"]),),
+            ),
             calls=(Call("modify_pending_order_payment", arguments),),
             look_ups=_with_user(look_ups, self.user_id),
             summary=f"I will change the payment of order {order_id} to {yours}.",
@@ -184,7 +226,14 @@ class _Writer:
                 "items": f"I want the {item['name']} with {_options(first)}.",
                 "payment": f"The difference goes to {said}.",
             },
-            proposal=(order_id.lower(), *(value.lower() for value in final["options"].values())),
+            proposal=self._proposal(
+                _EXCHANGE,
+                order,
+                needed=tuple(final["options"].items()),
+                known=(("item", item["name"]), ("method", method["id"])),
+                base=tuple(variant["price"] for variant in variants),
+                words={**_OPTIONS[item["name"]], "item": _PRODUCTS},
+            ),
             calls=(Call(name, arguments),),
             correction=f"I want the one with {_options(second)} instead." if corrected else "",
             look_ups=(*_with_user(look_ups, self.user_id), product),
@@ -213,7 +262,15 @@ class _Writer:
                 "items": f"Only the {names}.",
                 "payment": f"The refund should go to {said}.",
             },
-            proposal=(order_id.lower(), *(item["name"].lower() for item in items)),
+            proposal=self._proposal(
+                _RETURN,
+                order,
+                needed=tuple(("item", item["name"]) for item in items),
+                known=(("method", method["id"]),),
+                base=(sum(item["price"] for item in items),),
+                words={"item": _PRODUCTS},
+                original=paid,
+            ),
             calls=(Call("return_delivered_order_items", arguments),),
             look_ups=_with_user(look_ups, self.user_id),
             summary=(
@@ -235,6 +292,7 @@ class _Writer:
         return Request(
             opening=f"I want to cancel {named}.",
             facts={**facts, "reason": "I do not need it any more."},
+            proposal=self._proposal(CANCEL, order),
             look_ups=look_ups,
         )
 
@@ -259,3 +317,16 @@ def _method(method: Record) -> str:
     if "brand" in method:
         return f"my {method['brand']} credit card ending in {method['last_four']}"
     return f"my {method['source'].replace('_', ' ')}"
+
+
+def _place(address: dict[str, str]) -> dict[str, Any]:
+    """Returns the values of an address for a proposal."""
+    street, numbers = (
+        address["address1"],
+        (address["address2"].split()[-1], str(int(address["zip"]))),
+    )
+    return {
+        "needed": (("street", street),),
+        "known": (("city", address["city"]), *(("number", number) for number in numbers)),
+        "words": {"street": street_words(street), "city": CITY_WORDS},
+    }

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.envs.service.database import Record, Tables
+from agentgym.envs.service.arguments import Keys
+from agentgym.envs.service.database import Record, Tables, by_value, plain_key
 from agentgym.envs.service.people import (
     draw_address,
     draw_card,
@@ -39,6 +40,8 @@ PRODUCTS: dict[str, dict[str, tuple[str, ...]]] = {
     "Yoga Mat": {"thickness": ("4 mm", "6 mm"), "material": ("rubber", "cork", "PVC")},
 }
 """Product -> option -> values."""
+REASONS = ("no longer needed", "ordered by mistake")
+"""Reasons for which a pending order can be cancelled."""
 USERS = 150
 
 
@@ -65,7 +68,22 @@ def shop(world: int) -> Tables:
             order = _order(rng, key, user, chosen, status)
             orders[order["order_id"]] = order
             user["orders"].append(order["order_id"])
-    return Tables({"orders": orders, "products": products, "users": users})
+    return Tables({"orders": orders, "products": products, "users": users}, by_value)
+
+
+@lru_cache(maxsize=4)
+def shop_keys(world: int) -> Keys:
+    """Returns the known values of the arguments of tools that are keys."""
+    tables = shop(world)
+    methods = [key for user in tables.records["users"].values() for key in user["payment_methods"]]
+    items = [key for each in tables.records["products"].values() for key in each["variants"]]
+    return {
+        **{f"{table[:-1]}_id": tables.keys_by_name(table) for table in tables.records},
+        "payment_method_id": {plain_key(key): key for key in methods},
+        "reason": {plain_key(reason): reason for reason in REASONS},
+        "item_ids": {key: key for key in items},
+        "new_item_ids": {key: key for key in items},
+    }
 
 
 def _product(rng: np.random.Generator, name: str) -> tuple[str, Record]:

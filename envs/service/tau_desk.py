@@ -73,19 +73,31 @@ class TauDesk(ServiceDesk):
             else self._files.original_case(self.data_dir, self.task)
         )
 
+    def _by_value(self, call: Call) -> Call:
+        return super()._by_value(call) if self.data_dir is None else self._as_original(call)
+
+    def _as_original(self, call: Call) -> Call:
+        """Returns a call with the arguments that the original's tools use."""
+        return call
+
     def _scripted(self, message: str, turns: int) -> tuple[str, bool]:
         case = self.case
         if case.scenario is None:
             return _plain_user(case.instruction, message, turns), False
         if not message:
             return first_message(case.scenario), False
-        answer = reply(case.scenario, self.state.user, message)
+        answer = reply(case.scenario, self.state.user, message, self.state.looked_up)
         return answer.text, answer.confirmed
 
     def _understand(self, message: str, said: str) -> None:
         scenario = self.case.scenario
         if scenario is not None:
-            follow(scenario, self.state.user, message, said)
+            follow(scenario, self.state.user, message, said, self.state.looked_up)
+
+    def _tells(self, message: str, output: str) -> bool:
+        if self.data_dir is None:
+            return super()._tells(message, output)
+        return output.lower() in message.lower().replace(",", "")  # the original's rule
 
     def _violated(self) -> bool:
         scenario = self.case.scenario
@@ -111,8 +123,8 @@ class TauDesk(ServiceDesk):
         request = scenario.requests[state.user.at]
         if missing := [self.subjects[s] for s in request.facts if s not in state.user.told]:
             return f"Please tell me the {' and the '.join(missing)}."
-        for call in request.look_ups:
-            if call.key not in state.looked_up:
+        for call, key in zip(request.look_ups, request.look_up_keys, strict=True):
+            if key not in state.looked_up:
                 return call
         if request.outputs:
             return f"The answer is {', '.join(request.outputs)}. Is there anything else?"

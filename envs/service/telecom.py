@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agentgym.envs.service.arguments import Keys
 from agentgym.envs.service.caller import (
     Caller,
     CallerState,
     ScriptedCaller,
     first_words,
-    instructions,
     questions,
 )
 from agentgym.envs.service.database import Record, Tables, copied
 from agentgym.envs.service.desk import DeskState
+from agentgym.envs.service.instructions import read_instructions
 from agentgym.envs.service.phone import (
     APN,
     CHANGES,
@@ -31,7 +32,7 @@ from agentgym.envs.service.phone import (
 )
 from agentgym.envs.service.telecom_tasks import TelecomCase, telecom_case
 from agentgym.envs.service.telecom_tools import TelecomTools
-from agentgym.envs.service.telecom_world import TODAY, operator
+from agentgym.envs.service.telecom_world import TODAY, operator, operator_keys
 from agentgym.envs.service.user import reveals
 from agentgym.tools import Call, Tool
 
@@ -64,9 +65,10 @@ class Telecom(TelecomTools):
     causes lie in the operator's database, which only the agent can see and change with tools (a
     suspended line, roaming, used-up data), and in the phone, which only the user can see and change
     (switches, SIM card, access point, permissions). The agent asks for facts and checks, makes
-    changes with tools, and instructs the user. The scripted user follows one instruction per
-    message, pays bills, may not know the phone number, has one of four moods, and loses patience
-    after three to five needless changes. Some problems only a human agent can solve.
+    changes with tools, and instructs the user. The scripted user carries out the instructions of a
+    message in order, asks about the ones that are not clear (such as those under a condition), pays
+    bills, may not know the phone number, has one of four moods, and loses patience after three to
+    five needless changes. Some problems only a human agent can solve.
 
     ## Action Space
     Text, one of:
@@ -162,6 +164,9 @@ class Telecom(TelecomTools):
     def _world(self) -> Tables:
         return operator(self.world)
 
+    def _keys(self) -> Keys:
+        return operator_keys(self.world)
+
     def _case(self, task: str) -> TelecomCase:
         return telecom_case(self.world, task, self.causes)
 
@@ -188,6 +193,7 @@ class Telecom(TelecomTools):
 
     def _pay(self) -> int:
         """Pays the bills with a payment request. Returns their number."""
+        self._known = None
         bills = self.state.changes.get("bills", {}).values()
         requested = [bill for bill in bills if bill["status"] == "requested"]
         for bill in requested:
@@ -216,7 +222,7 @@ class Telecom(TelecomTools):
     def _understand(self, message: str, said: str) -> None:
         self.state.caller.agreed = None
         told, facts = self.state.caller.told, self.caller.facts
-        for subject in questions(message.lower()):
+        for subject in questions(message):
             if subject not in told and reveals(facts.get(subject, ""), said, True):
                 told.append(subject)
 
@@ -245,8 +251,12 @@ class Telecom(TelecomTools):
         """
         if not words.startswith(PHONE):
             return None
-        found = instructions(words.lower())
-        return self._user().perform(found[0]) if found else "The phone cannot do that."
+        found = read_instructions(words.removeprefix(PHONE))
+        if not found.clear or found.clear != [action for action, _ in found.steps]:
+            return "The phone cannot do that."
+        if len(found.clear) > 1:
+            return "The phone does one thing at a time."
+        return self._user().perform(found.clear[0])
 
     # The result.
 

@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from agentgym.envs.service.database import Record, Tables
+from agentgym.envs.service.arguments import Keys
+from agentgym.envs.service.database import Record, Tables, by_value, plain_key
 from agentgym.envs.service.people import draw_address, draw_birthday, draw_name
 from agentgym.tasks import task_rng
 
@@ -50,7 +51,20 @@ def operator(world: int) -> Tables:
             "lines": [line["line_id"] for line in owned],
             "bills": [bill["bill_id"] for bill in issued],
         }
-    return Tables({"customers": customers, "lines": lines, "plans": PLANS, "bills": bills})
+    return Tables(
+        {"customers": customers, "lines": lines, "plans": PLANS, "bills": bills}, by_value
+    )
+
+
+@lru_cache(maxsize=4)
+def operator_keys(world: int) -> Keys:
+    """Returns the known values of the arguments of tools that are keys."""
+    tables = operator(world)
+    numbers = [line["phone_number"] for line in tables.records["lines"].values()]
+    return {
+        **{f"{table[:-1]}_id": tables.keys_by_name(table) for table in tables.records},
+        "phone_number": {plain_key(number): number for number in numbers},
+    }
 
 
 def _line(rng: np.random.Generator, key: str, customer: str, number: str, device: int) -> Record:

@@ -18,6 +18,7 @@ from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.time_step import TimeStep
+from agentgym.tools.calls import message_of
 
 AGENT, USER = "player_0", "player_1"
 MOST_USES = 5
@@ -64,8 +65,8 @@ class ServiceTwoPlayer(EnvGame):
 
     With the scripted user, the episode equals that of the single-agent environment. A user can also
     choose its own words. It agrees to a proposal with a message that begins with Yes, and a fact
-    counts as told when the numbers and codes in it have been written. So the policy of the agent is
-    checked, and the scripted agent understands any user.
+    counts as told when the numbers, dates and codes in it have been written, in any form. So the
+    policy of the agent is checked, and the scripted agent understands any user.
 
     ## Action Space
     Text:
@@ -236,14 +237,15 @@ class ServiceTwoPlayer(EnvGame):
         if agent == USER:
             return self._reply(said)
         if self._is_message(said):
-            self.state.message = said
+            self.state.message = message_of(said)
             return {}
         return self._rewards(self._step_inner(said, AGENT))
 
     def _is_message(self, said: str) -> bool:
         """Whether an action of the agent is a message to the user."""
         try:
-            return self.inner.read_call(said) is None and 0 < len(said.strip()) <= LONGEST_MESSAGE
+            length = len(message_of(said).strip())
+            return self.inner.read_call(said) is None and 0 < length <= LONGEST_MESSAGE
         except ValueError:
             return False  # a malformed call
 

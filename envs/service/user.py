@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
+from agentgym.envs.service.database import plain_key
+from agentgym.envs.service.messages import (
+    asks_to_confirm,
+    claims_value,
+    denies,
+    offers_more,
+    plain,
+    questions,
+    reports_done,
+)
+from agentgym.envs.service.proposals import Proposal, judge
+from agentgym.reading.dates import find_dates
+from agentgym.reading.typography import normalized
 from agentgym.tools import Call
 
 STOP = "###STOP###"
 """End of the conversation, written by the user."""
 
-CONFIRM = re.compile(
-    r"\bconfirm|\bproceed\b|go ahead|shall i\b|yes or no|yes/no|"
-    r"is (?:this|that) (?:correct|right|okay|ok|fine)|do you agree"
-)
-_MORE = re.compile(r"(?:any|some)thing else|else i can|further (?:help|questions|requests)")
-_DONE = re.compile(
-    r"\b(?:done|completed|successful(?:ly)?|(?:has|have) been|is now|are now|"
-    r"cancelled|updated|processed|booked)\b"
-)
-DENIED = re.compile(
-    r"\b(?:cannot|can't|can not|unable|not able|not possible|not allowed|won't|will not|"
-    r"sorry(?! (?:to hear|for|about)))\b"
-)
 _ASKED: dict[str, re.Pattern[str]] = {
-    "identity": re.compile(r"e-?mail|\bzip\b|your (?:full )?name|user ?id|identity|who you are"),
-    "order": re.compile(r"order (?:id|number)|which order|reservation (?:id|number|code)|which re"),
-    "reason": re.compile(r"reason|\bwhy\b"),
-    "payment": re.compile(r"pay(?:ment|ing)?\b|refund|\bcard\b|paypal"),
-    "address": re.compile(r"(?<!mail )address"),
+    "identity": re.compile(
+        r"e-?mail|\bzip\b|postal code|your (?:full |first |last )?name|user ?(?:id|name)|identity|"
+        r"identify|who you are|(?:authenticate|verify) you|who (?:am i|i am) (?:speak|talk|chat)ing"
+    ),
+    "order": re.compile(
+        r"(?:order|reservation|booking|confirmation)(?:'s)? (?:id|number|no\b|code|reference)|"
+        r"(?:which|what) (?:order|reservation|booking)|which re|record locator|\bpnr\b"
+    ),
+    "reason": re.compile(r"reason|\bwhy\b|what happened|how come|what made"),
+    "payment": re.compile(r"pay(?:ment|ing)?\b|refund|\bcard\b|paypal|charge"),
+    "address": re.compile(
+        r"(?<!mail )address|where (?:should|shall|do|can|would).{0,30}(?:ship|sen[dt]|deliver)"
+    ),
     "items": re.compile(r"\bitems?\b|product|which one|option|variant|size|colou?r|details"),
-    "trip": re.compile(r"date|when\b|where\b|flight|from which|destination|cabin|class"),
-    "people": re.compile(r"passenger|travell?er|birth"),
+    "trip": re.compile(
+        r"date|\bday\b|when\b|where\b|flight|from which|destination|cabin|class|itinerary"
+    ),
+    "people": re.compile(r"passenger|travell?er|birth|who (?:will|is going to|else|is) |\bdob\b"),
     "bags": re.compile(r"\bbag|luggage|suitcase"),
-    "insurance": re.compile(r"insurance"),
+    "insurance": re.compile(r"insur"),
 }
-"""Subject of a question -> pattern in the agent's message."""
-_ORDER = re.compile(r"#w\d+")
+"""Subject of a question -> pattern in the questions of the agent's message."""
 _CODE = re.compile(r"[\w.@#-]*[\d@_][\w.@-]*")
 
 
@@ -50,7 +60,7 @@ class Request:
     Attributes:
         opening: the first sentence about it.
         facts: subject of a question -> answer. A subject that is missing here is unknown.
-        proposal: words that the agent must name before the user agrees, in lower case.
+        proposal: the values that the agent must name before the user agrees.
         calls: the calls that fulfil it. Empty if it is a question, or must be denied.
         outputs: texts that the agent must tell the user.
         correction: a sentence with which the user corrects the request at the first proposal.
@@ -61,7 +71,7 @@ class Request:
 
     opening: str
     facts: dict[str, str] = field(default_factory=dict)
-    proposal: tuple[str, ...] = ()
+    proposal: Proposal = field(default_factory=Proposal)
     calls: tuple[Call, ...] = ()
     outputs: tuple[str, ...] = ()
     correction: str = ""
@@ -73,6 +83,22 @@ class Request:
     def refused(self) -> bool:
         """Whether the policy demands that the agent denies it."""
         return not self.calls and not self.outputs
+
+    @cached_property
+    def look_up_keys(self) -> tuple[str, ...]:
+        """The calls that find the needed facts, as text."""
+        return tuple(call.key for call in self.look_ups)
+
+    @property
+    def record(self) -> str:
+        """The call that looks up the order or reservation, as text, or ""."""
+        return self.look_up_keys[-1] if self.look_ups else ""
+
+    @property
+    def key(self) -> str:
+        """The number of the order or reservation, or ""."""
+        arguments = [*self.look_ups[-1].arguments.values()] if self.look_ups else []
+        return str(arguments[0]) if len(arguments) == 1 else ""
 
 
 @dataclass(frozen=True)
@@ -180,27 +206,39 @@ def first_message(scenario: Scenario) -> str:
     return STYLES[scenario.mood][0].format(scenario.requests[0].opening)
 
 
-def reply(scenario: Scenario, user: UserState, message: str) -> Reply:
-    """Returns the user's reply to a message of the agent, and updates the user's state."""
+def reply(
+    scenario: Scenario, user: UserState, message: str, looked_up: Collection[str] = ()
+) -> Reply:
+    """Returns the user's reply to a message of the agent, and updates the user's state.
+
+    Args:
+        scenario: the user of the task.
+        user: the state, which is updated.
+        message: the agent's message.
+        looked_up: the calls of the agent that found information, as text. A request is denied only
+            after its order or reservation was looked up.
+    """
     _, answer, agreement, _ = STYLES[scenario.mood]
-    text = message.lower()
-    request = scenario.requests[user.at]
-    asked = [subject for subject, pattern in _ASKED.items() if pattern.search(text)]
-    question = "?" in text or "please" in text or "need" in text
-    told = all(output.lower() in text.replace(",", "") for output in request.outputs)
-    if CONFIRM.search(text) and (user.identified or "identity" not in asked):
+    text, request = plain(message), scenario.requests[user.at]
+    asking = questions(text)
+    asked = [subject for subject, pattern in _ASKED.items() if pattern.search(asking)]
+    decided = request.refused and request.record in looked_up
+    if decided and denies(text, request.proposal.topic, request.key):
+        user.denied.append(user.at)
+        return _next_request(scenario, user)
+    told = request.outputs and all(claims_value(text, output) for output in request.outputs)
+    if not told and asks_to_confirm(text) and (user.identified or "identity" not in asked):
         found = _judge_proposal(scenario, user, text)
         user.misunderstood = 0
         user.agreed = user.agreed or found is None
         return Reply(agreement, True) if found is None else Reply(answer.format(found))
-    done = user.agreed and not question and _DONE.search(text)
-    if _MORE.search(text) or (request.outputs and told) or done:
-        return _next_request(scenario, user, text)
-    if question and asked:
+    if told or offers_more(text) or (user.agreed and not asking and reports_done(text)):
+        return _next_request(scenario, user)
+    if asked:
         user.misunderstood = 0
         return Reply(answer.format(_answers(scenario, user, asked)))
-    if DENIED.search(text):
-        return _next_request(scenario, user, text)
+    if not decided and denies(text, request.proposal.topic, request.key):
+        return _next_request(scenario, user)
     user.misunderstood += 1
     if user.misunderstood > 4:
         return Reply(f"This does not help me. Goodbye. {STOP}")
@@ -215,11 +253,20 @@ def _judge_proposal(scenario: Scenario, user: UserState, text: str) -> str | Non
     if request.correction and not user.corrected:
         user.corrected = True
         return f"Wait. {request.correction}"
-    if any(order not in request.proposal for order in _ORDER.findall(text)):
-        return f"No, that is another order. {request.opening}"
-    if any(word not in text for word in request.proposal):
+    verdict = judge(request.proposal, text)
+    if not verdict:
+        return None
+    if verdict.kind == "missing":
         return "Please tell me first all details of the change: numbers, address and payment."
-    return None
+    if verdict.kind == "order":
+        return f"No, that is another order. {request.opening}"
+    return f"No, {verdict.shown!r} is not right. {request.opening} {_told(request, user)}".strip()
+
+
+def _told(request: Request, user: UserState) -> str:
+    """Returns the facts that the user has told, and the correction, as one text."""
+    facts = [request.facts[subject] for subject in user.told]
+    return " ".join([*facts, *[request.correction] * user.corrected]).strip()
 
 
 def _answers(scenario: Scenario, user: UserState, asked: list[str]) -> str:
@@ -238,11 +285,8 @@ def _answers(scenario: Scenario, user: UserState, asked: list[str]) -> str:
     return " ".join(dict.fromkeys(found)) or "I do not know that. Can you look it up?"
 
 
-def _next_request(scenario: Scenario, user: UserState, text: str) -> Reply:
-    """Moves on to the next request, or ends the conversation, after a message of the agent."""
-    refused = scenario.requests[user.at].refused and bool(DENIED.search(text))
-    if refused and user.at not in user.denied:
-        user.denied.append(user.at)
+def _next_request(scenario: Scenario, user: UserState) -> Reply:
+    """Moves on to the next request, or ends the conversation."""
     if user.at + 1 == len(scenario.requests):
         return Reply(f"{STYLES[scenario.mood][3]} {STOP}")
     user.at, user.told, user.misunderstood = user.at + 1, [], 0
@@ -254,13 +298,26 @@ def _next_request(scenario: Scenario, user: UserState, text: str) -> Reply:
 
 
 def codes(text: str) -> set[str]:
-    """Returns the numbers, codes and email addresses of a text, in lower case."""
-    return {found.strip(".-") for found in _CODE.findall(text.lower())}
+    """Returns the numbers, codes, dates and email addresses of a text, by value."""
+    text = normalized(text).lower()
+    text = re.sub(r"(?<=\d),(?=\d{3}\b)|(?<=\d)\.0{1,2}\b", "", text)
+    found = set()
+    for date in reversed(find_dates(text)):
+        text = f"{text[: date.start]} {text[date.stop :]}"
+        found |= {f"{date.year}{date.month:02}{date.day:02}"} if date.year else set()
+    return found | {plain_key(code) for code in _CODE.findall(text)}
 
 
 def agrees(message: str, words: str) -> bool:
     """Returns whether the user's words agree to a proposal in the agent's message."""
-    return bool(CONFIRM.search(message.lower())) and words.lower().lstrip().startswith("yes")
+    text = normalized(words).lower().strip(" \t\n\"'*")
+    starts = re.match(r"yes\b", text) is not None
+    return asks_to_confirm(plain(message)) and starts and not _TAKEN_BACK.search(text)
+
+
+_TAKEN_BACK = re.compile(
+    r"\b(?:do not|don't|not yet|wait|stop|no, |but no\b|not (?:the|that|this))"
+)
 
 
 def reveals(fact: str, said: str, asked: bool) -> bool:
@@ -275,7 +332,9 @@ def reveals(fact: str, said: str, asked: bool) -> bool:
     return needed <= codes(said) if needed else asked
 
 
-def follow(scenario: Scenario, user: UserState, message: str, said: str) -> None:
+def follow(
+    scenario: Scenario, user: UserState, message: str, said: str, looked_up: Collection[str] = ()
+) -> None:
     """Updates the state of the scripted user after a reply in other words than its own.
 
     The agent's message moves the conversation on, and the user's messages reveal the facts.
@@ -285,10 +344,11 @@ def follow(scenario: Scenario, user: UserState, message: str, said: str) -> None
         user: the state, which is updated.
         message: the agent's message. "" at the start of the conversation.
         said: all messages of the user, joined.
+        looked_up: see `reply`.
     """
     before = user.identified
     if message:
-        reply(scenario, user, message)
+        reply(scenario, user, message, looked_up)
     user.identified = before or reveals(scenario.identity, said, user.identified)
     facts = scenario.requests[user.at].facts.items()
     user.told = [name for name, fact in facts if reveals(fact, said, name in user.told)]

@@ -73,7 +73,7 @@ def test_the_schema_follows_from_hints_and_docstring():
         ({"legs": "A1"}, "'legs' must be list of"),
         ({"legs": ["A1"]}, "'legs', entry 1, must be"),
         ({"legs": [{"seats": 2}]}, "'legs', entry 1, needs the key 'number'"),
-        ({"legs": [{"number": "A1", "seat": 2}]}, "no key 'seat'. Did you mean: seats"),
+        ({"legs": [{"number": "A1", "seat": 2}]}, "unknown key 'seat'. Did you mean: seats"),
         ({"legs": [{"number": "A1", "seats": True}]}, "key 'seats', must be integer, got True"),
         ({"legs": [], "cabin": "first"}, "must be 'economy' | 'business', got 'first'"),
         ({"legs": [], "tip": float("inf")}, "'tip' must be number, got inf"),

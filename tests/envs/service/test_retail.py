@@ -10,6 +10,8 @@ import pytest
 from agentgym.agents import View
 from agentgym.envs.service.calculator import evaluate
 from agentgym.envs.service.cases import Case
+from agentgym.envs.service.proposals import CANCEL as CANCEL_TOPIC
+from agentgym.envs.service.proposals import Proposal
 from agentgym.envs.service.retail import Retail
 from agentgym.envs.service.user import Request, Scenario, UserState, first_message, reply
 from agentgym.tools import Call, ToolError, write_call
@@ -17,7 +19,7 @@ from agentgym.tools import Call, ToolError, write_call
 CANCEL = Request(
     opening="I want to cancel my order with the mug.",
     facts={"order": "I do not have the number.", "reason": "I ordered it by mistake."},
-    proposal=("#w12",),
+    proposal=Proposal(CANCEL_TOPIC, (("order", "#W12"),)),
     calls=(Call("cancel_pending_order", {"order_id": "#W12"}),),
     correction="I want to keep the spoon.",
 )

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from agentgym.envs.service.caller import Caller, CallerState, ScriptedCaller, instructions
+from agentgym.envs.service.caller import Caller, CallerState, ScriptedCaller
+from agentgym.envs.service.instructions import instructions
 from agentgym.envs.service.phone import (
     AUTOMATIC,
     CHANGES,
@@ -116,16 +117,15 @@ def talk(phone: Phone, *messages: str, caller: Caller = CALLER) -> list[str]:
     return [user.reply(message).text for message in messages]
 
 
-def test_the_user_does_one_thing_at_a_time_and_loses_patience():
+def test_the_user_carries_out_all_instructions_in_order_and_loses_patience():
     phone = Phone(data=False, saver=True)
     first, *_, last = talk(
         phone,
         "Turn on mobile data and turn off data saver.",
         *["Turn on airplane mode.", "Turn off airplane mode.", "Reset the APN."],
-        "Turn off data saver.",
         "Restart the phone.",
     )
-    assert first == "Mobile data is on now. One thing at a time, please."
+    assert first == "Mobile data is on now. Data saver is off now."
     # Turning airplane mode off and loading the APN repair something.
     assert "###STOP###" not in last
     assert "###STOP###" in talk(phone, *["Turn off the VPN."] * 4)[-1]

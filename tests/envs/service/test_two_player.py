@@ -11,8 +11,9 @@ import pytest
 
 import agentgym
 from agentgym.agents import View
+from agentgym.envs.service.messages import asks_to_confirm
 from agentgym.envs.service.two_player import ServiceTwoPlayer
-from agentgym.envs.service.user import CONFIRM, STOP, codes
+from agentgym.envs.service.user import STOP, codes
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.multiagent.seats import seat_view
 from agentgym.time_step import INFO_KEYS
@@ -126,7 +127,7 @@ def test_with_the_scripted_user_it_is_the_single_agent_environment(name: str, sh
 def situation(view: View) -> str:
     """A user in its own words: tells everything, agrees to everything, and stops at the end."""
     about, _, message = view.observation.partition("\n\nAgent: ")
-    if CONFIRM.search(message.lower()):
+    if asks_to_confirm(message):
         return "yes, that is right"
     done = "anything else" in message and len(view.history) > 2
     return f"Bye! {STOP}" if done else f"My story: {about}"
