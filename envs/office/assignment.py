@@ -5,12 +5,26 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
+from agentgym.reading import (
+    NotUnderstood,
+    asserted,
+    final_answer,
+    find_numbers,
+    normalized,
+    parse_number,
+    same_date,
+)
 from agentgym.tasks import Tasks
 from agentgym.tools import Call, Tool, ToolEnv, ToolError, ToolState, tool
 
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_COMPARED = re.compile(
+    r"\b(?:than|least|most|over|under|above|below|between|except|without|before|after|or|half|twice)\b",
+    re.IGNORECASE,
+)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _ARTICLE = re.compile("^(?:an?|the) ")
 
 
@@ -64,6 +78,11 @@ class AssignmentEnv(ToolEnv):
         found = self.assignment(task)
         self.state = WorldState(world=copy.deepcopy(found.world))
         return found.request
+
+    def read_call(self, action: str) -> Call | None:
+        """Returns the call in an action, with the plain form of typographic characters."""
+        call = super().read_call(action)
+        return call and Call(call.name, _plain(call.arguments))
 
     def _run(self, offered: Tool, arguments: dict[str, Any]) -> Any:
         result = super()._run(offered, arguments)
@@ -130,14 +149,46 @@ class AssignmentEnv(ToolEnv):
 
 
 def same_answer(given: str, expected: str) -> bool:
-    """Whether two answers are equal, apart from case, spaces, articles, order and rounding."""
-    one, other = _entries(given), _entries(expected)
-    if len(one) == len(other) == 1 and NUMBER.fullmatch(other[0]):
-        numbers = NUMBER.findall(one[0].replace(",", "").replace("$", ""))
-        return len(numbers) == 1 and abs(float(numbers[0]) - float(other[0])) < 0.01
-    return one == other
+    """Whether two answers are equal, apart from case, spaces, articles, order and rounding.
+
+    Numbers and dates are compared by value. An answer with another number, a denial or a comparison
+    is not the same.
+    """
+    value = parse_number(expected)
+    if value is not None:
+        found = _one_number(given)
+        return found is not None and abs(found - value) < Fraction(1, 100)
+    if _entries(given) == _entries(expected):
+        return True
+    claimed = " ".join(asserted(given))
+    dated = _DATE.fullmatch(expected) is not None and not _COMPARED.search(given)
+    return dated and same_date(given, expected) and same_date(claimed, expected)
+
+
+def _one_number(text: str) -> Fraction | None:
+    """Returns the number that an answer gives, or None if it gives none or several."""
+    try:
+        text = final_answer(text)
+    except NotUnderstood:
+        return None
+    numbers = find_numbers(text)
+    if len(numbers) != 1 or _COMPARED.search(text):
+        return None
+    return numbers[0].value if find_numbers(" ".join(asserted(text))) else None
 
 
 def _entries(answer: str) -> list[str]:
-    parts = answer.casefold().split(";")
-    return sorted(_ARTICLE.sub("", " ".join(part.split()).strip(" .'\"")) for part in parts)
+    parts = normalized(answer).casefold().split(";")
+    entries = (_ARTICLE.sub("", " ".join(part.split()).strip(" .'\"")) for part in parts)
+    return sorted(str(parse_number(entry) or entry) for entry in entries)
+
+
+def _plain(value: Any) -> Any:
+    """Returns JSON values with typographic characters in their plain form."""
+    if isinstance(value, str):
+        return normalized(value)
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return value

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from agentgym.core import TextEnv
 from agentgym.errors import ConfigError
+from agentgym.reading import normalized
 from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import command
 from agentgym.utils.draws import Draws
 
 GREETINGS = ("Dear {},", "Hi {},", "{},")
@@ -187,11 +189,16 @@ class Drafts(TextEnv):
         return State(messages, wishes)
 
     def _read(self, action: str) -> str:
-        return " ".join(super()._read(action)[:LONGEST].split())
+        matched = super()._read(action)
+        return " ".join(normalized(command(matched)).split())
 
     def _advance(self, action: str) -> TimeStep:
         if not action:
             return self._invalid("The draft is empty. Reply with the message on one line.")
+        if len(action) > LONGEST:
+            return self._invalid(
+                f"A draft has at most {LONGEST:,} characters, got {len(action):,}."
+            )
         state = self.state
         message = state.messages[len(state.sent)]
         final = versions(message)[state.wishes[message.relation]]

@@ -17,7 +17,7 @@ from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import Tasks, task_draws
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import LONGEST
+from agentgym.utils.action_parsing import LONGEST, command
 
 DOMAINS = ("expressions", "programs")
 
@@ -248,7 +248,9 @@ class ProposeSolve(TextGame):
 
     def _read(self, agent: str, said: str) -> str:
         if agent != self.possible_agents[0]:
-            return said[:LONGEST]
+            if len(said) > LONGEST:
+                raise InvalidMove(f"An answer has at most {LONGEST} characters.")
+            return command(said)
         problem = self._verify(said)
         if problem.proposal in self.state.examples:
             raise InvalidMove("This task is one of the examples. Write another one.")

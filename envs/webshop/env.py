@@ -58,8 +58,9 @@ class WebShop(TextEnv):
       action. The names `search` and `click` are case-sensitive, and leading blanks or a label
       such as "Action:" make the action invalid.
     - "lenient": as in the other environments of AgentGym. Capitals, blanks, quotes, code marks and
-      labels such as "Action:" are ignored, for searches and clicks alike. The first action counts.
-      Every action that "exact" accepts has the same effect.
+      labels such as "Action:" are ignored, and typographic characters are read as plain ones, for
+      searches and clicks alike. A reply with two actions is invalid. Every single action that
+      "exact" accepts has the same effect.
 
     ## Observation Space
     Text, in one of two forms of the original.
@@ -226,6 +227,8 @@ class WebShop(TextEnv):
             del seen[next(iter(seen))]
 
     def _explanation(self, action: str) -> str:
+        if not action:
+            return "Reply with one action: search[words] or click[text]."
         name, argument = pages.parse_action(action)
         if name not in ("search", "click") or not argument:
             return f"Expected search[words] or click[text], got {action[:60]!r}."

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,9 +18,11 @@ from typing import Protocol
 import numpy as np
 
 from agentgym.envs.webshop.catalogue import Product
+from agentgym.reading import normalized, without_end_marks
 from agentgym.utils.action_parsing import LONGEST, labelled, plain
 
 BASE_URL = "http://127.0.0.1:3000"
+_NAMED = re.compile(r"\b(?:search|click)[ \t]{0,3}\[", re.IGNORECASE)
 PAGE_SIZE = 10
 LONGEST_KEY = 500
 SECTIONS = {"description": "Description", "features": "Features", "reviews": "Reviews"}
@@ -99,15 +102,15 @@ def parse_action(action: str) -> tuple[str, str | None]:
 def parse_leniently(action: str) -> str:
     """Returns a search or click without labels, marks and capitals around it.
 
-    An action that is neither is returned unchanged.
+    Typographic characters are read as plain ones, and text behind an end mark of a chat model is
+    left out. An action that is neither is returned unchanged, and several actions as "".
     """
+    action = normalized(without_end_marks(action)).strip()
     start = action[:LONGEST]
-    return (
-        _normal_form(action)
-        or _normal_form(labelled(start))
-        or _normal_form(plain(start, cased=True))
-        or action
-    )
+    for text in (action, labelled(start), plain(start, cased=True)):
+        if form := _normal_form(text):
+            return form if len(_NAMED.findall(text)) == 1 else ""
+    return action
 
 
 def _normal_form(text: str) -> str:

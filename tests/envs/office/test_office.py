@@ -55,6 +55,24 @@ def test_the_expert_solves_every_kind_of_task_and_doing_nothing_solves_none(
         ("$1,250", "-1250", False),
         ("12.52", "12.5", False),
         ("12 or 13", "12", False),
+        ("not 12", "12", False),
+        ("It isn't 12.", "12", False),
+        ("more than 12", "12", False),
+        ("at least 12", "12", False),
+        ("1, 2, 3, ..., 12", "12", False),
+        ("-12", "12", False),
+        ("$-12", "12", False),
+        ("\u221212", "-12", True),
+        ("twelve", "12", True),
+        ("12.0", "12", True),
+        ("a12", "12", False),
+        ("not 2025-03-05", "2025-03-05", False),
+        ("before March 5, 2025", "2025-03-05", False),
+        ("2025-03-05 or 2025-03-06", "2025-03-05", False),
+        ("March 5, 2025", "2025-03-05", True),
+        ("March 6, 2025", "2025-03-05", False),
+        ("3.0; a", "a; 3", True),
+        ("O\u2019Brien", "O'Brien", True),
         (" oslo. ", "Oslo", True),
         ("b; a", "a; b", True),
         ("a", "a; b", False),
@@ -67,6 +85,13 @@ def test_the_expert_solves_every_kind_of_task_and_doing_nothing_solves_none(
 )
 def test_answers_are_compared(given: str, expected: str, same: bool):
     assert same_answer(given, expected) == same
+
+
+def test_typographic_characters_in_arguments_count_as_the_plain_ones():
+    title = "Ask\u00a0for 2025\u221203\u221207"
+    call = f'{{"name": "add_task", "arguments": {{"title": "{title}"}}}}'
+    read = Todo().read_call(call)
+    assert read is not None and read.arguments == {"title": "Ask for 2025-03-07"}
 
 
 def change_of(cls: type[AssignmentEnv]) -> AssignmentEnv:

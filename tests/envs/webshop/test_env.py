@@ -199,12 +199,13 @@ def test_exact_parsing_accepts_the_actions_of_the_original_only(action: str):
 
 
 @pytest.mark.parametrize("parsing", ["lenient", "exact"])
-def test_the_first_action_counts(parsing: str):
-    env = WebShop(action_parsing=parsing)
+def test_two_actions_are_refused_unless_the_original_is_followed(parsing: str):
+    env = WebShop(action_parsing=parsing, explain_invalid=True)
     open_product(env)
-    _, _, terminated, _, info = env.step("search[blue]\nAction: click[buy now]")
-    assert info["valid"] and not terminated
-    assert env.state.session.keywords == "blue"
+    text, _, terminated, _, info = env.step("search[blue]\nAction: click[buy now]")
+    assert info["valid"] == (parsing == "exact") and not terminated
+    assert ("Reply with one action" in text) == (parsing == "lenient")
+    assert env.state.session.keywords == "blue" or parsing == "lenient"
 
 
 @pytest.mark.parametrize(

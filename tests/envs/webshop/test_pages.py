@@ -116,6 +116,22 @@ def test_lenient_parsing_keeps_every_action_of_the_original(name: str, rest: str
         assert pages.parse_action(pages.parse_leniently(action)) == found
 
 
+@pytest.mark.parametrize(
+    ("action", "read"),
+    [
+        ("search[lamp]\nclick[buy now]", ""),
+        ("Action: search[lamp]\nAction: click[x]", "search[lamp]"),
+        ("search[lamp]\nAction: click[buy now]", ""),
+        ("I could click[buy now].\nAction: search[lamp]", "search[lamp]"),
+        ("search[lamp]\n\nThis finds lamps.", "search[lamp]"),
+        ("search[hands\u202ffree 6\u2011pack]<|im_end|>", "search[hands free 6-pack]"),
+        ("\u201cclick[Buy\u00a0Now]\u201d.", "click[buy now]"),
+    ],
+)
+def test_lenient_parsing_reads_one_action_in_its_plain_form(action: str, read: str):
+    assert pages.parse_leniently(action) == read
+
+
 @given(st.text(alphabet="ab[]\n ", max_size=8) | st.sampled_from(["search", "searches"]))
 def test_a_text_can_be_said_if_saying_it_is_read_as_it(text: str):
     read = pages.parse_action(f"click[{text}]") == ("click", text)

@@ -1,0 +1,115 @@
+"""An action in typographic characters acts as the plain one or is refused, in every id.
+
+Models write "−3" with a minus sign, "“look”" with curly quotes, or an end mark behind an action. No
+such form may have another effect than the plain one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import gymnasium
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentgym.reading import normalized
+
+from .test_all_envs import ENTRIES, available, parameter
+
+TURNS = 12
+TASKS = 2
+FULL_WIDTH = str.maketrans("0123456789", "０１２３４５６７８９")  # noqa: RUF001
+FORMS: dict[str, Callable[[str], str]] = {
+    "minus sign": lambda text: text.replace("-", "\u2212"),
+    "en dash": lambda text: text.replace("-", "\u2013"),
+    "hyphen that does not break": lambda text: text.replace("-", "\u2011"),
+    "curly apostrophe": lambda text: text.replace("'", "\u2019"),
+    "curly quotes": lambda text: text.replace('"', "\u201d"),
+    "no-break space": lambda text: text.replace(" ", "\u00a0"),
+    "narrow no-break space": lambda text: text.replace(" ", "\u202f"),
+    "full-width digits": lambda text: text.translate(FULL_WIDTH),
+    "full-width colon": lambda text: text.replace(":", "\uff1a"),
+    "end mark": lambda text: f"{text}<|im_end|>",
+    "label": lambda text: f"Action: {text}",
+    "full-width label": lambda text: f"Action\uff1a {text}",
+    "spaces around": lambda text: f"\u00a0{text}\u3000\n",
+}
+PROGRAMS = dict.fromkeys(
+    ("PythonMath-v0", "PythonMath-Reset-v0"), "an interpreter runs the code as it is written"
+)
+"""Ids whose actions are programs, with the reason why a form may have an effect of its own."""
+
+
+class State(NamedTuple):
+    """A state on the expert's path.
+
+    Attributes:
+        snapshot: the state.
+        key: its key.
+        action: the expert's action.
+        result: the effect of the action.
+    """
+
+    snapshot: dict[str, Any]
+    key: str
+    action: str
+    result: tuple[Any, ...]
+
+
+def effect(env: gymnasium.Env[Any, Any], action: str) -> tuple[Any, ...]:
+    text, reward, terminated, truncated, info = env.step(action)
+    facts = info["valid"], reward, terminated, truncated, info["success"], info["progress"]
+    return (*facts, info["state_key"], " ".join(normalized(text).split()))
+
+
+@cache
+def states(id: str) -> tuple[gymnasium.Env[Any, Any], list[State]]:
+    """Returns states on the path of the expert in some tasks."""
+    env = gymnasium.make(id)
+    inner: Any = env.unwrapped
+    found: list[State] = []
+    for number in range(TASKS):
+        task = inner.tasks.train[number % len(inner.tasks.train)]
+        _, info = env.reset(seed=number, options={"task": task})
+        for _ in range(TURNS):
+            action = inner.expert()
+            if action is None:
+                break
+            snapshot = inner.snapshot()
+            result = effect(env, action)
+            found.append(State(snapshot, info["state_key"], action, result))
+            if result[2] or result[3]:
+                break
+            info = {"state_key": result[6]}
+    return env, found
+
+
+def difference(env: gymnasium.Env[Any, Any], state: State, action: str) -> str:
+    """Returns how the effect of an action differs from the expert's, "" if it does not."""
+    inner: Any = env.unwrapped
+    inner.restore(state.snapshot)
+    got = effect(env, action)
+    if not got[0] or not state.result[0]:
+        return ""
+    same = got[:6] == state.result[:6] and (got[6] == state.result[6] or got[7] == state.result[7])
+    return "" if same else f"{action!r} acts as {got[:6]}, not {state.result[:6]}: {got[7][:200]}"
+
+
+SOME = [parameter(entry) for entry in ENTRIES if entry.name not in PROGRAMS]
+
+
+@pytest.mark.parametrize("id", SOME)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_typographic_forms_act_as_the_plain_action_or_are_refused(id: str, data: st.DataObject):
+    env, found = states(id)
+    if not found:
+        return
+    state = data.draw(st.sampled_from(found))
+    action = state.action
+    for form in data.draw(st.lists(st.sampled_from(sorted(FORMS)), min_size=1, max_size=3)):
+        action = FORMS[form](action)
+    assert not difference(env, state, action)
