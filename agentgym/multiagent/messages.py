@@ -13,9 +13,10 @@ from agentgym.reading import (
     find_clauses,
     find_numbers,
     parse_whole,
+    without_end_marks,
 )
 from agentgym.reading.number_words import SMALL, TENS
-from agentgym.utils.action_parsing import LONGEST, command
+from agentgym.utils.action_parsing import LONGEST, command, find_labelled
 
 MAX_MESSAGE = 280
 _NUMERIC = re.compile(rf"\d|(?<!\w)(?:{'|'.join((*SMALL, *TENS))})", re.IGNORECASE)
@@ -48,7 +49,15 @@ def refuse_messages(game: str, messages: int) -> None:
 
 def clip(message: str, limit: int = MAX_MESSAGE) -> str:
     """Returns the message as one short line, so that it cannot imitate other observation lines."""
-    return " ".join(message[: 10 * limit].split())[:limit]
+    return " ".join(spoken(message[: 10 * limit]).split())[:limit]
+
+
+def spoken(message: str) -> str:
+    """Returns a message without a label "Action:" before it and text behind an end mark."""
+    text = without_end_marks(message)
+    label = find_labelled(text) if ":" in text or not text.isascii() else None
+    before = label is not None and not text[: label[0]].strip()
+    return text[label[1] : label[2]] if label and before else text
 
 
 def proposal(messages: list[str]) -> int | None:

@@ -29,6 +29,7 @@ from agentgym.envs.lmrl.haggling import (
 )
 from agentgym.envs.lmrl.price_talk import amounts_in, prices
 from agentgym.errors import did_you_mean
+from agentgym.multiagent.messages import clip
 from agentgym.reading import NotUnderstood
 from agentgym.tasks import Tasks, draw_level, task_rng
 from agentgym.time_step import TimeStep
@@ -201,7 +202,7 @@ class CarDealer(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        line = " ".join(action[: LONGEST + 1].split())
+        line = clip(action, LONGEST + 1)
         valid = 0 < len(line) <= LONGEST and len(action) <= 2 * LONGEST
         return self._exchange(line[:LONGEST] if valid else "...", valid)
 

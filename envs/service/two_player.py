@@ -14,9 +14,10 @@ from agentgym.errors import ConfigError
 from agentgym.making import env_name, make_env
 from agentgym.multiagent.env_game import EnvGame, EnvGameState
 from agentgym.multiagent.episode import GameEpisode
-from agentgym.multiagent.messages import clip
+from agentgym.multiagent.messages import clip, spoken
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
+from agentgym.reading import normalized
 from agentgym.time_step import TimeStep
 from agentgym.tools.calls import message_of
 
@@ -223,7 +224,7 @@ class ServiceTwoPlayer(EnvGame):
     def _read(self, agent: str, said: str) -> str:
         if agent == AGENT:
             return said
-        words = said.strip()
+        words = normalized(spoken(said)).strip()
         if not 0 < len(words) <= LONGEST_MESSAGE:
             raise InvalidMove(
                 f"A message must have 1 to {LONGEST_MESSAGE:,} characters, got {len(words):,}."
