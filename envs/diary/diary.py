@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentgym.core import TextEnv, TimeStep, TurnLimit
 from agentgym.envs.diary.pages import RELATIONS, Pages, Question, pages_of
 from agentgym.errors import ConfigError
+from agentgym.reading import NotUnderstood, asserted, final_answer
 from agentgym.tasks import Tasks
 from agentgym.utils.action_parsing import command, plain
 
@@ -157,8 +159,7 @@ class Diary(TextEnv):
             del notes[next(iter(notes))]
 
     def _answer(self, question: Question, action: str) -> TimeStep:
-        words = set(re.findall(r"\w+", action.casefold()))
-        named = [option for option in question.options if words >= {*option.casefold().split()}]
+        named = _named(action, question.options)
         if len(named) != 1:
             return self._invalid("Reply with the answer to the question, in one word.")
         right = named[0] == question.answer
@@ -206,6 +207,16 @@ class Diary(TextEnv):
         before = diary.facts[changes[-1]] if changes else None
         earlier = f", before {before.value}, change {len(changes) + 1}" if before else ""
         return f"note {fact.who} {RELATIONS[fact.relation].name}: {fact.value}{earlier}"
+
+
+def _named(action: str, options: Sequence[str]) -> list[str]:
+    """Returns the options that an answer claims: "not Rome", "Rome?" and "if Rome" claim none."""
+    try:
+        text = final_answer(action)
+    except NotUnderstood:
+        return []
+    words = set(re.findall(r"\w+", " ".join(asserted(text)).casefold()))
+    return [option for option in options if words >= {*option.casefold().split()}]
 
 
 _TAKE_NOTES = (

@@ -18,10 +18,11 @@ from agentgym.time_step import TimeStep
 
 CRAFT = re.compile(r"craft (.*) using (.*)")
 GET = re.compile(r"get ([0-9]+) (.*)")
+COMMAND = re.compile(r"^[ \t]*(?:craft|get|inventory)\b", re.MULTILINE)
 COUNTED = re.compile(r"([0-9]+) (.*)")
 DISTRACTORS = 10
 LONGEST = 1000
-"""Number of characters of an action that are parsed."""
+"""Maximum number of characters of an action."""
 MOST = 999_999
 """The largest number in an action."""
 TEST_EVERY = 5
@@ -283,8 +284,9 @@ class TextCraft(TextEnv):
         return self._look("" if self.recall else page.text)
 
     def _advance(self, action: str) -> TimeStep:
-        action = action[:LONGEST].strip()
-        state = self.state
+        action, state = action.strip(), self.state
+        if len(action) > LONGEST or len(COMMAND.findall(action)) > 1:
+            return self._failed(f"Reply with one command of at most {LONGEST} characters.")
         try:
             if match := CRAFT.match(action):
                 count, item = craft(self.book, state.inventory, match[1], match[2])

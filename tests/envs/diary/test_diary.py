@@ -101,6 +101,14 @@ def test_an_answer_may_be_a_sentence_with_one_option(asked: Diary):
     assert (info["progress"], info["success"]) == (0.5, False)
 
 
+@pytest.mark.parametrize("form", ["not {}", "Is it {}?", "It isn't {}.", "If only {} knew."])
+def test_an_option_that_is_not_claimed_is_no_answer(asked: Diary, form: str):
+    question = asked.question()
+    assert question is not None
+    for option in question.options:
+        assert not asked.step(form.format(option))[4]["valid"]
+
+
 def test_entries_are_shown_once():
     env = Diary(entries=20, questions=2)
     entries = [env.reset(seed=0)[0]] + [env.step("next")[0] for _ in range(20)]

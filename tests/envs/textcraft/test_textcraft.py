@@ -357,3 +357,13 @@ def test_pages_do_not_depend_on_the_hash_seed():
         for seed in ("1", "2")
     }
     assert len(outputs) == 1 and "wind mill" in outputs.pop()
+
+
+@pytest.mark.parametrize("line", ["get 1 oak log\nget 1 oak log", "inventory\nget 1 oak log"])
+def test_several_commands_are_refused(line: str):
+    env = TextCraft()
+    env.reset(seed=0)
+    before = dict(env.state.inventory)
+    text, *_, info = env.step(line)
+    assert not info["valid"] and "one command" in text and env.state.inventory == before
+    assert env.step("get 1 oak log")[4]["valid"]
