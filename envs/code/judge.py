@@ -75,13 +75,20 @@ def _verdict(call: Call, result: str) -> Verdict:
         return Verdict(False, result[1:])
     try:
         value = json.loads(result)
-        return Verdict(_canonical(value) == _canonical(call.expected), repr(value))
+        return Verdict(same_value(value, json.loads(json.dumps(call.expected))), repr(value))
     except (ValueError, RecursionError):
         return Verdict(False, result)
 
 
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal. Numbers are compared by value: 2.0 is 2, True is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_value, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
+    return one == other or (one != one and other != other)  # NaN
 
 
 def shown(text: str, limit: int) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from agentgym.envs.code import judge as judging
 from agentgym.envs.code.functions import LEVELS, NAME, Function, function_of
-from agentgym.envs.code.judge import Call, judge
+from agentgym.envs.code.judge import Call, judge, same_value
 from agentgym.envs.code.python_tests import PythonTests
 from agentgym.errors import ConfigError
 from agentgym.sandbox import Interpreter, Outcome
@@ -176,3 +176,16 @@ def test_wrong_arguments_are_refused():
         PythonTests(level="simple")
     with pytest.raises(ConfigError, match="interpreter"):
         PythonTests(interpreter="jython")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "same"),
+    [
+        *((2.0, 2, True), (2, 2.0, True), (2.5, 2, False), (True, 1, False), (0, False, False)),
+        *(([1.0, [2]], [1, [2.0]], True), ([1], [1, 2], False), ({"a": 1.0}, {"a": 1}, True)),
+        *(({"a": 1}, {"b": 1}, False), (None, None, True), ("2", 2, False), ([True], [1], False)),
+        (float("nan"), float("nan"), True),
+    ],
+)
+def test_results_are_compared_by_value(value: object, expected: object, same: bool):
+    assert same_value(value, expected) == same
