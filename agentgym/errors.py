@@ -35,6 +35,10 @@ class CheckpointError(AgentGymError, RuntimeError):
     """A checkpoint or run folder cannot be read, written or resumed."""
 
 
+class LogitsError(AgentGymError, ArithmeticError):
+    """A language model's logits are NaN or infinite, so that no token can be sampled."""
+
+
 class SandboxError(AgentGymError, RuntimeError):
     """No sandbox is available in which untrusted programs could run."""
 

@@ -19,15 +19,13 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from agentgym.trainers.policy.collate import Choice, Collated
-from agentgym.trainers.policy.distribution import draw
+from agentgym.trainers.policy.distribution import check_finite, draw
 from agentgym.trainers.policy.exploration import mix_candidates
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.reading import read, score_places
 from agentgym.trainers.policy.sampling import Normalization, Request, Sample, Sampling
 from agentgym.trainers.policy.shared_prefix import as_mask
-from agentgym.trainers.trajectory import Support
-
-IntArray = NDArray[np.int64]
+from agentgym.trainers.trajectory import IntArray, Support
 
 
 def candidate_logprobs(
@@ -89,9 +87,9 @@ def choose_candidates(
         else:
             column, logprob, _ = draw(score[None], uniform, sampling.temperature)
         choice = int(column)
+        check_finite(sampled := [float(logprob)])
         tokens = np.array(policy.encode_action(texts[choice]), np.int32)
-        logprobs = np.zeros(len(tokens), np.float32)
-        logprobs[0] = float(logprob)
+        logprobs = np.array(sampled + [0.0] * (len(tokens) - 1), np.float32)
         forced = Support(np.arange(len(tokens) + 1, dtype=np.int32), tokens)
         samples.append(Sample(tokens, logprobs, forced, texts[choice], True, choice))
     return samples
@@ -146,6 +144,7 @@ def sampling_logprobs(
     left out of account.
 
     Raises:
+        LogitsError: if logits are not finite.
         ValueError: as `candidate_logprobs`, and if the model cannot read trees of candidates but
             samples token by token.
     """
@@ -173,6 +172,7 @@ def sampling_logprobs(
                 scores = _tree_totals(policy, prompts, candidates, finish)
             else:
                 raise ValueError("This model does not read trees of candidates.")
+        check_finite(float(score.max()) for score in scores)
         return [score.cpu().numpy() for score in scores]
     finally:
         policy.model.train(training)

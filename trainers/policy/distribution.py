@@ -9,10 +9,14 @@ Shapes: b rows, C columns (the vocabulary, or padded lists of allowed tokens), k
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from agentgym.errors import LogitsError
 
 
 class Draw(NamedTuple):
@@ -45,7 +49,8 @@ def draw(
     """Samples one column per row by inverse CDF.
 
     Args:
-        logits: float32 [b, C], -inf at tokens that are not allowed.
+        logits: float32 [b, C], -inf at tokens that are not allowed. If others are not finite, the
+            log-probability is NaN (see `check_finite`).
         uniforms: float64 [b] uniform numbers in [0, 1).
         temperature: divides the logits. With 0, the first of the most probable columns is taken.
         top_k: keeps the k most probable columns, the first ones among ties. 0 keeps all.
@@ -54,9 +59,9 @@ def draw(
         guide: [b, C] logits that rank the columns for `top_k` and `top_p`. If None, `logits` do.
     """
     if temperature == 0:
-        column = logits.argmax(-1)
+        highest, column = logits.max(-1)
         only = torch.full_like(logits, -torch.inf).scatter_(-1, column[:, None], 0.0)
-        return Draw(column, torch.zeros_like(logits[:, 0]), only)
+        return Draw(column, highest - highest, only)  # 0, or NaN
     if temperature != 1:
         logits = logits / temperature
     if 0 < top_k < logits.shape[-1] or top_p < 1:
@@ -69,7 +74,23 @@ def draw(
     column = torch.searchsorted(cdf, uniforms[:, None] * total, right=True)
     # A product that is rounded up to the total must not select a column beyond the last possible.
     column = torch.minimum(column, torch.searchsorted(cdf, total))
+    column = column.clamp_(max=logits.shape[-1] - 1)  # a total of NaN is found nowhere
     return Draw(column[:, 0], logprobs.gather(-1, column)[:, 0], logits)
+
+
+def check_finite(logprobs: Iterable[float]) -> None:
+    """Checks the log-probabilities of sampled tokens, after they were copied from the device.
+
+    Raises:
+        LogitsError: if one of them is NaN or infinite.
+    """
+    if not all(map(math.isfinite, logprobs)):
+        raise LogitsError(
+            "The logits are not finite, so no token can be sampled. Either the weights are not "
+            "finite (they diverged, or the files are damaged: lower --lr, continue from an earlier "
+            "checkpoint), or the activations exceed the range of the dtype (float16 ends at 65504: "
+            "use --dtype bfloat16 or float32)."
+        )
 
 
 def most_probable(logits: Tensor, top_k: int, top_p: float) -> Tensor:

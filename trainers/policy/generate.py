@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agentgym.trainers.policy.distribution import draw
+from agentgym.trainers.policy.distribution import check_finite, draw
 from agentgym.trainers.policy.exploration import TokenMixture
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.prefix_cache import PrefixCache
@@ -230,6 +230,9 @@ def choose(
     Returns:
         For each row the token, its log-probability and the tokens that could have been sampled
         (empty for the whole vocabulary).
+
+    Raises:
+        LogitsError: if logits are not finite.
     """
     choices: list[tuple[int, float, Sequence[int]]] = [(0, 0.0, ())] * len(rows)
     free = [place for place, row in enumerate(rows) if row.trie is None]
@@ -259,6 +262,7 @@ def choose(
             by,
         )
         columns, logprobs = drawn.column.tolist(), drawn.logprob.tolist()
+        check_finite(logprobs)
         if mixture is not None:
             mixture.choose(columns)
         kept = _places_of(drawn.kept) if sampling.restricts else None

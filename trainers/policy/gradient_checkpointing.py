@@ -5,7 +5,7 @@ Source: Chen et al., Training Deep Nets with Sublinear Memory Cost (arXiv 1604.0
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -17,8 +17,17 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 
 def layers_to_checkpoint(model: nn.Module) -> list[Any]:
-    """Returns the layers of a `transformers` model that support gradient checkpointing."""
-    return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    """Returns the outermost layers of a `transformers` model that support gradient checkpointing.
+
+    Layers may contain others that support it, as the hybrid layers of Zamba2 do. If those were
+    checkpointed too, the backward pass would compute them under another mode than the forward pass.
+    """
+    if isinstance(model, GradientCheckpointingLayer):
+        return [model]
+    found: dict[int, Any] = {}  # a layer may occur several times
+    for child in model.children():
+        found |= {id(layer): layer for layer in layers_to_checkpoint(child)}
+    return list(found.values())
 
 
 @contextmanager
@@ -26,22 +35,34 @@ def checkpointed(model: nn.Module) -> Iterator[None]:
     """Context manager of a forward pass whose layers keep their inputs only.
 
     The backward pass computes each layer again. `transformers` checkpoints layers in training mode.
-    Here only the layers themselves are in this mode, not their parts: dropout, noise of routers
-    and batch statistics stay off, and generation never sees it.
+    Here they enter this mode for the decision only, and compute in the mode that they had before:
+    dropout, noise of routers and batch statistics stay off, and generation never sees it.
 
     Args:
         model: a `transformers` model.
     """
     layers = layers_to_checkpoint(model) if torch.is_grad_enabled() else []
     before = [(layer.training, layer.gradient_checkpointing) for layer in layers]
-    for layer in layers:
+    for layer, (training, _) in zip(layers, before, strict=True):
         layer.training = layer.gradient_checkpointing = True
         layer._can_checkpoint_with_cache = True  # of `run_shared`, which permits a second pass
         layer._gradient_checkpointing_func = partial(
-            checkpoint, use_reentrant=False, preserve_rng_state=False
+            checkpoint,
+            partial(_run, layer, training),
+            use_reentrant=False,
+            preserve_rng_state=False,
         )
     try:
         yield
     finally:
         for layer, (training, enabled) in zip(layers, before, strict=True):
             layer.training, layer.gradient_checkpointing = training, enabled
+
+
+def _run(layer: Any, training: bool, forward: Callable[..., Any], *args: Any) -> Any:
+    """Computes a layer in a mode that is the same in the forward and in the backward pass."""
+    mode, layer.training = layer.training, training
+    try:
+        return forward(*args)
+    finally:
+        layer.training = mode

@@ -9,6 +9,7 @@ Shapes: b rows, n new tokens, V vocabulary, H hidden.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
@@ -27,6 +28,14 @@ from agentgym.trainers.policy.last_layer import can_restrict, last_layer_reads
 from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import REFERENCE, base_model, drop_nothing, stores_tensors
 from agentgym.trainers.policy.prefix_cache import LayerShape
+from agentgym.trainers.policy.probes import (
+    KNOWN,
+    Recomputed,
+    caches,
+    check_causal,
+    knows_cache,
+    reads_masks,
+)
 from agentgym.trainers.policy.sampling import GenerationStats
 from agentgym.trainers.policy.shared_attention import Reads
 from agentgym.utils.printable import encodable
@@ -46,6 +55,15 @@ GPU_ROWS = 512
 
 CACHE_NAMES = ("past_key_values", "cache_params")
 """Names of the cache argument in `transformers`: of attention models, of recurrent models."""
+
+
+PLAIN_OUTPUTS = {
+    "output_router_logits": False,
+    "output_attentions": False,
+    "output_hidden_states": False,
+    "return_dict": True,
+}
+"""Settings of a configuration that change the outputs of a forward pass."""
 
 
 class LanguageModel(nn.Module):
@@ -111,9 +129,13 @@ class LanguageModel(nn.Module):
         self.model: Any = model
         self.tokenizer = tokenizer
         plain = base_model(model)
+        plain_outputs(plain.config)
         self.format = ActionFormat.of(plain, tokenizer)
+        self._rows = model.get_input_embeddings().num_embeddings
+        self._beyond = len(tokenizer) > self._rows  # some tokens have no embedding
+        self.check_ids([self.end_token])
         pad = tokenizer.pad_token_id
-        self.pad_token: int = self.end_token if pad is None else pad
+        self.pad_token: int = self.end_token if pad is None or pad >= self._rows else pad
         self._batch_size = batch_size
         self.stats = GenerationStats()
         self.autocast: Callable[..., AbstractContextManager[Any]] = nullcontext
@@ -126,23 +148,45 @@ class LanguageModel(nn.Module):
         self._encoded: dict[str, tuple[int, ...]] = {}
         self._tries: dict[tuple[str, ...], tuple[TokenTrie, int]] = {}
         accepted = inspect.signature(plain.forward).parameters
-        self._cache_name = next((n for n in CACHE_NAMES if n in accepted), CACHE_NAMES[0])
+        self._cache_name = next((n for n in CACHE_NAMES if n in accepted), "")
         layers = DynamicCache(config=model.config).layers
         self._takes_positions = "position_ids" in accepted
-        self.padding = self._takes_positions and all(
-            isinstance(layer, DynamicLayer) for layer in layers
-        )
+        self.padding = self._takes_positions and all(type(layer) in KNOWN for layer in layers)
+        self.eval()
+        check_causal(model, self.end_token)
         self.blocks = (
             self.padding
+            and self._cache_name == CACHE_NAMES[0]
             and all(type(layer) is DynamicLayer for layer in layers)
             and getattr(config, "_attn_implementation", None) in ("sdpa", "eager")
             and not getattr(config, "alibi", False)  # biases of Falcon are made from 2D masks
+            and reads_masks(model, self.end_token)
         )
         self.inference_mode = self.blocks and not stores_tensors(plain)
-        self.eval()
         self.head_output = check_head(model, self.end_token)
         self.restricts = self.blocks and can_restrict(model, self.end_token)
         self._layer_shapes: dict[torch.dtype | None, tuple[LayerShape, ...]] = {}
+        if not knows_cache(plain, accepted, layers):
+            self._check_cache()
+
+    def _check_cache(self) -> None:
+        """Leaves out padding, or the cache, if it would change the logits."""
+        if self.padding and not self.blocks and not caches(self, padded=True):
+            self.padding = False
+        if self._cache_name and caches(self, padded=False):
+            return
+        self._cache_name, self.blocks, self.inference_mode = "", False, False
+        name = type(base_model(self.model)).__name__
+        if not caches(self, padded=False):
+            raise ConfigError(
+                f"{name} computes other logits for a sequence than for its beginning: it cannot "
+                "be used as a policy."
+            )
+        warnings.warn(
+            f"{name} has no cache that is known here. Every token is generated from a forward pass "
+            "over its whole context, which is slow.",
+            stacklevel=2,
+        )
 
     @property
     def end_token(self) -> int:
@@ -234,6 +278,24 @@ class LanguageModel(nn.Module):
         """Returns the token ids of an action, with the end token."""
         return [*self.encode(self.format.prefix + text), self.end_token]
 
+    def check_ids(self, tokens: Sequence[int] | NDArray[np.int32] | Tensor) -> None:
+        """Checks that tokens have embeddings. A tokenizer may have some more than its model.
+
+        Args:
+            tokens: token ids that are about to be fed to the model.
+
+        Raises:
+            ConfigError: if one of them has none.
+        """
+        if self._beyond and len(tokens) and (highest := int(torch.as_tensor(tokens).max())) >= self._rows:
+            token = self.tokenizer.convert_ids_to_tokens(highest)
+            raise ConfigError(
+                f"The token {token!r} (id {highest}) has no embedding: the tokenizer has "
+                f"{len(self.tokenizer)} tokens and the model {self._rows} embeddings. Use the "
+                "tokenizer of this model, remove the token from prompts and actions, or enlarge "
+                "the model with resize_token_embeddings."
+            )
+
     def decode(self, tokens: Sequence[int] | NDArray[np.int32]) -> str:
         """Returns the text of token ids, without special tokens."""
         return self.tokenizer.decode(
@@ -300,7 +362,9 @@ class LanguageModel(nn.Module):
         return self._layer_shapes[key]
 
     def new_cache(self) -> Any:
-        """Returns an empty `transformers` cache."""
+        """Returns an empty `transformers` cache, or what takes its place."""
+        if not self._cache_name:
+            return Recomputed()
         return DynamicCache(config=self.model.config)
 
     def next_logits(
@@ -321,8 +385,12 @@ class LanguageModel(nn.Module):
             cache: cache with `length` tokens per row.
             at: [b] the columns. None: the last one.
         """
-        inputs: dict[str, Any] = {"input_ids": self._tensor(tokens), "use_cache": True}
-        inputs[self._cache_name] = cache
+        if isinstance(cache, Recomputed):
+            tokens, positions = cache.extend(tokens, positions)
+        inputs: dict[str, Any] = {"input_ids": self._tensor(tokens)}
+        inputs["use_cache"] = bool(self._cache_name)
+        if self._cache_name:
+            inputs[self._cache_name] = cache
         if self._takes_positions:  # Bamba would count them from 0 after a cache
             inputs["position_ids"] = self._tensor(positions)
         if self.padding:
@@ -349,6 +417,20 @@ class LanguageModel(nn.Module):
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
+
+
+def plain_outputs(config: Any) -> None:
+    """Turns off outputs that a model would add to its logits, in a configuration and its parts.
+
+    Routing logits of all layers (`output_router_logits`) need a mask of every token, and the last
+    layer is computed where it is read. There is no balancing loss for mixtures of experts.
+    """
+    for name, value in PLAIN_OUTPUTS.items():
+        if getattr(config, name, value) != value:
+            setattr(config, name, value)
+    for part in getattr(type(config), "sub_configs", {}):
+        if (found := getattr(config, part, None)) is not None:
+            plain_outputs(found)
 
 
 def _max_length(config: Any) -> int | None:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.trainers.model_defaults import NEW_MODELS, check_spelling
 from agentgym.trainers.policy.lora import LoraSettings
+from agentgym.trainers.policy.lora_targets import lora_targets
 
 REFERENCE = "reference"
 """Name of the frozen adapter of the reference policy."""
@@ -146,27 +147,25 @@ def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
     """
     peft = _peft()
 
-    def wrap(targets: list[str] | str | None) -> Any:
-        settings = peft.LoraConfig(
-            r=lora.rank,
-            lora_alpha=lora.alpha,
-            lora_dropout=0.0,
-            target_modules=targets,
-            task_type="CAUSAL_LM",
-        )
-        with _around_peft():
-            return peft.get_peft_model(model, settings)
-
     if lora.rank < 1:
         raise ConfigError(f"The rank of a LoRA adapter must be at least 1, got {lora.rank}.")
     known = peft.utils.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
-    automatic = None if model.config.model_type in known else "all-linear"
+    targets = lora_targets(model, lora.targets, known)
+    settings = peft.LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=0.0,
+        target_modules=targets.modules,
+        exclude_modules=targets.excluded,
+        task_type="CAUSAL_LM",
+    )
     try:
-        wrapped = wrap(automatic if lora.targets is None else list(lora.targets))
+        with _around_peft():
+            wrapped = peft.get_peft_model(model, settings)
     except ValueError as error:
         raise ConfigError(
             f"The LoRA adapter does not fit {type(model).__name__}: {error} "
-            "Name the linear layers to adapt in LoraSettings(targets=...)."
+            "Name the linear layers to adapt with --lora-targets."
         ) from error
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in wrapped.named_parameters():

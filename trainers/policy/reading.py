@@ -46,6 +46,7 @@ def read(
         The hidden states [B, S, H] before the head, undefined at all other places, and the inputs
         [p, ...] of `score_places`.
     """
+    policy.check_ids(inputs["input_ids"])
     known = policy.head_output is not None
     # If the operations after the head are unknown, the model has to apply them itself.
     some = (row[:0], column[:0]) if known else (row, column)

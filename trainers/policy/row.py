@@ -28,6 +28,7 @@ class Row:
             raise ValueError("A prompt needs at least one token, got an empty one.")
         if request.candidates is not None and len(request.candidates) == 0:
             raise ValueError("candidates is empty. Pass None for a free-form action.")
+        model.check_ids(request.prompt)
         self.request, self._model = request, model
         self.trie, self.limit = None, sampling.max_new_tokens
         if request.candidates is not None:

@@ -19,6 +19,7 @@ import numpy as np
 from torch import Tensor
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.policy.distribution import check_finite
 from agentgym.trainers.policy.generate import finish
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.loading import base_model
@@ -199,6 +200,7 @@ def _take_over(row: Row, steps: Sequence[Step], sampling: Sampling) -> None:
     start = len(row.tokens)
     while not row.done and (place := len(row.tokens) - start) < len(steps):
         token, logprobs = steps[place]
+        check_finite([logprobs.get(token, 0.0)])
         if sampling.temperature == 0:
             row.add(token, 0.0, (token,))
             continue

@@ -1,0 +1,195 @@
+"""Probes of a model when it is loaded: what it attends to, which masks it reads, how it caches.
+
+The trainer computes log-probabilities in several ways: whole sequences, steps with a cache, rows of
+different lengths. Architectures differ in their masks and caches, and one that does not do as the
+others do would sample from another distribution without an error. So a few tokens are computed at
+load in each way that is not known to be right, and compared with plain forward passes.
+
+Shapes: b rows, n tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers.cache_utils import DynamicIndexedLayer, DynamicLayer, DynamicSlidingWindowLayer
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.policy.loading import base_model
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.language_model import LanguageModel
+
+TOLERANCE = 0.01
+"""Largest difference from a plain forward pass, as a share of the largest logit, for rounding."""
+
+KNOWN = (DynamicLayer, DynamicSlidingWindowLayer, DynamicIndexedLayer)
+"""Layers of a cache that holds an entry per token, so that padding on the left can be masked."""
+
+OWN_WINDOWS = ("window", "local_attention", "attention_chunk")
+"""Parts of the names of settings with which attention sees a part of the earlier tokens only."""
+
+
+def equal_logits(one: Tensor, other: Tensor) -> bool:
+    """Returns whether logits are equal up to rounding."""
+    one, other = one.float(), other.float()
+    return bool((one - other).abs().max() <= TOLERANCE * one.abs().max())
+
+
+@torch.no_grad()
+def check_causal(model: Any, token: int) -> None:
+    """Checks that the logits of a position do not depend on later tokens.
+
+    Args:
+        model: a `transformers` causal LM.
+        token: a token id of the probe.
+
+    Raises:
+        ConfigError: if they do, as in encoders that are loaded with a language-modelling head.
+    """
+    x, y = token, _other(token)
+    device = next(model.parameters()).device
+    logits = model(input_ids=torch.tensor([[x, x], [x, y]], device=device), use_cache=False).logits
+    if bool(logits.isfinite().all()) and not equal_logits(logits[0, 0], logits[1, 0]):
+        raise ConfigError(
+            f"{type(base_model(model)).__name__} attends to later tokens, so it is no causal "
+            'language model. If it was trained as a decoder, set "is_decoder": true in its '
+            "config.json. Otherwise choose a causal language model."
+        )
+
+
+@torch.no_grad()
+def reads_masks(model: Any, token: int) -> bool:
+    """Returns whether attention sees exactly the tokens that an additive mask shows.
+
+    Some models (GPT-Neo) have masks of their own, whose windows end at the last column of a cache,
+    where a shorter row has no tokens. A mask that shows a later token reveals them.
+
+    Args:
+        model: a `transformers` causal LM.
+        token: a token id of the probe.
+    """
+    plain = base_model(model)
+    config = plain.config.get_text_config(decoder=True).to_dict()
+    windows = [
+        name
+        for name, value in config.items()
+        if any(part in name for part in OWN_WINDOWS) and isinstance(value, int) and value
+    ]
+    if windows and not plain._supports_attention_backend:
+        return False
+    embeddings = model.get_input_embeddings().weight
+    mask = torch.zeros(2, 1, 2, 2, dtype=embeddings.dtype, device=embeddings.device)
+    mask[0, 0, 0, 1] = torch.finfo(mask.dtype).min  # the first row is causal, the other is not
+    inputs = {
+        "input_ids": torch.tensor([[token, _other(token)]] * 2, device=mask.device),
+        "position_ids": torch.tensor([[0, 1]] * 2, device=mask.device),
+        "attention_mask": mask,
+    }
+    try:
+        logits = model(**inputs, use_cache=False).logits
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError, AssertionError):
+        return False  # masks of another kind
+    return not torch.equal(logits[0, 0], logits[1, 0])
+
+
+def knows_cache(plain: Any, accepted: Any, layers: list[Any]) -> bool:
+    """Returns whether a model is known to read the caches of `transformers` as others do.
+
+    Args:
+        plain: a `transformers` causal LM.
+        accepted: names of the arguments of its `forward`.
+        layers: the layers of its cache.
+    """
+    return (
+        type(plain).__module__.startswith("transformers.")
+        and plain._supports_attention_backend
+        and "past_key_values" in accepted
+        and all(type(layer) in KNOWN for layer in layers)
+    )
+
+
+@torch.no_grad()
+def caches(model: LanguageModel, *, padded: bool) -> bool:
+    """Returns whether steps with a cache leave a model's logits as they are, on a probe.
+
+    Two sequences of different lengths are computed in turn, so that a state that the model keeps in
+    its modules would be mixed up.
+
+    Args:
+        model: the language model.
+        padded: compute both in one batch, the shorter one padded on the left.
+    """
+    x, y = model.end_token, _other(model.end_token)
+    sequences = [np.array(each, np.int64) for each in ([x, y, x, x, y, y], [y, y, x])]
+    device = model.device
+    expected = [
+        model.model(input_ids=torch.from_numpy(each)[None].to(device), use_cache=False).logits[:, -1]
+        for each in sequences
+    ]
+    try:
+        if padded:
+            found = _padded(model, sequences)
+        else:
+            own = [model.new_cache() for _ in sequences]
+            for each, cache in zip(sequences, own, strict=True):
+                _feed(model, each[None, :-1], 0, cache)
+            found = [
+                _feed(model, each[None, -1:], len(each) - 1, cache)
+                for each, cache in zip(sequences, own, strict=True)
+            ]
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError, AssertionError):
+        return False  # a cache of another kind
+    return all(equal_logits(*pair) for pair in zip(expected, found, strict=True))
+
+
+def _feed(model: LanguageModel, tokens: np.ndarray, start: int, cache: Any) -> Tensor:
+    """Returns the logits [1, V] after tokens [1, n] that follow `start` cached ones."""
+    positions = start + np.arange(tokens.shape[1])[None]
+    mask = np.ones((1, start + tokens.shape[1]), bool)
+    return model.next_logits(tokens, mask, positions, cache)
+
+
+def _padded(model: LanguageModel, sequences: list[np.ndarray]) -> list[Tensor]:
+    """Returns the logits [1, V] of each sequence, computed together but for their last tokens."""
+    lengths = np.array([len(each) - 1 for each in sequences])
+    width, cache = int(lengths.max()), model.new_cache()
+    tokens = np.full((len(sequences), width), model.pad_token, np.int64)
+    mask = np.arange(width) >= width - lengths[:, None]
+    tokens[mask] = np.concatenate([each[:-1] for each in sequences])
+    positions = np.maximum(np.arange(width) - (width - lengths[:, None]), 0)
+    model.next_logits(tokens, mask, positions, cache)
+    last = np.stack([each[-1:] for each in sequences])
+    mask = np.concatenate([mask, np.ones_like(mask[:, :1])], axis=1)
+    return list(model.next_logits(last, mask, lengths[:, None], cache).split(1))
+
+
+def _other(token: int) -> int:
+    return 0 if token else 1
+
+
+class Recomputed:
+    """The tokens of rows so far, for models whose cache is unknown: each step computes them again.
+
+    It takes the place of a `transformers` cache in `LanguageModel.next_logits`.
+    """
+
+    def __init__(self) -> None:
+        self._tokens: np.ndarray | None = None
+        self._positions: np.ndarray | None = None
+
+    def extend(self, tokens: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Appends tokens [b, n] and their positions, and returns all of them."""
+        if self._tokens is not None and self._positions is not None:
+            tokens = np.concatenate([self._tokens, tokens], axis=1)
+            positions = np.concatenate([self._positions, positions], axis=1)
+        self._tokens, self._positions = tokens, positions
+        return tokens, positions
+
+    def reorder_cache(self, rows: Tensor) -> None:
+        """Keeps some rows."""
+        assert self._tokens is not None and self._positions is not None
+        self._tokens, self._positions = self._tokens[rows.numpy()], self._positions[rows.numpy()]
