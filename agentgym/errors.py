@@ -35,6 +35,10 @@ class CheckpointError(AgentGymError, RuntimeError):
     """A checkpoint or run folder cannot be read, written or resumed."""
 
 
+class BaseModelError(CheckpointError, ConfigError):
+    """The base model of an adapter cannot be opened. The adapter itself may be intact."""
+
+
 class LogitsError(AgentGymError, ArithmeticError):
     """A language model's logits are NaN or infinite, so that no token can be sampled."""
 

@@ -9,7 +9,6 @@ Shapes: b rows, n new tokens, V vocabulary, H hidden.
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
@@ -27,11 +26,12 @@ from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
 from agentgym.trainers.policy.last_layer import can_restrict, last_layer_reads
 from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import REFERENCE, base_model, drop_nothing, stores_tensors
+from agentgym.trainers.policy.model_config import check_embedded, max_length, plain_outputs
 from agentgym.trainers.policy.prefix_cache import LayerShape
 from agentgym.trainers.policy.probes import (
-    KNOWN,
     Recomputed,
-    caches,
+    allows_padding,
+    check_cache,
     check_causal,
     knows_cache,
     reads_masks,
@@ -55,15 +55,6 @@ GPU_ROWS = 512
 
 CACHE_NAMES = ("past_key_values", "cache_params")
 """Names of the cache argument in `transformers`: of attention models, of recurrent models."""
-
-
-PLAIN_OUTPUTS = {
-    "output_router_logits": False,
-    "output_attentions": False,
-    "output_hidden_states": False,
-    "return_dict": True,
-}
-"""Settings of a configuration that change the outputs of a forward pass."""
 
 
 class LanguageModel(nn.Module):
@@ -93,6 +84,8 @@ class LanguageModel(nn.Module):
             the model has `blocks` (see `last_layer.py`).
         inference_mode: whether actions may be generated in `torch.inference_mode`, which is faster
             than `torch.no_grad`. Models that store tensors in a forward pass must not.
+        cache_name: name of the cache argument. "" if the model's cache is unknown: every token is
+            then generated from a forward pass over its whole context.
         head_output: the operations after the output head, or None if they are unknown. The logits
             of all action tokens are then held in memory.
         stats: counters of the work done by generation.
@@ -141,52 +134,32 @@ class LanguageModel(nn.Module):
         self.autocast: Callable[..., AbstractContextManager[Any]] = nullcontext
         config = model.config.get_text_config(decoder=True)
         self.hidden_size: int = config.hidden_size
-        self.max_length = _max_length(config)
+        self.max_length = max_length(config)
         # In lists, so that they are not registered as submodules.
         self._guide: list[Self] = []
         self._steering: list[Any] = []
         self._encoded: dict[str, tuple[int, ...]] = {}
         self._tries: dict[tuple[str, ...], tuple[TokenTrie, int]] = {}
         accepted = inspect.signature(plain.forward).parameters
-        self._cache_name = next((n for n in CACHE_NAMES if n in accepted), "")
+        self.cache_name = next((n for n in CACHE_NAMES if n in accepted), CACHE_NAMES[0])
         layers = DynamicCache(config=model.config).layers
         self._takes_positions = "position_ids" in accepted
-        self.padding = self._takes_positions and all(type(layer) in KNOWN for layer in layers)
+        self.padding = self._takes_positions and allows_padding(layers)
         self.eval()
+        self.head_output = check_head(model, self.end_token)
         check_causal(model, self.end_token)
         self.blocks = (
             self.padding
-            and self._cache_name == CACHE_NAMES[0]
             and all(type(layer) is DynamicLayer for layer in layers)
             and getattr(config, "_attn_implementation", None) in ("sdpa", "eager")
             and not getattr(config, "alibi", False)  # biases of Falcon are made from 2D masks
             and reads_masks(model, self.end_token)
         )
         self.inference_mode = self.blocks and not stores_tensors(plain)
-        self.head_output = check_head(model, self.end_token)
         self.restricts = self.blocks and can_restrict(model, self.end_token)
         self._layer_shapes: dict[torch.dtype | None, tuple[LayerShape, ...]] = {}
         if not knows_cache(plain, accepted, layers):
-            self._check_cache()
-
-    def _check_cache(self) -> None:
-        """Leaves out padding, or the cache, if it would change the logits."""
-        if self.padding and not self.blocks and not caches(self, padded=True):
-            self.padding = False
-        if self._cache_name and caches(self, padded=False):
-            return
-        self._cache_name, self.blocks, self.inference_mode = "", False, False
-        name = type(base_model(self.model)).__name__
-        if not caches(self, padded=False):
-            raise ConfigError(
-                f"{name} computes other logits for a sequence than for its beginning: it cannot "
-                "be used as a policy."
-            )
-        warnings.warn(
-            f"{name} has no cache that is known here. Every token is generated from a forward pass "
-            "over its whole context, which is slow.",
-            stacklevel=2,
-        )
+            check_cache(self)
 
     @property
     def end_token(self) -> int:
@@ -279,22 +252,9 @@ class LanguageModel(nn.Module):
         return [*self.encode(self.format.prefix + text), self.end_token]
 
     def check_ids(self, tokens: Sequence[int] | NDArray[np.int32] | Tensor) -> None:
-        """Checks that tokens have embeddings. A tokenizer may have some more than its model.
-
-        Args:
-            tokens: token ids that are about to be fed to the model.
-
-        Raises:
-            ConfigError: if one of them has none.
-        """
-        if self._beyond and len(tokens) and (highest := int(torch.as_tensor(tokens).max())) >= self._rows:
-            token = self.tokenizer.convert_ids_to_tokens(highest)
-            raise ConfigError(
-                f"The token {token!r} (id {highest}) has no embedding: the tokenizer has "
-                f"{len(self.tokenizer)} tokens and the model {self._rows} embeddings. Use the "
-                "tokenizer of this model, remove the token from prompts and actions, or enlarge "
-                "the model with resize_token_embeddings."
-            )
+        """Raises ConfigError if one of some tokens, which are about to be fed, has no embedding."""
+        if self._beyond and len(tokens):
+            check_embedded(self.tokenizer, self._rows, int(torch.as_tensor(tokens).max()))
 
     def decode(self, tokens: Sequence[int] | NDArray[np.int32]) -> str:
         """Returns the text of token ids, without special tokens."""
@@ -363,7 +323,7 @@ class LanguageModel(nn.Module):
 
     def new_cache(self) -> Any:
         """Returns an empty `transformers` cache, or what takes its place."""
-        if not self._cache_name:
+        if not self.cache_name:
             return Recomputed()
         return DynamicCache(config=self.model.config)
 
@@ -388,9 +348,9 @@ class LanguageModel(nn.Module):
         if isinstance(cache, Recomputed):
             tokens, positions = cache.extend(tokens, positions)
         inputs: dict[str, Any] = {"input_ids": self._tensor(tokens)}
-        inputs["use_cache"] = bool(self._cache_name)
-        if self._cache_name:
-            inputs[self._cache_name] = cache
+        inputs["use_cache"] = bool(self.cache_name)
+        if self.cache_name:
+            inputs[self.cache_name] = cache
         if self._takes_positions:  # Bamba would count them from 0 after a cache
             inputs["position_ids"] = self._tensor(positions)
         if self.padding:
@@ -417,26 +377,3 @@ class LanguageModel(nn.Module):
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
-
-
-def plain_outputs(config: Any) -> None:
-    """Turns off outputs that a model would add to its logits, in a configuration and its parts.
-
-    Routing logits of all layers (`output_router_logits`) need a mask of every token, and the last
-    layer is computed where it is read. There is no balancing loss for mixtures of experts.
-    """
-    for name, value in PLAIN_OUTPUTS.items():
-        if getattr(config, name, value) != value:
-            setattr(config, name, value)
-    for part in getattr(type(config), "sub_configs", {}):
-        if (found := getattr(config, part, None)) is not None:
-            plain_outputs(found)
-
-
-def _max_length(config: Any) -> int | None:
-    longest: int | None = getattr(config, "max_position_embeddings", None)
-    rope = getattr(config, "rope_parameters", None) or {}
-    if rope.get("rope_type") == "longrope":
-        original: int = rope["original_max_position_embeddings"]
-        return original if longest is None else min(longest, original)
-    return longest

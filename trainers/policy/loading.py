@@ -13,10 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.errors import BaseModelError, ConfigError, MissingExtraError
 from agentgym.trainers.model_defaults import NEW_MODELS, check_spelling
 from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.lora_targets import lora_targets
+from agentgym.trainers.policy.model_config import without_dropout
+from agentgym.trainers.policy.model_files import (
+    check_adapter,
+    find_base,
+    load_tokenizer,
+    load_weights,
+)
 
 REFERENCE = "reference"
 """Name of the frozen adapter of the reference policy."""
@@ -74,7 +81,7 @@ def _is_path(name: str) -> bool:
 
 
 def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig
 
     # Files from elsewhere make transformers, tokenizers and safetensors raise nearly anything.
     try:
@@ -86,30 +93,28 @@ def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
             "folder written by save_pretrained, or the id of a causal language model on the "
             f"Hugging Face hub. ({error})"
         ) from error
-    # With dropout, log-probs in training would differ from the behaviour log-probs.
-    for key, value in config.to_dict().items():
-        if isinstance(value, float) and ("dropout" in key or "pdrop" in key):
-            setattr(config, key, 0.0)
+    without_dropout(config)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=trust)
+        tokenizer = load_tokenizer(name, trust)
     except Exception as error:
         raise ConfigError(
-            f"The model {name!r} has no tokenizer, which is needed to encode text. "
-            f"Save one beside the model with tokenizer.save_pretrained. ({error})"
+            f"The model {name!r} has no tokenizer that can be used, which is needed to encode "
+            "text. Install the package that is named here, or save a tokenizer beside the model "
+            f"with tokenizer.save_pretrained. ({error})"
         ) from error
     try:
-        # Weights missing in the files are initialised with the global random generator.
-        with torch.random.fork_rng():
-            model: Any = AutoModelForCausalLM.from_pretrained(
-                name,
-                config=config,
-                dtype="auto" if dtype == "auto" else getattr(torch, dtype),
-                trust_remote_code=trust,
-            )
+        model = load_weights(
+            name,
+            config=config,
+            dtype="auto" if dtype == "auto" else getattr(torch, dtype),
+            trust_remote_code=trust,
+        )
+    except ConfigError:
+        raise
     except Exception as error:
         raise ConfigError(f"Cannot open {name!r} as a causal language model: {error}") from error
     rows = model.get_input_embeddings().num_embeddings
-    if len(tokenizer) > rows:
+    if len(tokenizer) > 2 * rows:  # some tokens more than embeddings are common
         raise ConfigError(
             f"The tokenizer of {name!r} has {len(tokenizer)} tokens, but the model has only {rows} "
             "embeddings. They do not belong together."
@@ -120,18 +125,41 @@ def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
 def _load_adapter(folder: Path, dtype: str, trust: bool) -> tuple[Any, Any]:
     peft = _peft()
     try:
-        base = peft.PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
+        settings = peft.PeftConfig.from_pretrained(str(folder))
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
-    if not base:
+    if not settings.base_model_name_or_path:
         raise ConfigError(f"The adapter in {folder} does not name its base model.")
-    model, tokenizer = _load_base(str(base), dtype, trust)
+    base = find_base(str(settings.base_model_name_or_path), folder)
     try:
-        with _around_peft():
-            adapted = peft.PeftModel.from_pretrained(model, str(folder), is_trainable=True)
+        model, tokenizer = _load_base(base, dtype, trust)
+    except ConfigError as error:
+        raise BaseModelError(
+            f"The base model of the adapter in {folder} cannot be opened. The adapter itself may "
+            f"be intact. {error}"
+        ) from error
+    settings.base_model_name_or_path = base
+    try:
+        with _around_peft(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Found missing adapter keys")  # raised below
+            adapted = peft.PeftModel.from_pretrained(
+                model, str(folder), is_trainable=True, config=settings
+            )
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
+    check_adapter(_weights(folder), _weights_of(adapted), folder)
     return adapted, tokenizer
+
+
+def _weights(folder: str | Path, device: str = "cpu") -> dict[str, Tensor]:
+    """Returns the weights in an adapter's folder by name."""
+    return _peft().load_peft_weights(str(folder), device=device)
+
+
+def _weights_of(model: Any, adapter: str | None = None) -> dict[str, Tensor]:
+    """Returns the weights of an adapter by their names in files."""
+    name = adapter or model.active_adapter
+    return _peft().get_peft_model_state_dict(model, adapter_name=name, save_embedding_layers=False)
 
 
 def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
@@ -167,6 +195,9 @@ def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
             f"The LoRA adapter does not fit {type(model).__name__}: {error} "
             "Name the linear layers to adapt with --lora-targets."
         ) from error
+    base = settings.base_model_name_or_path
+    if base and Path(base).is_dir():  # the adapter may be opened from another working directory
+        settings.base_model_name_or_path = str(Path(base).resolve())
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in wrapped.named_parameters():
         if "lora_A" in name and parameter.dim() == 2:
@@ -218,6 +249,7 @@ def load_reference_adapter(model: Any, folder: str | Path) -> None:
     """
     with torch.random.fork_rng():
         model.load_adapter(str(folder), REFERENCE, torch_device=str(model.device))
+    check_adapter(_weights(folder), _weights_of(model, REFERENCE), folder)
     drop_nothing(model)
 
 
@@ -234,16 +266,17 @@ def load_adapter(model: Any, folder: str | Path) -> None:
     peft, active = _peft(), model.active_adapter
     try:
         found = peft.PeftConfig.from_pretrained(str(folder))
-        weights = peft.load_peft_weights(str(folder), device=str(model.device))
+        weights = _weights(folder, str(model.device))
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
     base = model.peft_config[active].base_model_name_or_path
-    if found.base_model_name_or_path != base:
+    other = found.base_model_name_or_path
+    if other != base and find_base(str(other), Path(folder)) != find_base(str(base), Path(folder)):
         raise ConfigError(
-            f"The adapter in {folder} is one of the base model {found.base_model_name_or_path!r}, "
-            f"and the adapters of the other roles are of {base!r}: roles share one base model."
+            f"The adapter in {folder} is one of the base model {other!r}, and the adapters of the "
+            f"other roles are of {base!r}: roles share one base model."
         )
-    own = peft.get_peft_model_state_dict(model, adapter_name=active)
+    own = _weights_of(model)
     if {k: v.shape for k, v in weights.items()} != {k: v.shape for k, v in own.items()}:
         raise ConfigError(
             f"The adapter in {folder} has another rank or other modules than those of the other "

@@ -158,7 +158,7 @@ def _check_names(model: Any, given: Sequence[str], modules: Mapping[str, nn.Modu
                 if isinstance(module, nn.Linear | Conv1D)
             }
             raise ConfigError(
-                f"--lora-targets: {type(model).__name__} has no module {target!r} in its decoder."
+                f"--lora-targets: {target!r} was not found in {type(model).__name__}."
                 f"{did_you_mean(target, ends)} Its linear layers are {', '.join(sorted(linear))}."
             )
 

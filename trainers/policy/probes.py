@@ -10,6 +10,7 @@ Shapes: b rows, n tokens, V vocabulary.
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ TOLERANCE = 0.01
 """Largest difference from a plain forward pass, as a share of the largest logit, for rounding."""
 
 KNOWN = (DynamicLayer, DynamicSlidingWindowLayer, DynamicIndexedLayer)
-"""Layers of a cache that holds an entry per token, so that padding on the left can be masked."""
+"""Layers of a cache that hold an entry per token."""
 
 OWN_WINDOWS = ("window", "local_attention", "attention_chunk")
 """Parts of the names of settings with which attention sees a part of the earlier tokens only."""
@@ -96,6 +97,15 @@ def reads_masks(model: Any, token: int) -> bool:
     return not torch.equal(logits[0, 0], logits[1, 0])
 
 
+def allows_padding(layers: list[Any]) -> bool:
+    """Returns whether rows may be padded on the left, given the layers of a model's cache.
+
+    Layers that a model brings itself (DeepSeek-V4) may count blocks of tokens from the first one.
+    """
+    own = DynamicLayer.__module__
+    return all(isinstance(each, DynamicLayer) and type(each).__module__ == own for each in layers)
+
+
 def knows_cache(plain: Any, accepted: Any, layers: list[Any]) -> bool:
     """Returns whether a model is known to read the caches of `transformers` as others do.
 
@@ -109,6 +119,30 @@ def knows_cache(plain: Any, accepted: Any, layers: list[Any]) -> bool:
         and plain._supports_attention_backend
         and "past_key_values" in accepted
         and all(type(layer) in KNOWN for layer in layers)
+    )
+
+
+def check_cache(model: Any) -> None:
+    """Turns off padding, or the cache, where it would change a model's logits.
+
+    Raises:
+        ConfigError: if nothing keeps the logits as they are.
+    """
+    if model.padding and not model.blocks and not caches(model, padded=True):
+        model.padding = False
+    if model.cache_name and caches(model, padded=False):
+        return
+    model.cache_name, model.blocks, model.inference_mode = "", False, False
+    name = type(base_model(model.model)).__name__
+    if not caches(model, padded=False):
+        raise ConfigError(
+            f"{name} computes other logits for the tokens of a sequence than for the same tokens "
+            "in a longer one. It cannot be used as a policy."
+        )
+    warnings.warn(
+        f"{name} has a cache of its own kind, which is not used here. Every token is generated "
+        "from a forward pass over its whole context, which is slow.",
+        stacklevel=3,
     )
 
 
@@ -127,7 +161,9 @@ def caches(model: LanguageModel, *, padded: bool) -> bool:
     sequences = [np.array(each, np.int64) for each in ([x, y, x, x, y, y], [y, y, x])]
     device = model.device
     expected = [
-        model.model(input_ids=torch.from_numpy(each)[None].to(device), use_cache=False).logits[:, -1]
+        model.model(input_ids=torch.from_numpy(each)[None].to(device), use_cache=False).logits[
+            :, -1
+        ]
         for each in sequences
     ]
     try:
