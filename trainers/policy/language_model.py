@@ -124,7 +124,7 @@ class LanguageModel(nn.Module):
         plain = base_model(model)
         plain_outputs(plain.config)
         self.format = ActionFormat.of(plain, tokenizer)
-        self._rows = model.get_input_embeddings().num_embeddings
+        self._rows = len(model.get_input_embeddings().weight)
         self._beyond = len(tokenizer) > self._rows  # some tokens have no embedding
         self.check_ids([self.end_token])
         pad = tokenizer.pad_token_id

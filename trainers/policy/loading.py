@@ -113,7 +113,7 @@ def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
         raise
     except Exception as error:
         raise ConfigError(f"Cannot open {name!r} as a causal language model: {error}") from error
-    rows = model.get_input_embeddings().num_embeddings
+    rows = len(model.get_input_embeddings().weight)
     if len(tokenizer) > 2 * rows:  # some tokens more than embeddings are common
         raise ConfigError(
             f"The tokenizer of {name!r} has {len(tokenizer)} tokens, but the model has only {rows} "
@@ -160,6 +160,15 @@ def _weights_of(model: Any, adapter: str | None = None) -> dict[str, Tensor]:
     """Returns the weights of an adapter by their names in files."""
     name = adapter or model.active_adapter
     return _peft().get_peft_model_state_dict(model, adapter_name=name, save_embedding_layers=False)
+
+
+def save_model(model: Any, folder: str | Path) -> None:
+    """Writes a model, or its active adapter, to a folder."""
+    options: dict[str, Any] = {}
+    if hasattr(model, "peft_config"):
+        # Without embeddings, which are never resized: peft would ask the hub for their size.
+        options = {"selected_adapters": [model.active_adapter], "save_embedding_layers": False}
+    model.save_pretrained(str(folder), **options)
 
 
 def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:

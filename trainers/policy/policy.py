@@ -38,6 +38,7 @@ from agentgym.trainers.policy.loading import (
     load_reference_adapter,
     reference_adapter,
     rename_adapter,
+    save_model,
 )
 from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.sampling import (
@@ -114,8 +115,7 @@ class Policy(LanguageModel):
 
     def save(self, folder: str | Path) -> None:
         """Saves the weights (or the adapter) and the tokenizer as a Hugging Face folder."""
-        selected = {"selected_adapters": [self.model.active_adapter]} if self.has_adapter else {}
-        self.model.save_pretrained(str(folder), **selected)
+        save_model(self.model, folder)
         self.tokenizer.save_pretrained(str(folder))
         for steering in self._steering:
             steering.save(Path(folder) / STEERING_FILE)
@@ -176,8 +176,8 @@ class Policy(LanguageModel):
         with self._acting():
             self._sync()
             samples = self._generate(requests, sampling, session)
-        version = self.version  # `Row` records it, and other engines need not
-        return [s if s.version is not None else replace(s, version=version) for s in samples]
+        # `Row` records it, and other engines need not.
+        return [s if s.version is not None else replace(s, version=self.version) for s in samples]
 
     def _generate(
         self, requests: Sequence[Request], sampling: Sampling, session: Session | None
