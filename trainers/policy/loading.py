@@ -165,7 +165,7 @@ def _weights_of(model: Any, adapter: str | None = None) -> dict[str, Tensor]:
 def save_model(model: Any, folder: str | Path) -> None:
     """Writes a model, or its active adapter, to a folder."""
     options: dict[str, Any] = {}
-    if hasattr(model, "peft_config"):
+    if hasattr(model, "disable_adapter"):
         # Without embeddings, which are never resized: peft would ask the hub for their size.
         options = {"selected_adapters": [model.active_adapter], "save_embedding_layers": False}
     model.save_pretrained(str(folder), **options)
