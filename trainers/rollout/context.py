@@ -22,9 +22,11 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.chat_template import (
     RESERVED,
+    Pieces,
     check_arguments,
     template_pieces,
 )
+from agentgym.trainers.policy.joined_text import TextJoiner, marks_words
 from agentgym.utils.printable import encodable
 
 Tokens = NDArray[np.int32]
@@ -110,6 +112,8 @@ class Context:
                 "has no chat template."
             )
         check_arguments(tokenizer, settings.template_kwargs)
+        self._marks = marks_words(tokenizer)
+        self._joiner = lru_cache(maxsize=64)(self._make_joiner)
         self._opening = lru_cache(maxsize=None)(self._make_opening)
         self.observation_tokens = lru_cache(maxsize=1 << 14)(self._encode_text)
         self.omitted = self.observation_tokens("...")
@@ -127,15 +131,37 @@ class Context:
 
     def begin(self, instructions: str) -> Conversation:
         """Returns the empty conversation of a new episode."""
-        return Conversation(
-            self, *self._opening(instructions if self.settings.instructions else "")
-        )
+        text = instructions if self.settings.instructions else ""
+        pieces = self._opening(text)
+        if not self._marks:
+            return Conversation(self, *pieces)
+        from agentgym.trainers.rollout.joined import JoinedConversation
+
+        joiner = self._joiner(text)
+        opening = self._encode(joiner.opening.head)
+        if not self._chat and _adds_bos(self._tokenizer):
+            opening = np.insert(opening, 0, self._tokenizer.bos_token_id)
+        heads = opening, self._with_end(joiner.between.head)
+        return JoinedConversation(self, pieces, joiner, heads)
 
     def check_room(self, instructions: str, action: int) -> None:
         """Raises ConfigError if instructions and an action of so many tokens do not fit."""
         conversation = self.begin(instructions)
         conversation.observe("")
         conversation.prompt(action)
+
+    def _make_joiner(self, instructions: str) -> TextJoiner:
+        """Returns the encoder of observations for a tokenizer that marks the start of words."""
+        tokenizer, newline = self._tokenizer, self._format.newline
+        if self._chat:
+            pieces = template_pieces(tokenizer, instructions, self.settings.template_kwargs)
+            start = ""
+        else:
+            opening = f"{instructions}\n\n" if instructions else ""
+            pieces = Pieces(opening, self._format.prompt, "" if newline else "\n")
+            start = tokenizer.bos_token if _adds_bos(tokenizer) else ""
+        end = "\n" if newline else tokenizer.convert_ids_to_tokens(self._format.end_token)
+        return TextJoiner(tokenizer, pieces, start, end)
 
     def _make_opening(self, instructions: str) -> tuple[Tokens, Tokens, Tokens]:
         """Returns tokens before the first observation, after each, and between action and next."""
@@ -164,6 +190,10 @@ class Context:
     def _encode(self, text: str) -> Tokens:
         ids = self._tokenizer(encodable(text), add_special_tokens=False)
         return np.array(ids["input_ids"], np.int32)
+
+    def line(self, observation: str) -> str:
+        """Returns an observation with the line break that its tokens end with, if any."""
+        return observation + ("\n" if self._format.newline else "")
 
     def shorten(self, observation: Tokens, room: int) -> Tokens:
         """Returns the first `room` tokens of an observation. Its line break stays."""
@@ -251,20 +281,27 @@ class Conversation:
         return self._render(first)[:limit]
 
     def _render(self, first: int) -> Tokens:
-        pieces = [self._opening]
+        pieces: list[Tokens] = []
         last = len(self._observations) - 1
         omit = self._context.settings.mode == "actions"
         for turn in range(first, last + 1):
             if turn > first:
-                pieces += [self._actions[turn - 1], self._link(self._actions[turn - 1])]
-            omitted = omit and turn < last
-            pieces += [self._context.omitted if omitted else self._observations[turn], self._after]
+                pieces.append(self._actions[turn - 1])
+            pieces += self._piece(turn, first, omit and turn < last)
         return np.concatenate(pieces)
 
-    def _link(self, action: Tokens) -> Tokens:
+    def _piece(self, turn: int, first: int, omitted: bool) -> list[Tokens]:
+        """Returns the tokens of an observation and of the texts before and after it."""
+        before = self._opening
+        if turn > first:
+            before = self._link(self._actions[turn - 1], self._between)
+        own = self._context.omitted if omitted else self._observations[turn]
+        return [before, own, self._after]
+
+    def _link(self, action: Tokens, between: Tokens) -> Tokens:
         """Returns the tokens between an action and the next observation."""
         ended = len(action) > 0 and self._context.closes(int(action[-1]))
-        return self._between[1:] if ended else self._between
+        return between[1:] if ended else between
 
 
 def _adds_bos(tokenizer: Any) -> bool:
