@@ -12,11 +12,13 @@ parameters is about 1e-5.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any, Literal
 
-from agentgym.errors import ConfigError, did_you_mean
+from agentgym.errors import BaseModelError, ConfigError, did_you_mean
+from agentgym.trainers.policy.base_folder import find_base
 
 Kind = Literal["new", "loaded", "adapter"]
 NEW_MODELS = ("nano", "tiny", "small", "reader")
@@ -47,6 +49,9 @@ def kind_of(model: str, lora_rank: int = 0) -> Kind:
     model = next(map(str, sorted(Path(model).glob("roles/*"))), model)  # one policy for each role
     adapter = _entries(Path(model) / "adapter_config.json")
     base = str(adapter.get("base_model_name_or_path") or model)
+    if adapter:
+        with contextlib.suppress(BaseModelError):  # raised when the adapter is loaded
+            base = find_base(base, Path(model))
     if _entries(Path(base) / "config.json").get(NEW_MODEL_KEY):
         return "new"
     return "adapter" if lora_rank or adapter else "loaded"

@@ -1,4 +1,4 @@
-"""Files of a model: its tokenizer, its weights without gaps, and the base model of an adapter."""
+"""Files of a model: its tokenizer, and its weights or those of its adapter without gaps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from agentgym.errors import BaseModelError, CheckpointError, ConfigError
+from agentgym.errors import CheckpointError, ConfigError
 
 PREFIXES = re.compile(r"^((_orig_mod|module)\.)+")
 """Prefixes of names in files that `torch.compile` and data-parallel training wrote."""
@@ -111,34 +111,3 @@ def check_adapter(found: Iterable[str], expected: Iterable[str], folder: str | P
             f"The adapter in {folder} does not fit its model: {'. '.join(problems)}. They would be "
             "random or left out. Copy the whole adapter again, or train a new one."
         )
-
-
-def find_base(base: str, folder: Path) -> str:
-    """Returns the base model of an adapter, as a folder or an id of the hub.
-
-    Adapters name a folder by its absolute path. Older ones have a path relative to the working
-    directory of their training, and a run may have been moved together with its model. Then the
-    folder is looked for beside the folders that the adapter is in.
-
-    Args:
-        base: the name in the adapter.
-        folder: the folder of the adapter.
-
-    Raises:
-        BaseModelError: if it is a folder that does not exist.
-    """
-    path = Path(base)
-    if not path.is_absolute():
-        places = [parent / path for parent in folder.resolve().parents]
-    else:
-        places = [parent / path.name for parent in list(folder.resolve().parents)[:6]]
-    for place in (path, *places):
-        if (place / "config.json").is_file():
-            return str(place.resolve())
-    if path.is_absolute() or base.startswith((".", "~")) or len(path.parts) > 2:
-        raise BaseModelError(
-            f"The adapter in {folder} changes the model in {base}, and there is no such folder. "
-            "The adapter itself is intact: put the model back there, or write its new path into "
-            f'"base_model_name_or_path" in {folder / "adapter_config.json"}.'
-        )
-    return base
