@@ -62,7 +62,7 @@ def lora_targets(
         chosen = {name for name in modules if _matches(name, given)}
         _warn_of_few(model, chosen)
         return Targets(list(given), _outside(model, modules, given))
-    linear = {name for name, each in modules.items() if isinstance(each, nn.Linear | Conv1D)}
+    linear = {name for name, each in modules.items() if _is_linear(each)}
     listed = known.get(model.config.model_type, ())
     if not isinstance(listed, str):
         chosen = {name for name in linear if _matches(name, listed)}
@@ -88,6 +88,12 @@ def _decoder_modules(model: Any) -> list[tuple[str, nn.Module]]:
     if not any(isinstance(module, nn.ModuleList) for module in decoder.modules()):
         prefix = ""  # another meaning of the word, as in ModernBERT
     return [each for each in everything if each[0].startswith(prefix) or each[1] is head]
+
+
+def _is_linear(module: nn.Module) -> bool:
+    """Returns whether a module is a linear layer, and none of an architecture's own kind."""
+    own = type(module).__module__.startswith("transformers.models.")
+    return isinstance(module, nn.Linear | Conv1D) and not own
 
 
 def _matches(name: str, targets: Collection[str]) -> bool:
