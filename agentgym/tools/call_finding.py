@@ -11,7 +11,7 @@ from agentgym.reading.errors import NotUnderstood
 from agentgym.reading.loose_json import object_stop, read_json
 from agentgym.tools.call_code import FINAL, WHOLE, NoCall, call_stop, read_code
 from agentgym.tools.call_markup import MARKS, invalid, skip
-from agentgym.tools.call_objects import Call, Signatures, call_of, typed
+from agentgym.tools.call_objects import NAMES, Call, Signatures, call_of, canonical, typed
 
 _MAX_TRIES = 64
 _BRACE = r"(?P<brace>\{|\[\s{0,99}\{)"
@@ -141,10 +141,16 @@ def _brace(search: _Search, at: int) -> int:
     call = call_of(value, search.tools)
     if call is None:
         if required:
-            raise invalid('it has no "name"')
+            raise invalid(_without_call(value))
         return stop
     search.found.append(call)
     return _and_further(search, stop)
+
+
+def _without_call(value: Any) -> str:
+    """Returns why a JSON value is no call."""
+    named = isinstance(value, dict) and any(canonical(key) in NAMES for key in value)
+    return "its name is no tool, and it has no arguments" if named else 'it has no "name"'
 
 
 def _quotes_tool(search: _Search, start: int, stop: int) -> bool:

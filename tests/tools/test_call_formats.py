@@ -211,6 +211,7 @@ def test_synonyms_of_keys_are_read(name: str, key: str):
         ("{'name': 'finish', 'arguments': {'answer': 'it's'}}", "not valid"),
         ('Go: {"plan": {"name": "finish", "arguments": {"answer": ""}}', "not valid"),
         ('{"name": "look"}}', "closes more brackets"),
+        ('{"name": "serch", "query": "a"}', "no tool"),
         ("search(q)", "not clear"),
         ("search('a', 'b', 'c')", "not clear"),
         ("search('a', query='b')", "not clear"),
