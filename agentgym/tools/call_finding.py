@@ -247,7 +247,8 @@ def _mention(search: _Search, match: re.Match[str]) -> int:
 
 
 _LEAD = re.compile(
-    r"(?:print|await|return|[\w]{1,40}\s?=|(?:final )?(?:action|code|call|tool|tool call|function)"
+    r"(?:print|await|return|[\w]{1,40}\s?="
+    r"|(?:final )?(?:action|code|call|tool|tool call|function|function call)"
     r"(?: ?\d{1,3})?\s?[:\uff1a][`*\s]{0,5}|[-*]|\d{1,2}\.|\(|\s){1,6}",
     re.IGNORECASE,
 )
@@ -277,6 +278,7 @@ def _shapes(names: tuple[str, ...]) -> re.Pattern[str]:
         rf"</?(?:{known})\b[^>\n]{{0,99}}>|\b(?:to|call|recipient)\s?[=:]\s?(?:functions\.)?(?:{known})\b"
         rf"|^[ \t>*_#-]{{0,9}}(?:action|tool|tool call|function|function call|tool name|call)"
         rf"[ \t*_]{{0,9}}[:\uff1a][*_ \t`\"]{{0,9}}(?:{known})(?![\w ])"
+        rf"|<\w{{1,20}}>\s{{0,9}}(?:{known})\s{{0,9}}</|^\s{{0,9}}(?-i:{known})\s\w{{1,30}}\s?="
         rf"|(?<![\w.])(?-i:{known})(?:\[|\s?\{{)|[\"'](?:{known})[\"']\s?[,:]",
         re.IGNORECASE | re.MULTILINE,
     )
