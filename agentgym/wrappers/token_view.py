@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypedDict
 
 import numpy as np
@@ -20,7 +21,7 @@ from agentgym.wrappers.token_context import (
     PlainFormat,
     PromptContext,
 )
-from agentgym.wrappers.tokens import Tokenizer, decode, encode, vocabulary_size
+from agentgym.wrappers.tokens import Tokenizer, decode, encode, silent_tokens, vocabulary_size
 
 _CACHED_CANDIDATES = 50_000
 
@@ -101,6 +102,11 @@ class TokenSettings:
             size=size,
         )
 
+    @cached_property
+    def silent(self) -> frozenset[int]:
+        """The tokens that are no part of an action's text."""
+        return silent_tokens(self.tokenizer, self.format.end_tokens)
+
     @classmethod
     def checked(cls, owner: str, tokenizer: Tokenizer, options: Mapping[str, Any]) -> TokenSettings:
         """Returns the settings of an environment from its keyword arguments.
@@ -153,6 +159,9 @@ class TokenView:
         self._trie: TokenTrie | None = None
         self._node = 0
         self._candidates: dict[str, list[int]] = {}
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        return decode(self.settings.tokenizer, tokens, self.settings.silent)
 
     def begin(self) -> None:
         """Forgets the episode."""
@@ -213,7 +222,7 @@ class TokenView:
         if trie is None:
             text = self._free_text(token)
         elif token not in trie.children(self._node):
-            said = decode(self.settings.tokenizer, [*self.action, token])
+            said = self._decode([*self.action, token])
             text = UnreadableAction(said, f"{said[:80]!r} is not the start of a valid action.")
         else:
             self._node = trie.step(self._node, token)
@@ -236,7 +245,8 @@ class TokenView:
         full = len(self.action) + 1 >= settings.max_action_tokens
         if not (ended or full or ends.stop):
             return None
-        text = decode(settings.tokenizer, self.action if ended else [*self.action, token])
+        tokens = self.action if ended else [*self.action, token]
+        text = self._decode(tokens)
         if not (ended or full or any(string in text for string in ends.stop)):
             return None
         for string in ends.stop:

@@ -26,11 +26,12 @@ from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
 from agentgym.trainers.policy.last_layer import can_restrict, last_layer_reads
 from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import REFERENCE, base_model, drop_nothing, stores_tensors
+from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.trainers.policy.prefix_cache import LayerShape
 from agentgym.trainers.policy.sampling import GenerationStats
 from agentgym.trainers.policy.shared_attention import Reads
-from agentgym.utils.printable import encodable
 from agentgym.utils.token_trie import TokenTrie
+from agentgym.wrappers.tokens import decode, silent_tokens
 
 MEMO = 1 << 15
 """Number of texts whose tokens are cached. The cache of candidate tries holds 1/16 of it."""
@@ -112,6 +113,8 @@ class LanguageModel(nn.Module):
         self.tokenizer = tokenizer
         plain = base_model(model)
         self.format = ActionFormat.of(plain, tokenizer)
+        self._plain = PlainText(tokenizer, "action")
+        self._silent = silent_tokens(tokenizer, self.format.end_tokens)
         pad = tokenizer.pad_token_id
         self.pad_token: int = self.end_token if pad is None else pad
         self._batch_size = batch_size
@@ -218,16 +221,12 @@ class LanguageModel(nn.Module):
     # Text and tokens.
 
     def encode(self, text: str) -> list[int]:
-        """Returns the token ids of a text. Special tokens in the text are encoded as plain text."""
+        """Returns the token ids of an action. Control tokens in it are encoded as plain text."""
         tokens = self._encoded.get(text)
         if tokens is None:
             if len(self._encoded) >= MEMO:
                 self._encoded.clear()
-            # Lone surrogates cannot be tokenised, but no observation may raise.
-            ids = self.tokenizer(
-                encodable(text), add_special_tokens=False, split_special_tokens=True
-            )
-            tokens = self._encoded[text] = tuple(ids["input_ids"])
+            tokens = self._encoded[text] = tuple(self._plain(text))
         return list(tokens)
 
     def encode_action(self, text: str) -> list[int]:
@@ -235,10 +234,8 @@ class LanguageModel(nn.Module):
         return [*self.encode(self.format.prefix + text), self.end_token]
 
     def decode(self, tokens: Sequence[int] | NDArray[np.int32]) -> str:
-        """Returns the text of token ids, without special tokens."""
-        return self.tokenizer.decode(
-            list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
+        """Returns the text of token ids, with special tokens but for the end and the padding."""
+        return decode(self.tokenizer, tokens, self._silent)
 
     def trie(self, candidates: Sequence[str]) -> tuple[TokenTrie, int]:
         """Returns the trie of the candidates' tokens, with end tokens, and its depth."""
