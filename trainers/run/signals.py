@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import torch
@@ -169,7 +169,7 @@ def _call(frame: FrameType | None) -> str | None:
     """Returns the outermost call into an environment on a stack, with its episode."""
     call = episode = None
     while frame is not None:
-        name, owner = frame.f_code.co_name, frame.f_locals.get("self")
+        name, owner = frame.f_code.co_name, cast(Any, frame.f_locals.get("self"))
         if name in ("reset", "step") and isinstance(owner, gymnasium.Env):
             call = f"`{name}` of {type(owner.unwrapped).__name__}"
         elif name in ("start", "step") and hasattr(owner, "episode"):  # a `Playing`

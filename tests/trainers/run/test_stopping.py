@@ -16,7 +16,7 @@ from agentgym.trainers.policy.tiny import tiny_policy
 
 ROOT = Path(__file__).parents[3]
 FLAGS = (
-    "--iterations 3 --episodes-per-iteration 8 --num-envs 8 --eval-episodes 0 "
+    "--group-size 2 --iterations 3 --episodes-per-iteration 8 --num-envs 8 --eval-episodes 0 "
     "--max-new-tokens 2 --device cpu --threads 1 --env-kwargs max_turns=2 --log-with"
 ).split()
 
@@ -28,19 +28,11 @@ class Run:
         self.errors = folder / "errors"
         # A new model would be made from episodes, whose steps would take an hour, too.
         tiny_policy("NumberLine-v0", size="nano").save(folder / "model")
-        flags = [
-            *FLAGS,
-            "--model",
-            str(folder / "model"),
-            "--env-workers",
-            str(workers),
-            "--run-dir",
-            str(folder / "run"),
-        ]
+        places = ["--model", str(folder / "model"), "--run-dir", str(folder / "run")]
+        env_flags = ["--env-id", f"tests.helpers.hangs:{env}-v0", "--env-workers", str(workers)]
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "agentgym", "train", "grpo", "--group-size", "2"]
-                + ["--env-id", f"tests.helpers.hangs:{env}-v0", *flags],
+                [sys.executable, "-m", "agentgym", "train", "grpo", *FLAGS, *env_flags, *places],
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
                 stdout=subprocess.PIPE,
