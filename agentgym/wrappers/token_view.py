@@ -13,6 +13,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.utils.arguments import check_arguments, keyword_parameters
+from agentgym.utils.recent import Recent, text_size
 from agentgym.utils.token_trie import TokenTrie
 from agentgym.wrappers.token_context import (
     ActionFormat,
@@ -23,7 +24,8 @@ from agentgym.wrappers.token_context import (
 )
 from agentgym.wrappers.tokens import Tokenizer, decode, encode, silent_tokens, vocabulary_size
 
-_CACHED_CANDIDATES = 50_000
+_CACHED = 16 << 20
+"""Bytes of actions whose tokens a view caches."""
 
 
 class TokenOptions(TypedDict, total=False):
@@ -158,7 +160,7 @@ class TokenView:
         self._admissible: tuple[str, ...] = ()
         self._trie: TokenTrie | None = None
         self._node = 0
-        self._candidates: dict[str, list[int]] = {}
+        self._candidates: Recent[list[int]] = Recent(_CACHED)
 
     def _decode(self, tokens: Sequence[int]) -> str:
         return decode(self.settings.tokenizer, tokens, self.settings.silent)
@@ -286,11 +288,9 @@ class TokenView:
         """Returns the tokens of an action, without the end token."""
         tokens = self._candidates.get(text)
         if tokens is None:
-            if len(self._candidates) >= _CACHED_CANDIDATES:
-                self._candidates.clear()
             settings = self.settings
             tokens = encode(settings.tokenizer, settings.format.prefix + text)
-            self._candidates[text] = tokens
+            self._candidates.put(text, tokens, text_size([text], len(tokens)))
         return tokens
 
     def memory(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ Shapes: b rows, n new tokens, V vocabulary, H hidden.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
@@ -30,11 +31,15 @@ from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.trainers.policy.prefix_cache import LayerShape
 from agentgym.trainers.policy.sampling import GenerationStats
 from agentgym.trainers.policy.shared_attention import Reads
+from agentgym.utils.recent import Recent, text_size
 from agentgym.utils.token_trie import TokenTrie
 from agentgym.wrappers.tokens import decode, silent_tokens
 
-MEMO = 1 << 15
-"""Number of texts whose tokens are cached. The cache of candidate tries holds 1/16 of it."""
+MEMO = 64 << 20
+"""Bytes of actions whose tokens are cached, and of tries of candidates."""
+
+NODE = 600
+"""Bytes of a node of a trie, about."""
 
 CPU_WINDOW = 64 << 20
 """Bytes of keys and values that are generated together on a CPU."""
@@ -126,8 +131,9 @@ class LanguageModel(nn.Module):
         # In lists, so that they are not registered as submodules.
         self._guide: list[Self] = []
         self._steering: list[Any] = []
-        self._encoded: dict[str, tuple[int, ...]] = {}
-        self._tries: dict[tuple[str, ...], tuple[TokenTrie, int]] = {}
+        self._encoded: Recent[tuple[int, ...]] = Recent(MEMO)
+        self._warned = False
+        self._tries: Recent[tuple[TokenTrie, int]] = Recent(MEMO)
         accepted = inspect.signature(plain.forward).parameters
         self._cache_name = next((n for n in CACHE_NAMES if n in accepted), CACHE_NAMES[0])
         layers = DynamicCache(config=model.config).layers
@@ -224,9 +230,8 @@ class LanguageModel(nn.Module):
         """Returns the token ids of an action. Control tokens in it are encoded as plain text."""
         tokens = self._encoded.get(text)
         if tokens is None:
-            if len(self._encoded) >= MEMO:
-                self._encoded.clear()
-            tokens = self._encoded[text] = tuple(self._plain(text))
+            tokens = tuple(self._plain(text))
+            self._encoded.put(text, tokens, text_size([text], len(tokens)))
         return list(tokens)
 
     def encode_action(self, text: str) -> list[int]:
@@ -242,12 +247,26 @@ class LanguageModel(nn.Module):
         key = tuple(candidates)
         found = self._tries.get(key)
         if found is None:
-            if len(self._tries) >= MEMO >> 4:
-                self._tries.clear()
             sequences = [self.encode(self.format.prefix + text) for text in key]
             depth = 1 + max(map(len, sequences))
-            found = self._tries[key] = TokenTrie(sequences, end=self.end_token), depth
+            found = TokenTrie(sequences, end=self.end_token), depth
+            self._warn_of_equals(key, found[0])
+            self._tries.put(key, found, text_size(key, 0) + NODE * len(found[0]))
         return found
+
+    def _warn_of_equals(self, candidates: Sequence[str], trie: TokenTrie) -> None:
+        """Warns once of different actions that the tokenizer does not tell apart."""
+        for index, first in trie.equal.items():
+            if candidates[index] == candidates[first] or self._warned:
+                continue
+            self._warned = True
+            warnings.warn(
+                f"The admissible actions {candidates[first]!r} and {candidates[index]!r} have the "
+                "same tokens, so the policy always plays the first of them: the tokenizer drops "
+                "what differs (capitals, line breaks, accents). Use another model, or a wrapper "
+                "that gives the actions different names.",
+                stacklevel=3,
+            )
 
     # Weights.
 

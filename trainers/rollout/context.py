@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -27,7 +26,10 @@ from agentgym.trainers.policy.chat_template import (
 )
 from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.utils.printable import encodable
+from agentgym.utils.recent import Recent, text_size
 
+MEMO = 64 << 20
+"""Bytes of observations, and of instructions, whose tokens are cached."""
 Tokens = NDArray[np.int32]
 Mode = Literal["full", "window", "actions", "current"]
 AtLimit = Literal["truncate", "terminate"]
@@ -112,8 +114,8 @@ class Context:
             )
         check_arguments(tokenizer, settings.template_kwargs)
         self._plain = PlainText(tokenizer, "observation")
-        self._opening = lru_cache(maxsize=None)(self._make_opening)
-        self.observation_tokens = lru_cache(maxsize=1 << 14)(self._encode_text)
+        self._openings: Recent[tuple[Tokens, Tokens, Tokens]] = Recent(MEMO)
+        self._observations: Recent[Tokens] = Recent(MEMO)
 
     @property
     def omitted(self) -> Tokens:
@@ -136,6 +138,22 @@ class Context:
         return Conversation(
             self, *self._opening(instructions if self.settings.instructions else "")
         )
+
+    def _opening(self, instructions: str) -> tuple[Tokens, Tokens, Tokens]:
+        found = self._openings.get(instructions)
+        if found is None:
+            found = self._make_opening(instructions)
+            size = sum(piece.nbytes for piece in found)
+            self._openings.put(instructions, found, text_size([instructions], 0) + size)
+        return found
+
+    def observation_tokens(self, text: str) -> Tokens:
+        """Returns the tokens of an observation, read-only."""
+        found = self._observations.get(text)
+        if found is None:
+            found = self._encode_text(text)
+            self._observations.put(text, found, text_size([text], 0) + found.nbytes)
+        return found
 
     def check_room(self, instructions: str, action: int) -> None:
         """Raises ConfigError if instructions and an action of so many tokens do not fit."""

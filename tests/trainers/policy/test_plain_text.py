@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 from typing import Any
 
@@ -14,10 +15,11 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.trainers.policy import language_model
 from agentgym.trainers.policy.action_format import ActionFormat, Ending
 from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.sampling import Sample
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_tokenizer
 from agentgym.trainers.rollout.context import Context, ContextSettings
 from agentgym.trainers.rollout.thoughts import thought_mask
@@ -210,14 +212,10 @@ def test_a_tokenizer_without_a_backend_spells_marks_out():
 # Special tokens in actions.
 
 
-@cache
-def policy_with(*words: str, special: bool = True) -> Policy:
-    tokenizer = tiny_tokenizer(["so <b>go</b> north. the 17 doors"] * 3, 300)
-    added = [AddedToken(word, special=special, normalized=False) for word in words]
-    tokenizer.add_tokens(added, special_tokens=special)  # type: ignore[arg-type]
+def policy_of(tokenizer: Any, spare: int = 0) -> Policy:
     config = AutoConfig.for_model(
         "llama",
-        vocab_size=len(tokenizer) + 4,
+        vocab_size=len(tokenizer) + spare,
         hidden_size=32,
         intermediate_size=48,
         num_hidden_layers=1,
@@ -226,6 +224,14 @@ def policy_with(*words: str, special: bool = True) -> Policy:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return Policy(AutoModelForCausalLM.from_config(config), tokenizer)
+
+
+@cache
+def policy_with(*words: str, special: bool = True) -> Policy:
+    tokenizer = tiny_tokenizer(["so <b>go</b> north. the 17 doors"] * 3, 300)
+    added = [AddedToken(word, special=special, normalized=False) for word in words]
+    tokenizer.add_tokens(added, special_tokens=special)  # type: ignore[arg-type]
+    return policy_of(tokenizer, spare=4)
 
 
 def tokens_of(policy: Policy, *parts: str) -> list[int]:
@@ -267,3 +273,43 @@ def test_the_wrapper_reads_an_action_between_special_tokens(special):
     assert mask is not None
     first = ids.index(tokens_of(policy, "<action>")[0])
     assert mask.tolist() == [True] * first + [False] * (len(ids) - first)
+
+
+# Actions with equal tokens, and what is cached of them.
+
+
+@pytest.mark.parametrize("normalization", [None, "sum"])
+def test_two_actions_with_equal_tokens_are_named_once(normalization):
+    policy = policy_of(tokenizer_of("lower case", True))
+    prompt = np.array(policy.encode("you see a"), np.int32)
+
+    def act(*actions: str) -> str:
+        request = Request(prompt, np.random.default_rng(1), actions)
+        return policy.act([request], Sampling(normalization=normalization))[0].text
+
+    with pytest.warns(UserWarning, match="'Open A' and 'open a' have the same tokens"):
+        assert act("go", "Open A", "open a") in ("go", "Open A", "open a")
+    assert act("See", "see") in ("See", "see")  # no second warning, which would be an error
+    assert act("go", "go") == "go"
+
+
+@pytest.mark.filterwarnings("ignore:The admissible actions")
+def test_a_tokenizer_that_drops_line_breaks_is_no_error():
+    tokenizer = copy.copy(tokenizer_of("word piece", True))
+    tokenizer.chat_template = None
+    policy = policy_of(tokenizer)
+    assert policy.end_token == tokenizer.eos_token_id
+    prompt = np.array(policy.encode("you see a"), np.int32)
+    actions = ("\n", "\n\n", "go")
+    for normalization in (None, "sum"):
+        request = Request(prompt, np.random.default_rng(1), actions)
+        assert policy.act([request], Sampling(normalization=normalization))[0].text in actions
+
+
+def test_tokens_of_long_actions_are_cached_up_to_a_number_of_bytes(monkeypatch):
+    monkeypatch.setattr(language_model, "MEMO", 1 << 20)
+    policy = policy_of(tokenizer_of("bpe", True))
+    for number in range(12):
+        policy.trie([f"go {number} " + "see a " * 3_000, "b"])
+    for kept in (policy._encoded, policy._tries):
+        assert kept.size <= 1 << 20 or len(kept) == 1
