@@ -279,7 +279,8 @@ def _shapes(names: tuple[str, ...]) -> re.Pattern[str]:
         rf"|^[ \t>*_#-]{{0,9}}(?:action|tool|tool call|function|function call|tool name|call)"
         rf"[ \t*_]{{0,9}}[:\uff1a][*_ \t`\"]{{0,9}}(?:{known})(?![\w ])"
         rf"|<\w{{1,20}}>\s{{0,9}}(?:{known})\s{{0,9}}</|^\s{{0,9}}(?-i:{known})\s\w{{1,30}}\s?="
-        rf"|^[ \t>*_#-]{{0,9}}name[ \t*_]{{0,9}}[:\uff1a][*_ \t`\"]{{0,9}}(?:{known})[ \t*_`\"]{{0,9}}$"
+        rf"|^[ \t>*_#-]{{0,9}}name[ \t*_]{{0,9}}[:\uff1a][*_ \t`\"]{{0,9}}(?:{known})"
+        rf"[ \t*_`\"]{{0,9}}$"
         rf"|(?<![\w.])(?-i:{known})(?:\[|[ \t:]{{0,3}}\{{)|[\"'](?:{known})[\"']\s?[,:]",
         re.IGNORECASE | re.MULTILINE,
     )
