@@ -41,8 +41,8 @@ from agentgym.trainers.settings.credit import SAME_RETURNS
 # numbers (the engine), not its distribution of results.
 FREE_ON_RESUME = frozenset(
     "iterations env_steps eval_every eval_episodes eval_baselines eval_nashconv save_every keep "
-    "run_dir resume threads env_workers microbatch_tokens generation_batch device quiet "
-    "transcripts log_with trust_remote_code gradient_checkpointing save_minutes engine "
+    "run_dir resume threads env_workers env_failures microbatch_tokens generation_batch device "
+    "quiet transcripts log_with trust_remote_code gradient_checkpointing save_minutes engine "
     "engine_url engine_memory engine_sleep continuous_batching rollout_workers worker_cpus "
     "worker_gpus ray_address".split()
 )
@@ -50,8 +50,18 @@ STALE_CAP = 5.0
 """Default of `importance_cap` with older weights or `epsilon`: `behav_imp_weight_cap` of the
 published configurations of AReaL (arXiv 2505.24298), which drops tokens above it instead of
 truncating."""
+
+
+class OneOf(tuple[Any, ...]):
+    """Several values of a setting that a recipe supports."""
+
+    def __new__(cls, *values: Any) -> Self:
+        """Returns the values."""
+        return super().__new__(cls, values)
+
+
 UNCHANGED_REWARDS: dict[str, Any] = {
-    "kl_in": "loss", "overlong_margin": 0, "shape_progress": 0.0, **SAME_RETURNS
+    "kl_in": OneOf("loss", "loss_k2"), "overlong_margin": 0, "shape_progress": 0.0, **SAME_RETURNS
 }  # fmt: skip
 """Values of the settings that change rewards, for recipes whose credit does not depend on them."""
 EQUAL_WEIGHTS: dict[str, Any] = {"normalize_advantages": "none", "covariance_clip": 0.0}
@@ -176,9 +186,11 @@ class TrainConfig:
         """
         given = self.as_dict()
         for name, value in settings.items():
-            if given[name] != value:
+            supported = value if isinstance(value, OneOf) else OneOf(value)
+            if given[name] not in supported:
+                values = " or ".join(map(repr, supported))
                 raise ConfigError(
-                    f"This recipe supports {name} = {value!r} only, got {given[name]!r}: {why}."
+                    f"This recipe supports {name} = {values} only, got {given[name]!r}: {why}."
                 )
 
     def chosen_defaults(self) -> str:

@@ -195,7 +195,7 @@ class Trainer:
         """Trains until the budget is spent and returns the evaluations before and after.
 
         Raises:
-            Interrupted: after SIGINT or SIGTERM, when everything is saved.
+            Interrupted: after SIGINT, SIGTERM or SIGHUP, when everything is saved.
             Diverged: if training diverged. The last good checkpoint is kept.
         """
         with self.stop:

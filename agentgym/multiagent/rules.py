@@ -117,7 +117,11 @@ class GameRules:
         return self.seen(agent).admissible
 
     def _fallback(self, agent: str) -> str:
-        """Returns the move of an agent after `max_invalid` consecutive invalid actions."""
+        """Returns the move of an agent after `max_invalid` consecutive invalid actions.
+
+        Default: a random one. A game may override it with a worse one, such as resigning. A better
+        one would reward nonsense.
+        """
         return self._random(agent, self.np_random)
 
     def _present(self) -> tuple[str, ...]:

@@ -223,6 +223,7 @@ def find_ordinals(text: str) -> list[Number]:
 
 _BOXED = re.compile(r"\\(?:boxed|fbox|text|mathrm|mathbf)\s?\{([^{}]{0,200})\}")
 _LATEX = re.compile(r"\\[td]?frac\s?\{(\d{1,9})\}\s?\{(\d{1,9})\}")
+_DIGITS = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,20})?")
 _AROUND = " \t\r\n*_`\"'~"
 _PAIRS = {"(": ")", "[": "]", "{": "}", "$": "$", "\\(": "\\)", "\\[": "\\]"}
 
@@ -251,6 +252,8 @@ def parse_amount(text: str) -> Number | None:
 
     Examples are "$1,880.00", "-3", "twenty-five", `\boxed{7}`, "**12**", "= 5" and "20 %".
     """
+    if _DIGITS.fullmatch(text):
+        return Number(Fraction(text), 0, len(text))
     text = _LATEX.sub(r"\1/\2", undecorated(text)).replace("\\$", "$").replace("\\%", "%")
     if not text or len(text) > 200:
         return None

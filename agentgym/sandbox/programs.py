@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 from agentgym.errors import ConfigError, MissingExtraError, SandboxError
 from agentgym.sandbox.client import Reply, ask
+from agentgym.utils.recent import Recent
 
 Interpreter = Literal["monty", "cpython"]
 """The interpreters of untrusted programs."""
@@ -31,7 +30,6 @@ for act in (lambda: os.listdir("/"), os.fork, lambda: open("/etc/passwd"),
     except (PermissionError, BlockingIOError):
         print("denied")
 """
-Value = TypeVar("Value")
 Function = Callable[[list[Any], dict[str, Any]], Any]
 """A function that programs can call, with positional and named arguments. Values are JSON."""
 
@@ -87,33 +85,8 @@ class Cell:
     functions: tuple[str, ...] = ()
 
 
-class _Recent(Generic[Value]):
-    """Keeps the most recently used values up to a total size. Threads may share it."""
-
-    def __init__(self, limit: int):
-        self._limit, self._size = limit, 0
-        self._values: OrderedDict[Any, tuple[Value, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: Any) -> Value | None:
-        with self._lock:
-            if key not in self._values:
-                return None
-            self._values.move_to_end(key)
-            return self._values[key][0]
-
-    def put(self, key: Any, value: Value, size: int) -> None:
-        with self._lock:
-            if key in self._values:
-                self._size -= self._values.pop(key)[1]
-            self._values[key] = value, size
-            self._size += size
-            while self._size > self._limit and len(self._values) > 1:
-                self._size -= self._values.popitem(last=False)[1][1]
-
-
-_outcomes: _Recent[Outcome] = _Recent(_CACHED)
-_sessions: _Recent[tuple[Outcome, str]] = _Recent(_CACHED)
+_outcomes: Recent[Outcome] = Recent(_CACHED)
+_sessions: Recent[tuple[Outcome, str]] = Recent(_CACHED)
 
 
 @cache

@@ -58,8 +58,8 @@ def read_code(code: str, tools: Signatures | None = None) -> Call:
         NotUnderstood: with the reason, a sentence, for several calls and other code around a call.
     """
     body = _parsed(code)
-    if body is None:
-        raise NoCall
+    if body is None or any(isinstance(s, ast.AnnAssign) and s.value is None for s in body):
+        raise NoCall  # "Action: search(...)" is a label and a call, not an annotation
     if len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.List):
         nodes = list(body[0].value.elts)  # the list of Llama 4
     else:

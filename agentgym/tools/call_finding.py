@@ -11,7 +11,7 @@ from agentgym.reading.errors import NotUnderstood
 from agentgym.reading.loose_json import object_stop, read_json
 from agentgym.tools.call_code import FINAL, WHOLE, NoCall, call_stop, read_code
 from agentgym.tools.call_markup import MARKS, invalid, skip
-from agentgym.tools.call_objects import Call, Signatures, call_of, typed
+from agentgym.tools.call_objects import NAMES, Call, Signatures, call_of, canonical, typed
 
 _MAX_TRIES = 64
 _BRACE = r"(?P<brace>\{|\[\s{0,99}\{)"
@@ -141,10 +141,16 @@ def _brace(search: _Search, at: int) -> int:
     call = call_of(value, search.tools)
     if call is None:
         if required:
-            raise invalid('it has no "name"')
+            raise invalid(_without_call(value))
         return stop
     search.found.append(call)
     return _and_further(search, stop)
+
+
+def _without_call(value: Any) -> str:
+    """Returns why a JSON value is no call."""
+    named = isinstance(value, dict) and any(canonical(key) in NAMES for key in value)
+    return "its name is no tool, and it has no arguments" if named else 'it has no "name"'
 
 
 def _quotes_tool(search: _Search, start: int, stop: int) -> bool:
@@ -241,7 +247,8 @@ def _mention(search: _Search, match: re.Match[str]) -> int:
 
 
 _LEAD = re.compile(
-    r"(?:print|await|return|[\w]{1,40}\s?=|(?:final )?(?:action|code|call|tool|tool call|function)"
+    r"(?:print|await|return|[\w]{1,40}\s?="
+    r"|(?:final )?(?:action|code|call|tool|tool call|function|function call)"
     r"(?: ?\d{1,3})?\s?[:\uff1a][`*\s]{0,5}|[-*]|\d{1,2}\.|\(|\s){1,6}",
     re.IGNORECASE,
 )
@@ -271,6 +278,9 @@ def _shapes(names: tuple[str, ...]) -> re.Pattern[str]:
         rf"</?(?:{known})\b[^>\n]{{0,99}}>|\b(?:to|call|recipient)\s?[=:]\s?(?:functions\.)?(?:{known})\b"
         rf"|^[ \t>*_#-]{{0,9}}(?:action|tool|tool call|function|function call|tool name|call)"
         rf"[ \t*_]{{0,9}}[:\uff1a][*_ \t`\"]{{0,9}}(?:{known})(?![\w ])"
-        rf"|(?<![\w.])(?-i:{known})(?:\[|\s?\{{)|[\"'](?:{known})[\"']\s?[,:]",
+        rf"|<\w{{1,20}}>\s{{0,9}}(?:{known})\s{{0,9}}</|^\s{{0,9}}(?-i:{known})\s\w{{1,30}}\s?="
+        rf"|^[ \t>*_#-]{{0,9}}name[ \t*_]{{0,9}}[:\uff1a][*_ \t`\"]{{0,9}}(?:{known})"
+        rf"[ \t*_`\"]{{0,9}}$"
+        rf"|(?<![\w.])(?-i:{known})(?:\[|[ \t:]{{0,3}}\{{)|[\"'](?:{known})[\"']\s?[,:]",
         re.IGNORECASE | re.MULTILINE,
     )

@@ -29,6 +29,7 @@ WRAPPERS = (
     "tool",
     "action",
     "calls",
+    "tooluses",
 )
 """Keys whose value is a call or a list with one, if it is an object or a list."""
 NAMES = ("name", "tool", "toolname", "functionname", "function", "action", "actionname",
@@ -120,7 +121,7 @@ def parts_of(value: Any, tools: Signatures | None = None) -> tuple[str, Any] | N
     name_key = _only(value, keys, NAMES, "name")
     if name_key is None:
         return None
-    name = value[name_key].strip()
+    name = value[name_key].strip().removeprefix("functions.")
     arguments_key = _only(value, keys, ARGUMENTS, "arguments", name_key)
     if not name:
         return None

@@ -15,6 +15,9 @@ class TokenTrie:
     Args:
         sequences: token ids of the candidates.
         end: a token appended to every sequence, such as the end-of-sequence token. None: none.
+
+    Attributes:
+        equal: the indices of sequences that are equal to an earlier one, with that one's.
     """
 
     def __init__(self, sequences: Iterable[Sequence[int]], end: int | None = None):
@@ -23,6 +26,7 @@ class TokenTrie:
         self._leaf: dict[int, int] = {}
         self._children: dict[int, tuple[int, ...]] = {}
         self._leaves: list[int] = []
+        self.equal: dict[int, int] = {}
         nodes = self._next
         for index, sequence in enumerate(sequences):
             node = 0
@@ -33,7 +37,8 @@ class TokenTrie:
                     nodes[node][int(token)] = child
                     nodes.append({})
                 node = child
-            self._leaf.setdefault(node, index)
+            if (first := self._leaf.setdefault(node, index)) != index:
+                self.equal[index] = first
 
     def __len__(self) -> int:
         """Returns the number of nodes, including the root."""

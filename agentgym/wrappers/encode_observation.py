@@ -20,6 +20,8 @@ from agentgym.wrappers.tokens import Tokenizer, encode, vocabulary_size
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _CACHED_WORDS = 200_000
+_LONGEST_WORD = 100
+"""Characters of the longest word and bigram whose place is cached."""
 _REGION = 40
 _FACTS = 6
 _IDENTITY = 16
@@ -201,7 +203,9 @@ class WordHash:
 
     def _place(self, word: str) -> int:
         code = zlib.crc32(word.encode("utf-8", "surrogatepass"))
-        place = self._places[word] = (code >> 1) % self.size + (code & 1) * self.size
+        place = (code >> 1) % self.size + (code & 1) * self.size
+        if len(word) <= _LONGEST_WORD:
+            self._places[word] = place
         return place
 
 

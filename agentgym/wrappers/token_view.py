@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypedDict
 
 import numpy as np
@@ -12,6 +13,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.utils.arguments import check_arguments, keyword_parameters
+from agentgym.utils.recent import Recent, text_size
 from agentgym.utils.token_trie import TokenTrie
 from agentgym.wrappers.token_context import (
     ActionFormat,
@@ -20,9 +22,10 @@ from agentgym.wrappers.token_context import (
     PlainFormat,
     PromptContext,
 )
-from agentgym.wrappers.tokens import Tokenizer, decode, encode, vocabulary_size
+from agentgym.wrappers.tokens import Tokenizer, decode, encode, silent_tokens, vocabulary_size
 
-_CACHED_CANDIDATES = 50_000
+_CACHED = 16 << 20
+"""Bytes of actions whose tokens a view caches."""
 
 
 class TokenOptions(TypedDict, total=False):
@@ -101,6 +104,11 @@ class TokenSettings:
             size=size,
         )
 
+    @cached_property
+    def silent(self) -> frozenset[int]:
+        """The tokens that are no part of an action's text."""
+        return silent_tokens(self.tokenizer, self.format.end_tokens)
+
     @classmethod
     def checked(cls, owner: str, tokenizer: Tokenizer, options: Mapping[str, Any]) -> TokenSettings:
         """Returns the settings of an environment from its keyword arguments.
@@ -152,7 +160,10 @@ class TokenView:
         self._admissible: tuple[str, ...] = ()
         self._trie: TokenTrie | None = None
         self._node = 0
-        self._candidates: dict[str, list[int]] = {}
+        self._candidates: Recent[list[int]] = Recent(_CACHED)
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        return decode(self.settings.tokenizer, tokens, self.settings.silent)
 
     def begin(self) -> None:
         """Forgets the episode."""
@@ -213,7 +224,7 @@ class TokenView:
         if trie is None:
             text = self._free_text(token)
         elif token not in trie.children(self._node):
-            said = decode(self.settings.tokenizer, [*self.action, token])
+            said = self._decode([*self.action, token])
             text = UnreadableAction(said, f"{said[:80]!r} is not the start of a valid action.")
         else:
             self._node = trie.step(self._node, token)
@@ -236,7 +247,8 @@ class TokenView:
         full = len(self.action) + 1 >= settings.max_action_tokens
         if not (ended or full or ends.stop):
             return None
-        text = decode(settings.tokenizer, self.action if ended else [*self.action, token])
+        tokens = self.action if ended else [*self.action, token]
+        text = self._decode(tokens)
         if not (ended or full or any(string in text for string in ends.stop)):
             return None
         for string in ends.stop:
@@ -276,11 +288,9 @@ class TokenView:
         """Returns the tokens of an action, without the end token."""
         tokens = self._candidates.get(text)
         if tokens is None:
-            if len(self._candidates) >= _CACHED_CANDIDATES:
-                self._candidates.clear()
             settings = self.settings
             tokens = encode(settings.tokenizer, settings.format.prefix + text)
-            self._candidates[text] = tokens
+            self._candidates.put(text, tokens, text_size([text], len(tokens)))
         return tokens
 
     def memory(self) -> dict[str, Any]:

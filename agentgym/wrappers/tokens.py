@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, Protocol
 
 from agentgym.errors import ConfigError
@@ -45,17 +45,39 @@ def vocabulary_size(tokenizer: Any) -> int:
 
 
 def encode(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Returns the token ids of a text, without special tokens.
+    """Returns the token ids of a text. Special tokens in it are encoded as plain text.
 
     Lone surrogates are replaced by question marks: UTF-8 cannot encode them and tokenizers reject
     them.
     """
-    return list(tokenizer.encode(encodable(text), add_special_tokens=False))
+    options: dict[str, Any] = {"add_special_tokens": False}
+    if hasattr(tokenizer, "split_special_tokens"):  # those of `transformers`
+        options["split_special_tokens"] = True
+    return list(tokenizer.encode(encodable(text), **options))
 
 
-def decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """Returns the text of token ids, without special tokens."""
+def decode(tokenizer: Tokenizer, ids: Iterable[int], silent: Set[int]) -> str:
+    """Returns the text of token ids, with the special tokens among them but for the silent ones.
+
+    Args:
+        tokenizer: the tokenizer.
+        ids: the token ids.
+        silent: see `silent_tokens`.
+    """
     options: dict[str, Any] = {}
     if hasattr(tokenizer, "all_special_ids"):  # those of `transformers`
-        options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
-    return tokenizer.decode(list(ids), **options)
+        options = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+    return tokenizer.decode([token for token in map(int, ids) if token not in silent], **options)
+
+
+def silent_tokens(tokenizer: Any, ends: Iterable[int]) -> frozenset[int]:
+    """Returns the tokens that are no part of an action's text: the ends of turns, and padding.
+
+    Args:
+        tokenizer: the tokenizer. Only those of `transformers` have such tokens.
+        ends: the tokens that end an action. Ordinary tokens among them, such as a line break, are
+            text.
+    """
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    named = {getattr(tokenizer, name, None) for name in ("eos_token_id", "pad_token_id")}
+    return frozenset(number for number in {*ends, *named} if number in added)

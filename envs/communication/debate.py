@@ -300,8 +300,8 @@ class Debate(TextGame):
         if agent == "player_2":
             return super()._read(agent, said)
         options = self._options(agent)
-        written = bare(said[: 10 * MAX_MESSAGE])
-        match = MOVE.fullmatch(match_action(said, options) or normalized(written))
+        listed = match_action(said, options)
+        match = MOVE.fullmatch(listed or normalized(bare(said[: 10 * MAX_MESSAGE])))
         if match is None or str(int(match[1])) not in options:
             raise InvalidMove(
                 f"{said[:40]!r} is not a valid move. Give the number of one of your unplayed cards "

@@ -13,6 +13,7 @@ from agentgym.envs.lmrl.cities import City, cities, countries
 from agentgym.envs.lmrl.city_questions import FILLERS, rows
 from agentgym.envs.lmrl.oracle import NO, YES
 from agentgym.envs.lmrl.phrases import Lexicon, words
+from agentgym.reading import find_numbers, normalized
 
 MASKED = "I cannot answer that question."
 IS = "="
@@ -92,29 +93,26 @@ def lexicon() -> Lexicon:
     return Lexicon(phrases, names, FILLERS, PREPOSITIONS, coded=r"people(over|under)\d{1,9}")
 
 
-AMOUNT = re.compile(
+COMPARED = re.compile(
     r"\b(more|greater|higher|over|above|exceed|exceeds|exceeding|larger|bigger|least|"
-    r"fewer|less|under|below|smaller)(?: than)? (\d[\d,]*(?:\.\d+)?) ?(million|billion|thousand)?"
+    r"fewer|less|under|below|smaller)(?: than)? (?:about |around )?$"
 )
-NUMBERS = "one two three four five six seven eight nine ten eleven twelve fifteen twenty".split()
-WORD_NUMBERS: dict[str, int] = dict(zip(NUMBERS, (*range(1, 13), 15, 20), strict=True))
-IN_WORDS = re.compile(rf"\b({'|'.join(NUMBERS)})(?= (?:million|billion|thousand)\b)")
+FEWEST = 10_000
+"""The smallest number that is one of people."""
 SMALLER = ("fewer", "less", "under", "below", "smaller")
 
 
 def with_amounts(question: str) -> str:
     """Returns the question with "over 5 million" replaced by "peopleover5000" (in thousands)."""
-
-    def coded(found: re.Match[str]) -> str:
-        amount = float(found[2].replace(",", "")[:12])
-        unit = {"billion": 1e6, "million": 1e3, "thousand": 1.0}.get(found[3], 1e-3)
-        if amount * unit < 10:  # meters, degrees, years: not a number of people
-            return found[0]
-        side = "under" if found[1] in SMALLER else "over"
-        return f" people{side}{int(min(amount * unit, 10**8))} "
-
-    digits = IN_WORDS.sub(lambda found: str(WORD_NUMBERS[found[0]]), question.lower())
-    return AMOUNT.sub(coded, digits)
+    text = normalized(question).lower()
+    for number in reversed(find_numbers(text)):
+        found = COMPARED.search(text, 0, number.start)
+        # Smaller numbers are meters, degrees or years, and others no number of people.
+        if found and not number.unit and number.value >= FEWEST:
+            side = "under" if found[1] in SMALLER else "over"
+            coded = f" people{side}{int(min(number.value / 1000, 10**8))} "
+            text = text[: found.start()] + coded + text[number.stop :]
+    return text
 
 
 @cache

@@ -17,6 +17,8 @@ from functools import reduce
 import numpy as np
 import Stemmer
 
+from agentgym.reading import normalized
+
 MOST_CHARACTERS = 1000
 ELSEWHERE = "elsewhere"
 """The meaning of an unknown name, which is true of nothing."""
@@ -70,7 +72,7 @@ def _truth(term: Term, truth: Callable[[str], np.ndarray]) -> np.ndarray:
 
 def words(text: str) -> list[str]:
     """Returns the lower-case words of a text, without apostrophes, hyphens and accents."""
-    plain = re.sub(r"['’`]", "", text[:MOST_CHARACTERS].lower())
+    plain = re.sub(r"['`]", "", normalized(text[:MOST_CHARACTERS]).lower())
     if not plain.isascii():
         plain = "".join(c for c in unicodedata.normalize("NFKD", plain) if c.isascii())
     return re.findall(r"[a-z0-9]+", plain)

@@ -22,6 +22,7 @@ from agentgym.envs.lmrl.houses import (
 )
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import plain
 
 
 @dataclass
@@ -211,7 +212,7 @@ class TextNav(TextEnv):
         return ORIGINAL if original else generated_world(self.task, self.rooms)
 
     def _advance(self, action: str) -> TimeStep:
-        command = re.sub(r"\b(the|a|an|some)\s+", "", " ".join(action[:200].lower().split()))
+        command = re.sub(r"\b(the|a|an|some)\s+", "", plain(action[:200]))
         state = self.state
         done = commands(self._world(), state).get(command)
         if done is None:

@@ -15,6 +15,7 @@ from agentgym.envs.lmrl.words import COMMON
 from agentgym.errors import DataError
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import plain
 
 LENGTH = 5
 TRIES = 6
@@ -269,7 +270,7 @@ class Wordle(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         # Longer texts cannot be spelled words.
-        guess = "".join(action.split()).lower() if len(action) < 100 else ""
+        guess = "".join(re.split(r"[\s,-]+", plain(action))) if len(action) < 100 else ""
         if guess not in self.vocabulary.index:
             return self._wasted(f"{action[:40]!r} is not a known word, and a guess is lost. {FORM}")
         state = self.state

@@ -82,6 +82,8 @@ class AssignmentEnv(ToolEnv):
     def read_call(self, action: str) -> Call | None:
         """Returns the call in an action, with the plain form of typographic characters."""
         call = super().read_call(action)
+        if action.isascii() and "\\u" not in action:
+            return call
         return call and Call(call.name, _plain(call.arguments))
 
     def _run(self, offered: Tool, arguments: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from agentgym.envs.puzzle.mines import (
 )
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import plain
 
 OPEN = re.compile(r"\s*(?:open\s*)?\(?\s*([0-9]{1,2})\s*[,\s]\s*([0-9]{1,2})\s*\)?\s*", re.I)
 SIZES = range(4, 31)
@@ -147,7 +148,7 @@ class Minesweeper(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        found = OPEN.fullmatch(action[:100])
+        found = OPEN.fullmatch(plain(action[:100]))
         rows, columns = self.shape
         row, column = (int(number) - 1 for number in found.groups()) if found else (-1, -1)
         if not (0 <= row < rows and 0 <= column < columns):

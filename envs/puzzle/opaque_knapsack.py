@@ -14,6 +14,7 @@ from agentgym.core import TextEnv, TurnLimit
 from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import plain
 
 ITEMS = {"easy": (25, 40), "hard": (80, 120)}
 """Minimum and maximum number of items."""
@@ -202,9 +203,9 @@ class OpaqueKnapsack(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        if action[:100].strip().lower() == "finish":
+        if plain(action[:100]) == "finish":
             return self._look(finished=True)
-        found = ACTION.fullmatch(action[:100])
+        found = ACTION.fullmatch(plain(action[:100]))
         if found is None:
             return self._invalid(
                 "Answer with inspect NAME, take NAME or finish, for example: inspect x7fd"

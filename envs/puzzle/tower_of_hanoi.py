@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agentgym.core import TextEnv, TurnLimit
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import plain
 
 RODS = "ABC"
 MOVE = re.compile(r"\s*(?:move\s+)?([abc])\s*(?:to|->|,)?\s*([abc])\s*", re.IGNORECASE)
@@ -140,7 +141,7 @@ class TowerOfHanoi(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        found = MOVE.fullmatch(action[:100])
+        found = MOVE.fullmatch(plain(action[:100].replace("\u2192", "->")))
         if found is None:
             return self._invalid(
                 f"{action[:40]!r} is not a move. Answer with a move, for example: A to C"

@@ -203,6 +203,8 @@ def _part(line: str, place: int, word: Word) -> int:
 def _check_bare(line: str, place: int) -> None:
     """Raises `Failed` if an unquoted character has another meaning in a shell, or none."""
     char = line[place]
+    if char.isalnum() and char.isascii():
+        return
     if char == "`":
         raise Failed("command substitution is not supported")
     if char == "&":
@@ -211,7 +213,7 @@ def _check_bare(line: str, place: int) -> None:
         raise Failed("$'...' is not supported")
     if char in "()":
         raise Failed(f"syntax error near {char!r}: quote it, there are no subshells")
-    if (plain := normalized(char)) != char:
+    if not char.isascii() and (plain := normalized(char)) != char:
         use = f"write {plain!r}" if plain.strip() else "write a space" if plain else "remove it"
         raise Failed(f"{char!r} is not a character of commands: {use}, or put it in quotes")
 

@@ -14,6 +14,7 @@ from agentgym.errors import ConfigError, MissingExtraError, SandboxError
 from agentgym.sandbox import Cell, Interpreter, Limits, check_sandbox, client, programs, run_calls
 from agentgym.sandbox import run_cell as cell
 from agentgym.sandbox import run_program as program
+from agentgym.utils.recent import Recent
 
 pytest.importorskip("sandlock", reason="needs the extra code")
 pytest.importorskip("pydantic_monty", reason="needs the extra code")
@@ -85,7 +86,7 @@ def test_a_session_replayed_from_its_cells_is_the_same(monkeypatch: pytest.Monke
         "print(f(1), random.random(), {'b', 'a', 'c'}, hash('a'), id(f))",
     )
     expected = [cell(cells[: n + 1]) for n in range(3)]
-    monkeypatch.setattr(programs, "_sessions", programs._Recent(1))
+    monkeypatch.setattr(programs, "_sessions", Recent(1))
     client._close_all()
     assert cell(cells) == expected[2]
     assert [cell(cells[: n + 1]) for n in range(3)] == expected

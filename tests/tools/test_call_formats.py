@@ -76,6 +76,9 @@ JSON: dict[str, Callable[[Call], str]] = {
          "function": {"name": c.name, "arguments": dumps(c.arguments)}}]}
     ),
     "langchain json": lambda c: dumps({"action": c.name, "action_input": c.arguments}),
+    "multi_tool_use": lambda c: dumps(
+        {"tool_uses": [{"recipient_name": f"functions.{c.name}", "parameters": c.arguments}]}
+    ),
     "flat": lambda c: dumps({"tool": c.name, **c.arguments}),
     "by name": lambda c: dumps({c.name: c.arguments}),
     "hermes": lambda c: f"<tool_call>\n{dumps(body(c))}\n</tool_call>",
@@ -119,6 +122,8 @@ CODE: dict[str, Callable[[Call], str]] = {
     "print": lambda c: f"print({python(c)})",
     "smolagents": lambda c: f"Thought: x\nCode:\n```py\nr = {python(c)}\nprint(r)\n```<end_code>",
     "tags": lambda c: f"Thought: x\n<code>\n{python(c)}\n</code>",
+    "label": lambda c: f"Thought: x\nAction: {python(c)}\n",
+    "function call": lambda c: f"Function call: `{python(c)}`",
     "line": lambda c: f"I look now.\n{python(c)}\nThat is it.",
     "positional": lambda c: f"{c.name}({', '.join(map(repr, c.arguments.values()))})",
 }
@@ -211,12 +216,18 @@ def test_synonyms_of_keys_are_read(name: str, key: str):
         ("{'name': 'finish', 'arguments': {'answer': 'it's'}}", "not valid"),
         ('Go: {"plan": {"name": "finish", "arguments": {"answer": ""}}', "not valid"),
         ('{"name": "look"}}', "closes more brackets"),
+        ('{"name": "serch", "query": "a"}', "no tool"),
+        ("<tool_use><name>search</name></tool_use>", "looks like a call"),
+        ('search query="a"', "looks like a call"),
         ("search(q)", "not clear"),
         ("search('a', 'b', 'c')", "not clear"),
         ("search('a', query='b')", "not clear"),
         ("for i in (1, 2):\n    look()", "not clear"),
         ("I will look() and finish.", "alone"),
         ("search[red shoes]", "looks like a call"),
+        ('search: {"query": "a"}', "looks like a call"),
+        ("name: search\narguments:\n  query: a", "looks like a call"),
+        ("**name:** `search`\n**arguments:** a", "looks like a call"),
         ("<search>red</search>", "looks like a call"),
         ("Action: search[red]", "looks like a call"),
         ("Action: search\nAction Input: red shoes", "not a JSON object"),

@@ -72,9 +72,9 @@ class ActionFormat:
 
         # Some tokenizers put a space before every text themselves.
         prefix = "" if ids(">") + ids("go") == ids("> go") else " "
-        line = ids("\n")[-1]
-        newline = tokenizer.decode([line]) == "\n"
-        end, prompt = (line, ">") if newline else (tokenizer.eos_token_id, "\n>")
+        line = ids("\n")  # none if the tokenizer drops line breaks
+        newline = bool(line) and tokenizer.decode(line[-1:]) == "\n"
+        end, prompt = (line[-1], ">") if newline else (tokenizer.eos_token_id, "\n>")
         return cls(end, ends | {end}, ("\n",), prompt, prefix, newline)
 
 

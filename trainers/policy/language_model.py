@@ -9,6 +9,7 @@ Shapes: b rows, n new tokens, V vocabulary, H hidden.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
@@ -27,6 +28,7 @@ from agentgym.trainers.policy.last_layer import can_restrict, last_layer_reads
 from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import REFERENCE, base_model, drop_nothing, stores_tensors
 from agentgym.trainers.policy.model_config import check_embedded, max_length, plain_outputs
+from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.trainers.policy.prefix_cache import LayerShape
 from agentgym.trainers.policy.probes import (
     Recomputed,
@@ -38,11 +40,15 @@ from agentgym.trainers.policy.probes import (
 )
 from agentgym.trainers.policy.sampling import GenerationStats
 from agentgym.trainers.policy.shared_attention import Reads
-from agentgym.utils.printable import encodable
+from agentgym.utils.recent import Recent, text_size
 from agentgym.utils.token_trie import TokenTrie
+from agentgym.wrappers.tokens import decode, silent_tokens
 
-MEMO = 1 << 15
-"""Number of texts whose tokens are cached. The cache of candidate tries holds 1/16 of it."""
+MEMO = 64 << 20
+"""Bytes of actions whose tokens are cached, and of tries of candidates."""
+
+NODE = 600
+"""Bytes of a node of a trie, about."""
 
 CPU_WINDOW = 64 << 20
 """Bytes of keys and values that are generated together on a CPU."""
@@ -127,6 +133,8 @@ class LanguageModel(nn.Module):
         self._rows = len(model.get_input_embeddings().weight)
         self._beyond = len(tokenizer) > self._rows  # some tokens have no embedding
         self.check_ids([self.end_token])
+        self._plain = PlainText(tokenizer, "action")
+        self._silent = silent_tokens(tokenizer, self.format.end_tokens)
         pad = tokenizer.pad_token_id
         self.pad_token: int = self.end_token if pad is None or pad >= self._rows else pad
         self._batch_size = batch_size
@@ -138,8 +146,9 @@ class LanguageModel(nn.Module):
         # In lists, so that they are not registered as submodules.
         self._guide: list[Self] = []
         self._steering: list[Any] = []
-        self._encoded: dict[str, tuple[int, ...]] = {}
-        self._tries: dict[tuple[str, ...], tuple[TokenTrie, int]] = {}
+        self._encoded: Recent[tuple[int, ...]] = Recent(MEMO)
+        self._warned = False
+        self._tries: Recent[tuple[TokenTrie, int]] = Recent(MEMO)
         accepted = inspect.signature(plain.forward).parameters
         self.cache_name = next((n for n in CACHE_NAMES if n in accepted), CACHE_NAMES[0])
         layers = DynamicCache(config=model.config).layers
@@ -235,16 +244,11 @@ class LanguageModel(nn.Module):
     # Text and tokens.
 
     def encode(self, text: str) -> list[int]:
-        """Returns the token ids of a text. Special tokens in the text are encoded as plain text."""
+        """Returns the token ids of an action. Control tokens in it are encoded as plain text."""
         tokens = self._encoded.get(text)
         if tokens is None:
-            if len(self._encoded) >= MEMO:
-                self._encoded.clear()
-            # Lone surrogates cannot be tokenised, but no observation may raise.
-            ids = self.tokenizer(
-                encodable(text), add_special_tokens=False, split_special_tokens=True
-            )
-            tokens = self._encoded[text] = tuple(ids["input_ids"])
+            tokens = tuple(self._plain(text))
+            self._encoded.put(text, tokens, text_size([text], len(tokens)))
         return list(tokens)
 
     def encode_action(self, text: str) -> list[int]:
@@ -257,22 +261,34 @@ class LanguageModel(nn.Module):
             check_embedded(self.tokenizer, self._rows, int(torch.as_tensor(tokens).max()))
 
     def decode(self, tokens: Sequence[int] | NDArray[np.int32]) -> str:
-        """Returns the text of token ids, without special tokens."""
-        return self.tokenizer.decode(
-            list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
+        """Returns the text of token ids, with special tokens but for the end and the padding."""
+        return decode(self.tokenizer, tokens, self._silent)
 
     def trie(self, candidates: Sequence[str]) -> tuple[TokenTrie, int]:
         """Returns the trie of the candidates' tokens, with end tokens, and its depth."""
         key = tuple(candidates)
         found = self._tries.get(key)
         if found is None:
-            if len(self._tries) >= MEMO >> 4:
-                self._tries.clear()
             sequences = [self.encode(self.format.prefix + text) for text in key]
             depth = 1 + max(map(len, sequences))
-            found = self._tries[key] = TokenTrie(sequences, end=self.end_token), depth
+            found = TokenTrie(sequences, end=self.end_token), depth
+            self._warn_of_equals(key, found[0])
+            self._tries.put(key, found, text_size(key, 0) + NODE * len(found[0]))
         return found
+
+    def _warn_of_equals(self, candidates: Sequence[str], trie: TokenTrie) -> None:
+        """Warns once of different actions that the tokenizer does not tell apart."""
+        for index, first in trie.equal.items():
+            if candidates[index] == candidates[first] or self._warned:
+                continue
+            self._warned = True
+            warnings.warn(
+                f"The admissible actions {candidates[first]!r} and {candidates[index]!r} have the "
+                "same tokens, so the policy always plays the first of them: the tokenizer drops "
+                "what differs (capitals, line breaks, accents). Use another model, or a wrapper "
+                "that gives the actions different names.",
+                stacklevel=3,
+            )
 
     # Weights.
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from agentgym.errors import BaseModelError, ConfigError, MissingExtraError
 from agentgym.trainers.model_defaults import NEW_MODELS, check_spelling
 from agentgym.trainers.policy.base_folder import find_base
+from agentgym.trainers.policy.hub_cache import cache_first
 from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.lora_targets import lora_targets
 from agentgym.trainers.policy.model_config import without_dropout
@@ -80,6 +81,7 @@ def _is_path(name: str) -> bool:
     return name.startswith((".", "/", "~")) or len(Path(name).parts) > 2
 
 
+@cache_first
 def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
     from transformers import AutoConfig
 

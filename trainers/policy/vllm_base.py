@@ -166,6 +166,8 @@ class VLLM(ABC):
             "stop_token_ids": sorted(form.end_tokens) if free else [form.end_token],
             "stop": [*form.stop, *sampling.stop] if free else None,
             "detokenize": free,
+            "skip_special_tokens": False,  # a stop string may be one
+            "spaces_between_special_tokens": False,
             "extra_args": support or None,
         }
 

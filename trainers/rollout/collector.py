@@ -19,12 +19,18 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Playing, action_room
+from agentgym.trainers.rollout.failures import Bound, Failures
 from agentgym.trainers.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy.engine import Session
     from agentgym.trainers.policy.prefix_cache import Slot
     from agentgym.trainers.rollout.env_pool import EnvPool
+
+POLL = 0.5
+"""Seconds between two calls of `on_progress` while all episodes wait for their environments."""
+PATIENCE = 10.0
+"""Seconds that the end of a collection waits for steps in progress."""
 
 
 def collect(*args: Any, **kwargs: Any) -> list[Trajectory]:
@@ -41,6 +47,7 @@ def play_episodes(
     *,
     constrain: bool = False,
     continuous: bool = False,
+    failures: Failures | None = None,
     on_progress: Callable[[int], None] | None = None,
     on_episode: Callable[[int, list[Trajectory]], None] | None = None,
 ) -> list[list[Trajectory]]:
@@ -57,14 +64,19 @@ def play_episodes(
         constrain: whether to restrict actions to `info["admissible"]` if it is not empty.
         continuous: whether episodes go on while the actions of others are generated. Otherwise all
             environments that have answered act together.
-        on_progress: callback with the number of finished episodes, before each call of the model.
-            An exception in it ends the collection.
+        failures: the episodes that may fail and are played again. None: an exception of an
+            environment ends the collection.
+        on_progress: callback with the number of finished episodes, before each call of the model,
+            and every `POLL` seconds while all wait for environments. An exception in it ends the
+            collection.
         on_episode: callback with the index and the trajectories of each finished episode.
     """
     cache: Any = policy.session() if context.repeats else None
+    bound = (failures or Failures()).bound(len(episodes))
     rollout = _Rollout(
-        policy, pool, episodes, context, sampling, cache, constrain, on_progress, on_episode
+        policy, pool, episodes, context, sampling, cache, constrain, bound, on_progress, on_episode
     )
+    patience = PATIENCE
     try:
         requests = rollout.answer((), False)
         if continuous:
@@ -74,8 +86,11 @@ def play_episodes(
         while requests:
             samples = policy.act(requests, sampling, cache)
             requests = rollout.answer(list(zip(requests, samples, strict=True)), False)
+    except KeyboardInterrupt:
+        patience = 0.0
+        raise
     finally:
-        wait(rollout.running)  # a slot still stepping must not be reset by the next collection
+        rollout.leave(patience)
     return [result for result in rollout.results if result is not None]
 
 
@@ -91,12 +106,14 @@ class _Rollout:
         sampling: Sampling,
         cache: Session | None,
         constrain: bool,
+        failures: Bound,
         on_progress: Callable[[int], None] | None,
         on_episode: Callable[[int, list[Trajectory]], None] | None,
     ):
         self.policy, self.pool, self.context, self.cache = policy, pool, context, cache
         self.room, self.constrain = action_room(policy, sampling, constrain), constrain
-        self.on_progress, self.on_episode = on_progress, on_episode
+        self.failures, self.on_progress, self.on_episode = failures, on_progress, on_episode
+        self.episodes = episodes
         self.results: list[list[Trajectory] | None] = [None] * len(episodes)
         self.waiting = deque(enumerate(episodes))
         self.free = deque(range(min(pool.num_envs, len(episodes))))
@@ -123,19 +140,42 @@ class _Rollout:
             while self.waiting and self.free:
                 index, episode = self.waiting.popleft()
                 slot = self.free.popleft()
-                play = episode.begin(index, slot, self.pool.env(slot))
+                try:
+                    play = episode.begin(index, slot, self.pool.env(slot))
+                except Exception as error:
+                    self._fail(index, slot, error)
+                    continue
                 self.running[self.pool.submit(play.start)] = play
             enough = 0 if busy else max(1, self.pool.num_envs // 2) - len(ready)
             ready += self._read(enough)
             if self.waiting and self.free:
                 continue  # fill the free slots before calling the model
-            if self.on_progress is not None:
-                self.on_progress(sum(result is not None for result in self.results))
+            self._progress()
             if ready or busy:
                 break
         self.acting |= {agent.cache_key: (play, agent) for play in ready for agent in play.asked}
         self.asked |= {play.index: len(play.asked) for play in ready}
         return [agent.request(self.constrain) for play in ready for agent in play.asked]
+
+    def _progress(self) -> None:
+        if self.on_progress is not None:
+            self.on_progress(sum(result is not None for result in self.results))
+
+    def _fail(self, index: int, slot: int, error: BaseException) -> None:
+        """Plays an episode again in a fresh environment, or raises the exception that ended it."""
+        self.failures.count(error)
+        self.pool.renew(slot)
+        self.waiting.appendleft((index, self.episodes[index]))
+        self.free.append(slot)
+
+    def leave(self, patience: float) -> None:
+        """Waits for steps in progress: their slots must not be reset by the next collection.
+
+        Args:
+            patience: seconds after which environments are left alone that still have not answered.
+        """
+        for future in wait(self.running, timeout=patience).not_done:
+            self.pool.abandon(self.running[future].slot)
 
     def _step(self, play: Playing) -> None:
         self.running[self.pool.submit(play.step)] = play
@@ -143,7 +183,12 @@ class _Rollout:
     def _read(self, enough: int) -> list[Playing]:
         """Reads new observations. Returns the episodes in which the policy acts."""
         ready: list[Playing] = []
-        for play in _answered(self.running, enough):
+        for play, error in self._answered(enough):
+            if error is not None:
+                if self.cache is not None:
+                    play.drop(self.cache)
+                self._fail(play.index, play.slot, error)
+                continue
             play.read(self.context, self.room)
             if play.over:
                 self.results[play.index] = trajectories = play.trajectories()
@@ -158,12 +203,19 @@ class _Rollout:
                 ready.append(play)
         return ready
 
+    def _answered(self, enough: int) -> list[tuple[Playing, BaseException | None]]:
+        """Waits until enough slots have finished. Removes all finished ones from `running`.
 
-def _answered(running: dict[Future[None], Playing], enough: int) -> list[Playing]:
-    """Waits until enough slots have finished, and removes all finished ones from `running`."""
-    done = {future for future in running if future.done()}
-    while len(done) < min(enough, len(running)):
-        done |= wait([f for f in running if f not in done], return_when=FIRST_COMPLETED).done
-    for future in done:
-        future.result()  # re-raises exceptions of the environment
-    return sorted((running.pop(future) for future in done), key=lambda play: play.index)
+        Returns:
+            The episodes, with what their environments raised.
+        """
+        running = self.running
+        done = {future for future in running if future.done()}
+        while len(done) < min(enough, len(running)):
+            waiting = [future for future in running if future not in done]
+            found = wait(waiting, timeout=POLL, return_when=FIRST_COMPLETED).done
+            if not found:
+                self._progress()
+            done |= found
+        answers = [(running.pop(future), future.exception()) for future in done]
+        return sorted(answers, key=lambda answer: answer[0].index)

@@ -27,8 +27,12 @@ from agentgym.trainers.policy.chat_template import (
     template_pieces,
 )
 from agentgym.trainers.policy.joined_text import TextJoiner, marks_words
+from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.utils.printable import encodable
+from agentgym.utils.recent import Recent, text_size
 
+MEMO = 64 << 20
+"""Bytes of observations, and of instructions, whose tokens are cached."""
 Tokens = NDArray[np.int32]
 Mode = Literal["full", "window", "actions", "current"]
 AtLimit = Literal["truncate", "terminate"]
@@ -114,9 +118,14 @@ class Context:
         check_arguments(tokenizer, settings.template_kwargs)
         self._marks = marks_words(tokenizer)
         self._joiner = lru_cache(maxsize=64)(self._make_joiner)
-        self._opening = lru_cache(maxsize=None)(self._make_opening)
-        self.observation_tokens = lru_cache(maxsize=1 << 14)(self._encode_text)
-        self.omitted = self.observation_tokens("...")
+        self._plain = PlainText(tokenizer, "observation")
+        self._openings: Recent[tuple[Tokens, Tokens, Tokens]] = Recent(MEMO)
+        self._observations: Recent[Tokens] = Recent(MEMO)
+
+    @property
+    def omitted(self) -> Tokens:
+        """The tokens in place of an observation that is left out."""
+        return self.observation_tokens("...")
 
     @property
     def repeats(self) -> bool:
@@ -142,6 +151,22 @@ class Context:
         heads = opening, self._with_end(joiner.between.head)
         return JoinedConversation(self, pieces, joiner, heads)
 
+    def _opening(self, instructions: str) -> tuple[Tokens, Tokens, Tokens]:
+        found = self._openings.get(instructions)
+        if found is None:
+            found = self._make_opening(instructions)
+            size = sum(piece.nbytes for piece in found)
+            self._openings.put(instructions, found, text_size([instructions], 0) + size)
+        return found
+
+    def observation_tokens(self, text: str) -> Tokens:
+        """Returns the tokens of an observation, read-only."""
+        found = self._observations.get(text)
+        if found is None:
+            found = self._encode_text(text)
+            self._observations.put(text, found, text_size([text], 0) + found.nbytes)
+        return found
+
     def check_room(self, instructions: str, action: int) -> None:
         """Raises ConfigError if instructions and an action of so many tokens do not fit."""
         conversation = self.begin(instructions)
@@ -166,8 +191,10 @@ class Context:
         if self._chat:
             kwargs = self.settings.template_kwargs
             opening, after, between = template_pieces(self._tokenizer, instructions, kwargs)
-            return self._encode(opening), self._encode(after), self._with_end(between)
-        opening = self._encode(f"{instructions}\n\n" if instructions else "")
+            tokens = self._encode_opening(opening, instructions)
+            return tokens, self._encode(after), self._with_end(between)
+        text = f"{instructions}\n\n" if instructions else ""
+        opening = self._encode_opening(text, instructions)
         if _adds_bos(self._tokenizer):
             opening = np.insert(opening, 0, self._tokenizer.bos_token_id)
         between = self._with_end("" if self._format.newline else "\n")
@@ -200,11 +227,18 @@ class Context:
             kept[-1:] = observation[-1:]
         return kept
 
+    def _encode_opening(self, opening: str, instructions: str) -> Tokens:
+        """Returns the tokens of an opening, with the instructions in it as plain text."""
+        plain, text = PlainText(self._tokenizer, "instructions"), instructions.strip()
+        if text not in opening or not plain.contains_control(text):
+            return self._encode(opening)
+        before, _, after = opening.partition(text)
+        pieces = [self._encode(before), plain(text), self._encode(after)]
+        return np.concatenate(pieces).astype(np.int32)
+
     def _encode_text(self, text: str) -> Tokens:
-        # Special tokens in an observation must not be able to end a turn.
-        text = encodable(text) + ("\n" if self._format.newline else "")
-        ids = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)
-        tokens = np.array(ids["input_ids"], np.int32)
+        # An observation must not be able to end a turn.
+        tokens = np.array(self._plain(text + ("\n" if self._format.newline else "")), np.int32)
         tokens.setflags(write=False)
         return tokens
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import Any
 
 import gymnasium
@@ -31,29 +34,45 @@ class EnvPool:
             raise ValueError(f"num_envs must be at least 1, got {num_envs}.")
         self._make_env = make_env
         self.num_envs = num_envs
-        self._envs: list[gymnasium.Env[Any, Any]] = []
-        self._threads = ThreadPoolExecutor(workers, "env") if workers else None
+        self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
+        self._threads = _Threads(workers) if workers else None
 
     def env(self, slot: int) -> gymnasium.Env[Any, Any]:
         """Returns the environment of a slot."""
-        while len(self._envs) <= slot:
-            self._envs.append(self._make_env())
+        for number in range(slot + 1):
+            if number not in self._envs:
+                self._envs[number] = self._make_env()
         return self._envs[slot]
+
+    def renew(self, slot: int) -> None:
+        """Closes the environment of a slot that has failed. The next one is a fresh one."""
+        with contextlib.suppress(Exception):  # it may be in any state
+            self._envs.pop(slot).close()
+
+    def abandon(self, slot: int) -> None:
+        """Leaves a call that does not end to itself. The slot gets a fresh environment."""
+        self._envs.pop(slot, None)
+        if self._threads is not None:
+            self._threads.add()
 
     def submit(self, call: Callable[[], None]) -> Future[None]:
         """Runs a call on a worker, or immediately if there are no workers."""
         if self._threads is not None:
             return self._threads.submit(call)
         future: Future[None] = Future()
-        call()
-        future.set_result(None)
+        try:
+            call()
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            future.set_result(None)
         return future
 
     def close(self) -> None:
         """Closes the environments and ends the workers."""
         if self._threads is not None:
-            self._threads.shutdown(cancel_futures=True)
-        for env in self._envs:
+            self._threads.close()
+        for env in self._envs.values():
             env.close()
         self._envs.clear()
 
@@ -62,3 +81,42 @@ class EnvPool:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class _Threads:
+    """Threads that run calls. Unlike those of `ThreadPoolExecutor`, none is waited for at exit.
+
+    A step of an environment may never end, and a process must be able to.
+    """
+
+    def __init__(self, count: int):
+        self._waiting: SimpleQueue[tuple[Future[None], Callable[[], None]] | None] = SimpleQueue()
+        self._count, self._started = count, 0
+
+    def add(self) -> None:
+        """Adds a thread."""
+        self._count += 1
+
+    def submit(self, call: Callable[[], None]) -> Future[None]:
+        """Runs a call on the next free thread."""
+        while self._started < self._count:
+            threading.Thread(target=self._run, name="env", daemon=True).start()
+            self._started += 1
+        future: Future[None] = Future()
+        self._waiting.put((future, call))
+        return future
+
+    def close(self) -> None:
+        """Ends the threads after their calls."""
+        for _ in range(self._started):
+            self._waiting.put(None)
+
+    def _run(self) -> None:
+        while (item := self._waiting.get()) is not None:
+            future, call = item
+            try:
+                call()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -128,7 +129,8 @@ class Play:
         options: dict[str, Any] = {"task": self.episode.task}
         if self.episode.max_turns is not None:
             options["max_turns"] = self.episode.max_turns
-        self.observation, self.info = self.env.reset(seed=self.episode.seed, options=options)
+        with self._named():
+            self.observation, self.info = self.env.reset(seed=self.episode.seed, options=options)
 
     def _instructions(self) -> str:
         return instructions_of(self.env)
@@ -241,18 +243,24 @@ class Play:
     def step(self) -> None:
         """Steps the environment (may run on a worker)."""
         assert self.sample is not None
-        try:
+        with self._named():
             self.observation, reward, terminated, truncated, self.info = self.env.step(
                 self.sample.text
             )
+        self._reward, self.terminated = float(reward), bool(terminated)
+        self.truncated = bool(truncated) and not self.terminated
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Adds the place in the run to what the environment raises."""
+        try:
+            yield
         except Exception as error:
             error.add_note(
                 f"Raised by the environment in task {self.episode.task!r} with seed "
                 f"{self.episode.seed}, after the actions {[t.action for t in self.turns]}."
             )
             raise
-        self._reward, self.terminated = float(reward), bool(terminated)
-        self.truncated = bool(truncated) and not self.terminated
 
     def _complete_turn(self) -> None:
         turn, info = self.turns[-1], self.info

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from agentgym.trainers.policy.ensemble import Ensemble
@@ -11,6 +11,7 @@ from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.rollout.collector import play_episodes
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.rollout.failures import Failures
 from agentgym.trainers.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class LocalExecutor:
         sampling: sampling parameters.
         constrain: whether to restrict actions to the admissible ones.
         continuous: whether episodes go on while the actions of others are generated.
+        failures: the episodes that may fail and are played again.
         on_progress: called before each call of the model, as in `play_episodes`.
         on_episode: called with each finished episode and its trajectories.
     """
@@ -62,6 +64,7 @@ class LocalExecutor:
     sampling: Sampling
     constrain: bool
     continuous: bool = False
+    failures: Failures = field(default_factory=Failures)
     on_progress: OnProgress | None = None
     on_episode: OnEpisode | None = None
 
@@ -80,13 +83,14 @@ class LocalExecutor:
             self.sampling,
             constrain=self.constrain,
             continuous=self.continuous,
+            failures=self.failures,
             on_progress=self.on_progress,
             on_episode=None if report is None else lambda i, played: report(episodes[i], played),
         )
 
     def metrics(self) -> dict[str, float]:
-        """Returns no numbers."""
-        return {}
+        """Returns the number of failed episodes since the last call, if episodes may fail."""
+        return {"env_failures": float(self.failures.take())} if self.failures.share else {}
 
     def close(self) -> None:
         """Does nothing: whoever made the pool closes it."""

@@ -20,6 +20,7 @@ import os
 import pickle
 import platform
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -112,8 +113,8 @@ class RolloutWorker:
             episodes: the episodes.
 
         Returns:
-            The name of this process, and the pickled trajectories: the arrays of objects in Ray's
-            object store cannot be written to.
+            The name of this process, and the pickled trajectories and metrics: the arrays of
+            objects in Ray's object store cannot be written to.
         """
         if self._local is None:
             self._local = _import_ray().get(build[0])(self._take_over)
@@ -121,7 +122,7 @@ class RolloutWorker:
         self.renew(weights)
         self._take_over()
         played = self._local.play(episodes)
-        return self.name(), pickle.dumps(played)
+        return self.name(), pickle.dumps((played, self._local.metrics()))
 
     def _take_over(self, _: int = 0) -> None:
         with self._lock:
@@ -179,6 +180,7 @@ class RayExecutor:
         self._key: tuple[int | None, int] | None = None
         self._number = 0
         self._restarts = 0
+        self._metrics: Counter[str] = Counter()
 
     def _connect(self, address: str | None, cores: int) -> None:
         local = {"num_cpus": max(cores, os.cpu_count() or 1), "include_dashboard": False}
@@ -282,11 +284,14 @@ class RayExecutor:
             ) from error
         self._restarts += name != self._names[number]
         self._names[number] = name
-        return pickle.loads(played)
+        trajectories, metrics = pickle.loads(played)
+        self._metrics.update(metrics)
+        return trajectories
 
     def metrics(self) -> dict[str, float]:
-        """Returns the number of workers that were replaced since the start."""
-        return {"worker_restarts": float(self._restarts)}
+        """Returns the number of workers replaced since the start, and the workers' numbers."""
+        found, self._metrics = dict(self._metrics), Counter()
+        return {"worker_restarts": float(self._restarts), **found}
 
     def close(self) -> None:
         """Ends the workers, and Ray if it was started here."""

@@ -15,6 +15,7 @@ from typing import Any
 from agentgym.errors import ConfigError
 from agentgym.trainers.run.checkpoint import same_setting
 from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.run.signals import handled_signals
 
 WITHOUT_EFFECT = ("run_dir", "resume", "quiet", "threads")
 """Settings that do not change the results of a run."""
@@ -33,7 +34,7 @@ class Children:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Children:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in handled_signals():
             self._before[number] = signal.signal(number, self._hear)
         return self
 

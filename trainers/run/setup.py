@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from agentgym.trainers.policy.tiny import SIZES, tiny_policy
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
 from agentgym.trainers.policy.vllm_server import VLLMServer
 from agentgym.trainers.run import checkpoint
+from agentgym.trainers.run.accelerators import forget_other_accelerators
 from agentgym.trainers.run.environment import MakeEnv
 from agentgym.trainers.run.saving import load_tensors
 from agentgym.trainers.settings.running import AUTOCAST
@@ -48,11 +50,16 @@ def make_accelerator(config: TrainConfig, trackers: Iterable[Any] = ()) -> Accel
             raise ConfigError(f"log_with: {name} is not installed (pip install {name}).")
     # With it, only the main process would load weights, and the policies that act need theirs.
     os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
+    forget_other_accelerators(config.model.device, config.model.mixed_precision)
     accelerator = Accelerator(
         cpu=config.model.device == "cpu",
         mixed_precision=config.model.mixed_precision,
         log_with=[*names, *trackers] or None,
     )
+    if (precision := config.model.mixed_precision) != "no":
+        # accelerate's own method reads the precision of the latest accelerator of the process.
+        dtype = getattr(torch, AUTOCAST[precision])
+        vars(accelerator)["autocast"] = partial(torch.autocast, accelerator.device.type, dtype)
     check_engine(accelerator)
     if config.model.device == "cuda" and accelerator.device.type != "cuda":
         raise ConfigError(

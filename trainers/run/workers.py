@@ -14,6 +14,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.executor import Executor, LocalExecutor, OnEpisode, OnProgress
+from agentgym.trainers.rollout.failures import Failures
 from agentgym.trainers.rollout.ray_executor import RayExecutor
 from agentgym.trainers.run.environment import RewardFn, environment_factory
 from agentgym.trainers.run.setup import vllm_engine
@@ -109,6 +110,7 @@ def _local(
         config.sampling(),
         config.rollout.constrain,
         config.rollout.continuous_batching,
+        Failures(config.environment.env_failures),
         on_progress,
         on_episode,
     )

@@ -88,8 +88,10 @@ class LossConfig:
     iterations ("moving:K"), or the exponential moving average of its weights, or of the weights of
     its adapter, with the coefficient TAU per iteration ("polyak:TAU"). In self-play, a penalty on
     leaving a slowly moving reference damps the cycles of the last policy."""
-    kl_in: Literal["loss", "reward"] = "loss"
-    """Add the KL penalty to the loss or subtract it from the rewards."""
+    kl_in: Literal["loss", "loss_k2", "reward"] = "loss"
+    """Where the KL penalty is: in the loss, as in GRPO (the estimator k3, whose gradient is that of
+    KL(reference, policy)), in the loss with the gradient of KL(policy, reference) ("loss_k2"), or
+    subtracted from the rewards, which has that gradient too, with credit assigned over turns."""
     target_kl: NonNegative | None = None
     """End the epochs of an iteration when the approximate KL to the behaviour policy exceeds this
     (nats/token, None: never). Without a ratio, there is no estimate, and this has no effect."""

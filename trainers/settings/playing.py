@@ -54,6 +54,11 @@ class EnvironmentConfig:
     """Threads that step slow environments (0: the main thread). Which of them act together then
     depends on their speed, and with it the last bits of a run."""
 
+    env_failures: Fraction = 0.0
+    """Share of the episodes of a rollout that may fail: an episode whose environment raises an
+    exception is played again in a fresh environment, with the same seeds. Above the share, the run
+    stops (0: at the first exception)."""
+
     @property
     def ids(self) -> tuple[str, ...]:
         """The ids of the environments."""

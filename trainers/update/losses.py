@@ -287,11 +287,16 @@ def kl_penalty(
 
     With x = log reference - log policy:
 
-    - k1 = -x: unbiased, may be negative.
-    - k2 = x^2 / 2: its gradient is an unbiased estimate of the gradient of the KL.
-    - k3 = exp(x) - 1 - x: unbiased, never negative.
+    - k1 = -x: unbiased, may be negative. Its gradient in a loss has mean 0.
+    - k2 = x^2 / 2: biased. Its gradient in a loss is an unbiased estimate of that of
+      KL(policy || reference).
+    - k3 = exp(x) - 1 - x: unbiased, never negative. Its gradient in a loss is an unbiased estimate
+      of that of KL(reference || policy).
 
-    Source: John Schulman, "Approximating KL Divergence", 2020.
+    The gradients are those at tokens that the policy has just sampled, which are constants.
+
+    Source: John Schulman, "Approximating KL Divergence", 2020. GRPO, arXiv 2402.03300, eq. 4, has
+    k3 in its loss.
 
     Args:
         logprobs: [k] log-probabilities under the policy, with gradient.

@@ -140,7 +140,7 @@ class UpdateData:
         Args:
             settings: settings of the policy loss.
         """
-        penalised = self.reference is not None and settings.kl_in == "loss" and settings.kl_coef
+        penalised = self.reference is not None and settings.kl_in != "reward" and settings.kl_coef
         penalised = penalised and not self.at_reference
         if settings.entropy_coef or penalised or self.targets is not None:
             return None
@@ -198,8 +198,11 @@ class UpdateData:
         kl = torch.zeros_like(entropy)
         if self.reference is not None:
             kl = losses.kl_penalty(logprobs, self.reference[chosen])
-            if settings.kl_in == "loss":
-                loss = loss + settings.kl_coef * losses.aggregate(kl, weights).total
+            if settings.kl_in != "reward":
+                penalty = kl
+                if settings.kl_in == "loss_k2":
+                    penalty = losses.kl_penalty(logprobs, self.reference[chosen], "k2")
+                loss = loss + settings.kl_coef * losses.aggregate(penalty, weights).total
         loss = loss / counts.policy
         value, read = loss.new_zeros(()), 0
         if output.values is not None:

@@ -112,11 +112,14 @@ def test_a_field_by_hand():
     text, *_, info = env.step("open 1 5")
     assert "column from 1 to 4" in text and not info["valid"]
     assert env.step("dig")[4]["valid"] is False
+    for unclear in ("open 1 2 3", "open 1 2 or 3 4", "open 1.5 2", "open \u22121 2", "not 1 1"):
+        assert env.step(unclear)[4]["valid"] is False
     env.state.mines = 1 << 2 | 1 << 10
     text, reward, ended, _, info = env.step("open 1 1")
     grid = "   1 2 3 4\n1  . 1 # #\n2  . 2 # #\n3  . 1 # #\n4  . 1 # #"
     assert text == f"{grid}\n2 mines, 6 safe cells to open." and not ended
     assert info["progress"] == 8 / 14 and len(info["admissible"]) == 8
+    assert env.step("**open\u00a0\uff11 1**")[0].startswith("That cell is open already.")
     assert env.step("(1, 1)")[0].startswith("That cell is open already.")
     before = env.snapshot()
     text, reward, ended, _, info = env.step("1,3")

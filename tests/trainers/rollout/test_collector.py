@@ -1,6 +1,8 @@
 """Rollouts: slots, order, bookkeeping, truncation; with a scripted policy that counts its calls."""
 
+import itertools
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -8,6 +10,8 @@ from typing import Any, get_args
 import gymnasium
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentgym import TextEnv, TimeStep, making
 from agentgym.envs.numbers.number_line import NumberLine
@@ -20,6 +24,7 @@ from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import AtLimit, Context, ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.rollout.failures import Failures
 from agentgym.trainers.rollout.metrics import action_coverage, rollout_metrics
 from agentgym.trainers.trajectory import Batch, Values
 
@@ -80,7 +85,7 @@ def episodes(n: int) -> list[EpisodeSpec]:
 
 def play(policy: Any = None, n: int = 12, num_envs: int = 4, workers: int = 0, **kwargs: Any):
     make = kwargs.pop("make", lambda: NumberLine(max_turns=6))
-    constrain = kwargs.pop("constrain", False)
+    constrain, failures = kwargs.pop("constrain", False), kwargs.pop("failures", None)
     prompts = kwargs.pop("prompts", None) or context(**kwargs)
     with EnvPool(make, num_envs, workers) as pool:
         return collect(
@@ -90,6 +95,7 @@ def play(policy: Any = None, n: int = 12, num_envs: int = 4, workers: int = 0, *
             prompts,
             Sampling(max_new_tokens=4),
             constrain=constrain,
+            failures=failures,
         )
 
 
@@ -339,6 +345,70 @@ def test_what_an_environment_raises_says_where_it_happened(workers):
     with pytest.raises(KeyError) as caught:
         play(make=Broken, workers=workers)
     assert "train/" in caught.value.__notes__[0]
+
+
+class Fails(NumberLine):
+    """Raises in the n-th calls of `reset` and `step` of all its instances, and is then unusable."""
+
+    calls: Iterator[int]
+    failing: frozenset[int]
+
+    def _call(self) -> None:
+        self.broken = getattr(self, "broken", False) or next(self.calls) in self.failing
+        if self.broken:
+            raise KeyError("lost")
+
+    def reset(self, **options: Any) -> tuple[str, dict[str, Any]]:
+        self._call()
+        return super().reset(**options)
+
+    def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
+        self._call()
+        return super().step(action)
+
+
+def failing(*numbers: int) -> Callable[[], Fails]:
+    calls = itertools.count()
+    kind = type("Some", (Fails,), {"calls": calls, "failing": frozenset(numbers)})
+    return lambda: kind(max_turns=6)
+
+
+@pytest.mark.filterwarnings("ignore:An episode failed")
+@pytest.mark.parametrize("workers", [0, 3])
+@given(numbers=st.sets(st.integers(0, 60), max_size=6))
+@settings(max_examples=20, deadline=None)
+def test_episodes_that_fail_are_played_again_with_the_same_result(workers, numbers):
+    expected, failures = facts(play()), Failures(0.5)
+    assert facts(play(make=failing(*numbers), workers=workers, failures=failures)) == expected
+    assert failures.take() <= len(numbers)
+    assert failures.take() == 0
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+def test_a_rollout_ends_above_the_share_of_episodes_that_may_fail(workers):
+    few, many = failing(3, 20), failing(3, 20, 30)
+    failures = Failures(2 / 12)
+    with pytest.warns(UserWarning, match="is played again in a fresh environment"):
+        play(make=few, workers=workers, failures=failures)
+    assert failures.take() == 2
+    with pytest.raises(KeyError) as caught, pytest.warns(UserWarning, match="lost"):
+        play(make=many, workers=workers, failures=failures)
+    assert "3 of 12 episodes failed" in caught.value.__notes__[-1]
+    with pytest.raises(KeyError):
+        play(make=failing(0), workers=workers)
+
+
+def test_an_environment_that_cannot_be_made_again_counts_as_a_failure():
+    made = iter([NumberLine(max_turns=6), None, NumberLine(max_turns=6)])
+
+    def make() -> NumberLine:
+        if (env := next(made)) is None:
+            raise OSError("no room")
+        return env
+
+    with pytest.warns(UserWarning, match="no room"):
+        found = play(n=4, num_envs=2, make=make, failures=Failures(0.5))
+    assert facts(found) == facts(play(n=4, num_envs=2))
 
 
 class Plain(gymnasium.Env[Any, Any]):

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerFast
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy import chat_template
 from agentgym.trainers.policy.action_format import ActionFormat
+from agentgym.trainers.rollout import context as context_module
 from agentgym.trainers.rollout.context import Context, ContextSettings
 
 TEMPLATE = (
@@ -257,3 +258,15 @@ def test_templates_are_rendered_in_other_threads_too():
     thread.start()
     thread.join()
     assert found[0].tolist() == prompt_of(played(make_context(TEMPLATE), 1)).tolist()
+
+
+@pytest.mark.parametrize("template", [None, TEMPLATE])
+def test_tokens_of_long_texts_are_cached_up_to_a_number_of_bytes(template, monkeypatch):
+    monkeypatch.setattr(context_module, "MEMO", 1 << 20)
+    context = make_context(template)
+    for number in range(20):
+        conversation = context.begin(f"Rules {number}. " + "go to 3. " * 5_000)
+        conversation.observe(f"You see {number}. " + "go to 4. " * 20_000)
+    for cache in (context._observations, context._openings):
+        assert 0 < cache.size <= 1 << 20
+    assert context.observation_tokens("a") is context.observation_tokens("a")

@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState, DistributedType, PartialState
 
+from agentgym.errors import ConfigError
 from agentgym.trainers.critics.transitions import Encoder, one_turn
 from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.policy.candidates import sampling_logprobs
@@ -124,3 +127,34 @@ def test_agents_and_networks_of_recipes_compute_in_low_precision(trainer: Traine
     policy.score_candidates_batch([np.array([5, 6], np.int32)], [["a", "b"]])
     assert len(seen) > 50
     assert set(seen) == {torch.bfloat16}
+
+
+def test_runs_of_different_precision_follow_one_another_in_a_process(tmp_path: Path):
+    def trainer_of(precision: str) -> Trainer:
+        config = settings(tmp_path / precision, mixed_precision=precision)
+        trainer = Trainer("grpo", config, grpo.build(config))
+        for part in (trainer.pool, trainer.log, trainer.folder):
+            part.close()
+        return trainer
+
+    with pytest.MonkeyPatch.context() as patch:  # that of other tests is kept
+        patch.setattr(AcceleratorState, "_shared_state", {})
+        patch.setattr(PartialState, "_shared_state", {})
+        trainers = {name: trainer_of(name) for name in ("no", "bf16", "fp16")}
+        for name, trainer in trainers.items():
+            assert trainer.accelerator.mixed_precision == name
+            tokens = trainer.policy.encode("at 3")
+            with trainer.policy.autocast():
+                product = torch.ones(2, 2) @ torch.ones(2, 2)
+            found = {"no": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[name]
+            assert product.dtype == found and tokens
+
+
+def test_processes_that_work_together_keep_their_precision(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(AcceleratorState, "_shared_state", {})
+    monkeypatch.setattr(PartialState, "_shared_state", {})
+    Accelerator(cpu=True)
+    monkeypatch.setitem(PartialState._shared_state, "distributed_type", DistributedType.MULTI_CPU)
+    config = settings(tmp_path, mixed_precision="bf16")
+    with pytest.raises(ConfigError, match="start this run in processes of its own"):
+        Trainer("grpo", config, grpo.build(config))

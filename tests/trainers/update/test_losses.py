@@ -3,6 +3,8 @@
 # pyright: reportArgumentType=false, reportCallIssue=false
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -263,6 +265,21 @@ def test_gradient_of_k2_is_the_gradient_of_the_divergence():
     p = logits.softmax(0)
     (p * (p / q).log()).sum().backward()
     assert torch.allclose(estimate, logits.grad)
+
+
+@pytest.mark.parametrize(
+    ("kind", "golden"),
+    [
+        ("k1", (0.0, 0.0, 0.0)),
+        ("k2", (0.385499, -0.347640, -0.037859)),  # of KL(policy || reference)
+        ("k3", (0.420512, -0.420512, 0.0)),  # policy - reference, of KL(reference || policy)
+    ],
+)
+def test_gradients_of_the_estimators_golden(kind: Any, golden: tuple[float, ...]):
+    logits, reference = tensor(1.0, 0.0, -1.0, grad=True), tensor(0.0, 1.0, -1.0).softmax(0)
+    p = logits.softmax(0)
+    (p.detach() * kl_penalty(p.log(), reference.log(), kind)).sum().backward()
+    assert torch.allclose(logits.grad, tensor(*golden).to(logits.grad), atol=1e-6)
 
 
 def test_value_loss_golden():

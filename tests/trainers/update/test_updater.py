@@ -67,6 +67,18 @@ def update_of(
     return loss.detach(), [new.grad, entropy.grad], numbers
 
 
+@pytest.mark.parametrize(
+    ("place", "slope"),
+    # Of exp(x) - 1 - x and of x^2 / 2 with x = log reference - log policy = -log 2.
+    [("loss", 1 - 0.5), ("loss_k2", math.log(2)), ("reward", 0.0)],
+)
+def test_the_place_of_the_penalty_chooses_its_gradient(place: str, slope: float):
+    _, (gradient, _), numbers = update_of({"kl_coef": 0.3, "kl_in": place})
+    _, (plain, _), _ = update_of({})
+    assert torch.allclose(gradient - plain, torch.full((4,), 0.3 * slope / 4), atol=1e-6)
+    assert numbers["reference_kl"] == pytest.approx(0.5 - 1 + math.log(2), abs=1e-6)
+
+
 @pytest.mark.parametrize("aggregation", ["token", "turn", "trajectory", "constant"])
 @pytest.mark.parametrize("thoughts", [0.0, 0.5, 1.0])
 def test_entropy_and_kl_are_logged_per_token(aggregation: str, thoughts: float):
@@ -124,6 +136,7 @@ def test_without_a_ratio_there_is_nothing_to_clip(clip: dict[str, float]):
         ({"entropy_coef": 0.1}, PLAIN - 0.1 * 0.5),
         ({"entropy_coef": 0.1, "entropy_floor": 0.5}, PLAIN - 0.1 * (0.2 + 0.4 + 0.5 + 0.5) / 4),
         ({"kl_coef": 0.3}, PLAIN + 0.3 * (0.5 - 1 + math.log(2))),
+        ({"kl_coef": 0.3, "kl_in": "loss_k2"}, PLAIN + 0.3 * math.log(2) ** 2 / 2),
         ({"kl_coef": 0.3, "kl_in": "reward"}, PLAIN),
         ({"ratio": "turn"}, (-2 * TURN + 1.5 + 0.8) / 4),
         ({"ratio": "turn_product"}, (-2 * PRODUCT + 1.5 + 0.8) / 4),

@@ -1,0 +1,46 @@
+"""An environment whose steps take an hour, and one whose threads end no sooner."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import gymnasium
+
+from agentgym.envs.numbers.number_line import NumberLine
+
+HOUR = 3600.0
+
+
+class Hangs(NumberLine):
+    """Every step takes an hour."""
+
+    def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Sleeps."""
+        print("a step begins", flush=True)
+        time.sleep(HOUR)
+        return super().step(action)
+
+
+class KeepsThreads(NumberLine):
+    """Starts a thread that keeps the process from ending, and waits for it when it is closed."""
+
+    _thread: threading.Thread | None = None
+
+    def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Starts the thread."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=time.sleep, args=(HOUR,))
+            self._thread.start()
+            print("a step begins", flush=True)
+        return super().step(action)
+
+    def close(self) -> None:
+        """Waits for the thread."""
+        if self._thread is not None:
+            self._thread.join()
+
+
+for kind in (Hangs, KeepsThreads):
+    gymnasium.register(f"{kind.__name__}-v0", entry_point=kind)

@@ -1,0 +1,64 @@
+"""A run goes on after an episode whose environment failed, as if it had not."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.trainers.api import make_trainer
+from agentgym.trainers.trainer import Trainer
+
+
+def trainer_of(folder: Path, *failing: int, **changes: Any) -> Trainer:
+    """Returns a trainer, of whose steps in rollouts those with these numbers fail."""
+    steps: Iterator[int] = itertools.repeat(-1)  # while the model is made
+
+    class Fails(NumberLine):
+        def step(self, action: str) -> Any:
+            if next(steps) in failing:
+                raise ConnectionError("the server is gone")
+            return super().step(action)
+
+    trainer = make_trainer(
+        "grpo", env=lambda: Fails(size=5, max_turns=4), model="nano", group_size=2, num_envs=4,
+        episodes_per_iteration=8, iterations=3, eval_episodes=0, max_new_tokens=2, device="cpu",
+        threads=1, quiet=True, lr=1e-2, run_dir=str(folder), **changes,
+    )  # fmt: skip
+    steps = itertools.count()
+    return trainer
+
+
+@pytest.mark.filterwarnings("ignore:An episode failed")
+def test_a_run_learns_the_same_after_failures_and_counts_them(tmp_path, monkeypatch):
+    counts: list[float] = []
+    plain = trainer_of(tmp_path / "plain")
+    plain.run()
+    trainer = trainer_of(tmp_path / "failing", 25, 40, 41, env_failures=0.25)
+    metrics = trainer.rollouts.metrics
+
+    def counted() -> dict[str, float]:
+        numbers = metrics()
+        counts.append(numbers["rollout/env_failures"])
+        return numbers
+
+    monkeypatch.setattr(trainer.rollouts, "metrics", counted)
+    trainer.run()
+    assert sum(counts) == 3
+    weights = trainer.policy.state_dict()
+    for name, weight in plain.policy.state_dict().items():
+        assert torch.allclose(weight, weights[name], atol=1e-5), name
+    assert not any("env_failures" in name for name in plain.rollouts.metrics())
+
+
+def test_without_a_share_the_first_failure_ends_a_run_that_goes_on_with_one(tmp_path):
+    with pytest.raises(ConnectionError, match="the server is gone"):
+        trainer_of(tmp_path, 25).run()
+    resumed = trainer_of(tmp_path, env_failures=0.5, resume=True)
+    resumed.run()
+    assert resumed.state.iteration == 3
