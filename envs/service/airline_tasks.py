@@ -26,7 +26,10 @@ from agentgym.tools import Call
 # The words that name a change.
 _BAGS = r"\b(?:bags?|baggages?|luggage|suitcases?)\b"
 _RENAME = r"\b(?:passengers?|travell?ers?|replac\w+|renam\w+|names?|instead|swap\w*)\b"
-_REBOOK = r"\b(?:mov\w+|chang\w+|rebook\w*|re-?schedul\w+|switch\w*|modif\w+|flight)\b"
+_CHANGE = r"\b(?:mov\w+|chang\w+|rebook\w*|re-?schedul\w+|switch\w*|modif\w+)\b"
+_REBOOK = rf"{_CHANGE}|\bflight\b"
+_UNALTERABLE = rf"{CANCEL}|{_CHANGE}"
+"""Topic of requests that must be denied: tickets that cannot be cancelled or changed."""
 _BOOK = r"\b(?:book\w*|reserv\w+|purchas\w+|buy)\b"
 _PLACES = Vocabulary({code: rf"\b(?:{code}|{city})\b" for code, city in AIRPORTS.items()})
 
@@ -130,7 +133,7 @@ class _Writer:
         return Request(
             opening=f"I want to cancel {named}.",
             facts={**facts, "reason": reason},
-            proposal=self._proposal(CANCEL, booked),
+            proposal=self._proposal(CANCEL if allowed else _UNALTERABLE, booked),
             calls=(Call("cancel_reservation", {"reservation_id": key}),) if allowed else (),
             look_ups=look_ups,
             summary=f"I will cancel reservation {key}.",
@@ -239,7 +242,7 @@ class _Writer:
                 "payment": f"The difference goes to {self.said_card}.",
             },
             proposal=self._proposal(
-                _REBOOK,
+                _REBOOK if allowed else _UNALTERABLE,
                 booked,
                 needed=(("flight", number), ("date", date)),
                 known=self._paid(),

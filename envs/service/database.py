@@ -17,6 +17,10 @@ Changes = dict[str, dict[str, Any]]
 """Table -> key -> changed or added record."""
 
 
+_MOST_TEXTS = 4096
+"""Number of records whose text is cached per database."""
+
+
 class Tables:
     """The initial tables of a database. They are shared by all episodes and never modified.
 
@@ -34,6 +38,16 @@ class Tables:
         self.records = records
         self.as_text = as_text or canonical
         self._texts: dict[tuple[str, str], str] = {}
+        self._known: dict[str, str] = {}
+
+    def text_of(self, record: Record) -> str:
+        """Returns a record as text. The result is cached by the record's `repr`, which is fast."""
+        shown = repr(record)
+        if shown not in self._known:
+            if len(self._known) >= _MOST_TEXTS:
+                self._known.clear()
+            self._known[shown] = self.as_text(record)
+        return self._known[shown]
 
     def initial(self, table: str, key: str) -> str:
         """Returns an initial record as text. The result is cached."""
@@ -104,7 +118,7 @@ class Database:
         for table, changed in self.changes.items():
             records = self.tables.records[table]
             for key, record in changed.items():
-                text = self.tables.as_text(record)
+                text = self.tables.text_of(record)
                 if key not in records or text != self.tables.initial(table, key):
                     found[table, key] = text
         return found
@@ -165,6 +179,7 @@ def _plain(text: str) -> str:
     return repr(" ".join(normalized(text).casefold().split()))
 
 
+@functools.lru_cache(maxsize=4096)
 def plain_key(text: str) -> str:
     """Returns the letters and digits of a key, in which "#W123" is "w123"."""
     return "".join(char for char in normalized(text).casefold() if char.isalnum())

@@ -159,6 +159,7 @@ _CUE = re.compile(
 _LISTED = re.compile(r"^\s*(?:,|/|;|-|or|and|,\s*(?:or|and)|to|\s)\s*$", re.IGNORECASE)
 
 
+@lru_cache(maxsize=1024)
 def claims_value(message: str, value: str) -> bool:
     """Returns whether a message claims a value: as a whole number, with its sign, and alone.
 

@@ -113,6 +113,14 @@ def test_a_denial_counts_after_the_record_was_looked_up(name: str):
 
 
 @pytest.mark.parametrize("name", ENVS)
+def test_a_denial_of_something_else_does_not_count(name: str):
+    env = ENVS[name]
+    for words in ("I cannot find your flight.", "I cannot see your screen.", "I can't wait!"):
+        info = closed_with(env, refused(env)[0], f"{words} Is there anything else?", True)
+        assert info["policy"] == 0
+
+
+@pytest.mark.parametrize("name", ENVS)
 @pytest.mark.parametrize("count", [None, 1])
 @pytest.mark.parametrize("message", [f"{DENIALS[0]} Is there anything else?", "No."])
 def test_an_agent_that_refuses_everything_earns_nothing(name: str, count: int | None, message: str):
