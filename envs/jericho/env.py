@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
 import importlib.util
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agentgym.core import TextEnv
+from agentgym.envs.jericho.emulator import Emulator, EmulatorFailed, EmulatorStopped
 from agentgym.errors import ConfigError, DataError, MissingExtraError
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 
 SUFFIX = re.compile(r"\.z[1-8]")
-END = re.compile(r"\*\*\*\s*([^*\n]{1,80}?)\s*\*\*\*")
-"""The usual last line of a story: *** You have won ***."""
 WON = re.compile(r"\bwon\b|\bthe end\b|victor", re.IGNORECASE)
 PROMPT = re.compile(r"\n\s*>[^\n]*\Z")
+LONGEST = 150
+"""Characters of a command. The emulator accepts at most 198."""
 
 
 @dataclass
@@ -40,8 +38,9 @@ class Jericho(TextEnv):
     supports are scored. For other games, only an ending can be detected.
 
     ## Action Space
-    Text: a game command, for example `open mailbox`, `take lamp` or `go north`. Only the printable
-    ASCII characters among the first 150 are used.
+    Text: a game command, for example `open mailbox`, `take lamp` or `go north`: up to 150 printable
+    ASCII characters, without backslashes, which start commands of the emulator itself. Anything
+    else is an invalid action.
 
     ## Observation Space
     Text: the game's response, or with `surroundings` the responses to `look` and `inventory`, with
@@ -57,7 +56,8 @@ class Jericho(TextEnv):
 
     ## Episode End
     - Termination: the game is over.
-    - Truncation: after `max_turns` commands.
+    - Truncation: after `max_turns` commands, or after a command that the emulator does not finish
+      within 30 seconds. It runs in a separate process, which is then killed.
 
     ## Information
     The common keys.
@@ -124,93 +124,102 @@ class Jericho(TextEnv):
         self._paths = {**train, **test}
         self.tasks = Tasks(tuple(train), tuple(test))
         self.surroundings, self.list_actions = surroundings, list_actions
-        self._game: Any = None
+        self._emulator: Emulator | None = None
 
     def _start(self, task: str) -> TimeStep:
         self.state = State(int(self.np_random.integers(1, 2**15)))
-        return self._look(self._open(), 0, False)
+        try:
+            return self._look(self._open())
+        except EmulatorStopped as error:
+            raise DataError(f"{str(self._paths[task])!r} cannot be started: {error}.") from error
 
-    def _open(self) -> str:
-        """Restarts the story and returns its first text."""
-        jericho: Any = importlib.import_module("jericho")
-        path = str(self._paths[self.task])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a warning about unsupported games
-            self._game = jericho.FrotzEnv(path, seed=self.state.seed)
-            text, _ = self._game.reset()
-        return text
+    def _open(self) -> dict[str, Any]:
+        """Starts the story, replays the commands so far, and returns the first text."""
+        if self._emulator is None or not self._emulator.alive:
+            self._emulator = Emulator()
+        # Commands of a snapshot may hold any text.
+        return self._ask(
+            "open",
+            path=str(self._paths[self.task]),
+            seed=self.state.seed,
+            commands=[command for command in map(_typed, self.state.commands) if command],
+            listed=self.list_actions,
+            around=self.surroundings,
+        )
+
+    def _ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        assert self._emulator is not None
+        try:
+            return self._emulator.ask(do, **arguments)
+        except EmulatorFailed as error:
+            raise DataError(f"Jericho cannot play {self.task!r}: {error}") from error
 
     def _advance(self, action: str) -> TimeStep:
-        # The emulator accepts the characters of old stories, and at most 198 of them.
-        command = "".join(c for c in action[:150] if " " <= c <= "~").strip()
+        command = " ".join(action.split())
         if not command:
             return self._invalid("Answer with a short command, for example: look.")
-        response, gained, over, _ = self._game.step(command)
+        if (typed := _typed(command)) != command:
+            unknown = [c for c in command if c not in typed]
+            problem = f"The character {unknown[0]!r} cannot be typed" if unknown else "Too long"
+            return self._invalid(
+                f"{problem}: a command has at most {LONGEST} plain letters, digits and "
+                "punctuation marks, for example: look."
+            )
+        try:
+            if self._emulator is None or not self._emulator.alive:
+                self._open()
+            step = self._look(self._ask("step", command=command))
+        except EmulatorStopped as error:
+            self.turn_limit = self._turn + 1  # no game is left: the episode is truncated
+            return self._invalid(f"The game has stopped, because {error} after this command.")
         self.state.commands.append(command)
-        return self._look(response, int(gained), bool(over))
+        return step
 
-    def _look(self, response: str, gained: int, over: bool) -> TimeStep:
-        game = self._game
-        known = bool(game.is_fully_supported)
-        ending = END.search(response) if self.state.commands else None
-        won = bool(game.victory()) if known else ending is not None and bool(WON.search(ending[1]))
-        over = over or (not known and ending is not None)
-        most = game.get_max_score() if known else 1
-        score = game.get_score() if known else int(won)
-        listed: tuple[str, ...] = ()
-        if self.list_actions and known and not over:
-            listed = tuple(sorted(set(game.get_valid_actions(use_parallel=False))))
-        text, feedback = _cleaned(response), ""
+    def _look(self, facts: dict[str, Any]) -> TimeStep:
+        known, over = facts["known"], facts["over"]
+        won = facts["won"] if known else WON.search(facts["ending"]) is not None
+        most, score = (facts["most"], facts["score"]) if known else (1, int(won))
+        shown, feedback = _cleaned(facts["text"]), ""
         if self.surroundings and not over:
-            text, feedback = self._around(), text
+            shown, feedback = "\n".join(map(_cleaned, facts["around"])), shown
         return TimeStep(
-            text=text,
+            text=shown,
             feedback=feedback,
-            rewards={"task": float(gained if known else won)},
+            rewards={"task": float(facts["gained"] if known else won)},
             terminated=over,
             success=won,
             progress=1.0 if won else min(max(score / max(most, 1), 0.0), 1.0),
-            admissible=listed,
-            state_key=game.get_world_state_hash() if known else _memory_key(game),
+            admissible=tuple(facts["actions"]),
+            state_key=facts["key"],
         )
-
-    def _around(self) -> str:
-        """Returns the responses to `look` and `inventory`, and undoes both commands."""
-        before = self._game.get_state()
-        texts = [_cleaned(self._game.step(command)[0]) for command in ("look", "inventory")]
-        self._game.set_state(before)
-        return "\n".join(texts)
 
     def _restored(self) -> None:
         """Replays the commands of the snapshot."""
-        self._replay()
-
-    def _replay(self) -> None:
         self._open()
-        for command in self.state.commands:
-            self._game.step(command)
+
+    def close(self) -> None:
+        """Ends the emulator."""
+        if self._emulator is not None:
+            self._emulator.close()
+        super().close()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_game": None}
+        """Leaves out the emulator: a copy replays the commands before its next one."""
+        return {**self.__dict__, "_emulator": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if hasattr(self, "state"):
-            self._replay()
+
+def _typed(command: str) -> str:
+    """Returns the characters that stories know. The emulator itself reads a backslash."""
+    return "".join(c for c in command[:LONGEST] if " " <= c <= "~" and c != "\\").strip()
 
 
 def _cleaned(response: str) -> str:
     return PROMPT.sub("", response).strip() or "(No response.)"
 
 
-def _memory_key(game: Any) -> str:
-    """Returns a hash of the emulator's memory, for games that Jericho does not support."""
-    return hashlib.blake2b(game.get_state()[0].tobytes(), digest_size=16).hexdigest()
-
-
 def _checked(rom: str | Sequence[str]) -> list[Path]:
     """Returns the paths of the story files, or raises an error if one is missing or invalid."""
-    paths = [Path(path) for path in ([rom] if isinstance(rom, str) else rom)]
+    paths = [Path(path).absolute() for path in ([rom] if isinstance(rom, str) else rom)]
     if not paths:
         raise ConfigError("rom must name at least one story file.")
     for path in paths:

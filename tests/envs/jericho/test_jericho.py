@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
 from pathlib import Path
 
 import pytest
+from gymnasium.error import ResetNeeded
 
+from agentgym.envs.jericho import emulator
 from agentgym.envs.jericho import env as module
-from agentgym.envs.jericho.env import END, PROMPT, WON, Jericho
-from agentgym.errors import ConfigError, DataError, MissingExtraError
+from agentgym.envs.jericho.emulator import END
+from agentgym.envs.jericho.env import PROMPT, WON, Jericho
+from agentgym.errors import ConfigError, DataError, MissingExtraError, SnapshotError
 
 installed = pytest.mark.skipif(
     importlib.util.find_spec("jericho") is None or importlib.util.find_spec("textworld") is None,
@@ -104,7 +108,116 @@ def test_surroundings_are_told_and_take_no_time():
 def test_what_cannot_be_typed_is_invalid():
     env = Jericho()
     env.reset(seed=0)
-    for action in ("", "\n\t", "東西", "\0"):
-        assert not env.step(action)[4]["valid"]
-    assert env.step("look" + " " * 500)[4]["valid"]
+    for action in (
+        "",
+        "\n\t",
+        "東西",
+        "go 東",
+        "\0",
+        "look " * 50,
+        r"\boxed{look}",
+        r"look\x",
+        "\\",
+    ):
+        text, *_, truncated, info = env.step(action)
+        assert "for example: look" in text and not info["valid"] and not truncated
+    assert env.step("\n look" + " " * 500)[4]["valid"]
     assert env.state.commands == ["look"]
+
+
+FAKE = """
+import time
+
+
+class FrotzEnv:
+    is_fully_supported = True
+
+    def __init__(self, path, seed):
+        self.played = []
+
+    def reset(self):
+        return "A cell.", {}
+
+    def step(self, command):
+        if "\\\\" in command or command == "hang":
+            while True:
+                print("x" * 1000)
+        if command == "crash":
+            __import__("os")._exit(3)
+        if command == "fail":
+            raise OSError("no spaCy")
+        self.played.append(command)
+        return f"{len(self.played)}: {command}", 1, False, {}
+
+    def get_world_state_hash(self):
+        return "|".join(self.played)
+
+    def victory(self):
+        return False
+
+    def get_score(self):
+        return len(self.played)
+
+    def get_max_score(self):
+        return 10
+
+    def close(self):
+        pass
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Jericho:
+    """An environment on an emulator that hangs, crashes or fails on request."""
+    (tmp_path / "jericho.py").write_text(FAKE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(emulator, "SECONDS", 3.0)
+    return Jericho(rom=story(tmp_path, "a.z5"))
+
+
+@pytest.mark.parametrize("command", ["hang", "crash"])
+def test_a_command_that_never_returns_truncates_the_episode(fake: Jericho, command: str):
+    fake.reset(seed=0)
+    assert fake.step("look")[0] == "1: look"
+    text, reward, terminated, truncated, info = fake.step(command)
+    assert text.startswith("The game has stopped") and text.endswith("1: look")
+    assert (reward, terminated, truncated, info["valid"]) == (0.0, False, True, False)
+    with pytest.raises(ResetNeeded):
+        fake.step("look")
+    over = fake.snapshot()
+    assert fake.reset(seed=1)[0] == "A cell." and fake.step("look")[4]["progress"] == 0.1
+    assert fake.restore(over)[1]["turn"] == 2
+    fake.close()
+
+
+def test_commands_of_a_snapshot_do_not_hang(fake: Jericho):
+    fake.reset(seed=0)
+    fake.step("look")
+    snapshot = fake.snapshot()
+    for commands in ([r"\x"], ["look", "\\", r"\boxed{wait}"]):
+        changed = {**snapshot, "state": {**snapshot["state"], "commands": commands}}
+        fake.restore(changed)
+        assert "\\" not in fake.step("north")[4]["state_key"]
+    with pytest.raises(SnapshotError, match="took more than 3 seconds"):
+        fake.restore({**snapshot, "state": {**snapshot["state"], "commands": ["hang"]}})
+    assert fake.step("south")[0].endswith("south")
+    fake.close()
+
+
+def test_a_copy_replays_the_commands(fake: Jericho):
+    fake.reset(seed=0)
+    fake.step("look")
+    twin = pickle.loads(pickle.dumps(fake))
+    for each in (fake, twin):
+        assert each.step("wait")[4]["state_key"] == "look|wait"
+        each.close()
+    assert twin.step("north")[4]["state_key"] == "look|wait|north"  # a closed one too
+    twin.close()
+
+
+def test_errors_of_the_emulator_are_named(fake: Jericho):
+    fake.reset(seed=0)
+    with pytest.raises(DataError, match="OSError: no spaCy"):
+        fake.step("fail")
+    fake.close()
+    assert fake._emulator is not None and not fake._emulator.alive
