@@ -3,7 +3,8 @@
 Statements run in memory. An authorizer permits reading the tables, and on request changing them. It
 refuses files, pragmas, schema changes, transactions and functions that are not deterministic. A
 progress handler stops statements after a number of virtual machine instructions, so that the limit
-does not depend on the speed of the machine. Lengths of texts and numbers of rows are bounded.
+does not depend on the speed of the machine. Functions whose work it does not see are charged for
+(`charged_functions`). Lengths of texts and numbers of rows are bounded.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
+
+from agentgym.envs.database.charged_functions import Budget, install
 
 Row = tuple[object, ...]
 Multiset = list[tuple[str, ...]]
@@ -63,7 +66,7 @@ class Connection:
     def __init__(self, content: bytes, tables: Collection[str], *, writes: bool = False):
         self._tables = tuple(tables)
         self._writes = writes
-        self._left = 0
+        self._budget = Budget()
         # An environment may be made in one thread and stepped in another, one at a time.
         self._raw = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         # A text that is no UTF-8 must not fail after the statement has changed rows.
@@ -74,6 +77,7 @@ class Connection:
             self._raw.execute(f"PRAGMA max_page_count = {_PAGES}")
         for limit, value in _LIMITS.items():
             self._raw.setlimit(limit, value)
+        install(self._raw, self._budget, _LIMITS)
         self._raw.set_authorizer(self._authorize)
         self._raw.set_progress_handler(self._tick, _STRIDE)
 
@@ -85,7 +89,7 @@ class Connection:
         Raises:
             Refused: if it fails, takes too long or is not permitted.
         """
-        self._left = _INSTRUCTIONS // _STRIDE
+        self._budget.start(_INSTRUCTIONS)
         if expansions(statement[: _LIMITS[sqlite3.SQLITE_LIMIT_SQL_LENGTH]]) > _EXPANSIONS:
             raise Refused("the common table expressions refer to each other too often")
         try:
@@ -111,8 +115,7 @@ class Connection:
         self._raw.close()
 
     def _tick(self) -> int:
-        self._left -= 1
-        return self._left < 0
+        return self._budget.spend(_STRIDE)
 
     def _authorize(self, action: int, first: str | None, second: str | None, *_: object) -> int:
         if action in _READING:
@@ -127,7 +130,8 @@ class Connection:
         return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
     def _explain(self, error: Exception) -> str:
-        message = str(error).encode("utf-8", "replace").decode()[:200]
+        message = self._budget.failure or str(error)
+        message = message.encode("utf-8", "replace").decode()[:200]
         if isinstance(error, MemoryError) or message in ("string or blob too big", "out of memory"):
             return "the result is too large"
         if message == "interrupted":
