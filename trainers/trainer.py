@@ -18,6 +18,7 @@ import torch
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
 from agentgym.making import tasks_of
+from agentgym.time_limits import limit_env
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.callbacks import Callback, CallbackList
 from agentgym.trainers.config import TrainConfig
@@ -102,6 +103,7 @@ class Trainer:
             self.make_env,
             -(-config.rollout.num_envs // self.world),
             config.environment.env_workers,
+            config.environment.env_seconds,
         )
         with ExitStack() as opened:
             opened.enter_context(self.pool)
@@ -146,7 +148,8 @@ class Trainer:
         config, accelerator, roles = self.config, self.accelerator, self.lineup.roles
         start = self.folder.latest()
         self.state = load_run_state(start)
-        self.policies = load_policies(accelerator, config, self.make_env, self.folder, start, roles)
+        make_env = limit_env(self.make_env, config.environment.env_seconds)
+        self.policies = load_policies(accelerator, config, make_env, self.folder, start, roles)
         self.policy = self.policies[roles[0]]
         make_critic, own = self.algorithm.critic, config.critic.critic_trunk == "own"
         self._head = make_critic(self.policy) if make_critic and own else None

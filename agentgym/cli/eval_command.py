@@ -60,6 +60,7 @@ def run_evaluation(
     seed: int = 0,
     suite: Literal["core", "balrog", "agentboard", "agentbench"] | None = None,
     env_kwargs: KeyValues = (),
+    env_seconds: float | None = None,
     wrap: Wrappers = (),
     agent_kwargs: KeyValues = (),
     price: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="IN OUT")] = None,
@@ -91,6 +92,8 @@ def run_evaluation(
             agentbench: those that are like the environments of these benchmarks, with a summary.
             Those of a missing extra are left out.
         env_kwargs: Arguments of the environments.
+        env_seconds: Maximum seconds of a reset or a step of an environment. A slower one truncates
+            its episode, which counts as failed (default: no limit).
         wrap: Wrappers of the environments, the first one innermost: names of agentgym.wrappers or
             module:Class, with arguments as in HistoryObservation:k=4,keep_first=true. By default
             those that a policy was trained with, and none for other agents.
@@ -106,7 +109,7 @@ def run_evaluation(
     """
     ids = [_id(word) for word in envs]
     if agents or nashconv or picture:
-        other = suite or wrap or agent_kwargs or resume or price or split == "both"
+        other = suite or wrap or agent_kwargs or resume or price or split == "both" or env_seconds
         other = other or agent != ("random",)
         _check_cross_play(ids, agents, nashconv, picture, other=bool(other))
         _check_files(json, save, resume, picture)
@@ -140,7 +143,7 @@ def run_evaluation(
         line for id in ids for each in players for line in other_arguments(each, id, arguments)
     ]
     settings = {"tasks": episodes, "num_envs": num_envs, "seed": seed, "env_kwargs": arguments}
-    settings |= {"save": save, "resume": resume}
+    settings |= {"save": save, "resume": resume, "env_seconds": env_seconds}
     command = {"envs": ids, "agents": list(agent), "episodes": episodes, "split": split}
     command |= {"seed": seed, "env_kwargs": arguments, "agent_kwargs": options}
     _check_files(json, save, resume)
@@ -206,7 +209,7 @@ def _check_cross_play(
     if other or len(ids) != 1:
         raise ConfigError(
             "--agents plays one game on one split: name one id, without --agent, --suite, --wrap, "
-            "--agent-kwargs, --price, --resume and --split both."
+            "--agent-kwargs, --env-seconds, --price, --resume and --split both."
         )
     if ids[0] in REGISTRY and not REGISTRY[ids[0]].multi_agent:
         raise ConfigError(f"{ids[0]} is a single-agent environment: use --agent, not --agents.")

@@ -31,7 +31,7 @@ def serve(
     token: str = "",
     max_sessions: int = 256,
     idle_seconds: float = 600.0,
-    call_seconds: float = 60.0,
+    env_seconds: float = 60.0,
     threads: int = 8,
     env_kwargs: KeyValues = (),
     wrap: Wrappers = (),
@@ -49,15 +49,16 @@ def serve(
             variable AGENTGYM_TOKEN, if it is set.
         max_sessions: Maximum number of sessions, each with an environment of its own.
         idle_seconds: Seconds without a message after which a session ends.
-        call_seconds: Maximum seconds of the start of a session, a reset or a step, with the wait
-            for a thread. A slower call ends its session.
-        threads: Threads that step environments. A call keeps one until it returns.
+        env_seconds: Maximum seconds of a reset or a step of an environment, and of its start. A
+            slower reset or step truncates its episode.
+        threads: Threads that step environments.
         env_kwargs: Arguments of the environments.
         wrap: Wrappers of the environments, as in eval.
     """
     with needs_extra("agentgym serve", "serve"):
         import uvicorn
 
+        from agentgym.serving.connections import server_config
         from agentgym.serving.server import Limits, make_app
     token = token or os.environ.get("AGENTGYM_TOKEN", "")
     if host not in LOCAL and not token:
@@ -70,7 +71,7 @@ def serve(
     for name, value in {"max_sessions": max_sessions, "threads": threads}.items():
         if value < 1:
             raise ConfigError(f"{name} must be at least 1, got {value}.")
-    for name, seconds in {"idle_seconds": idle_seconds, "call_seconds": call_seconds}.items():
+    for name, seconds in {"idle_seconds": idle_seconds, "env_seconds": env_seconds}.items():
         if not seconds > 0:
             raise ConfigError(f"{name} must be above 0, got {seconds}.")
     if not envs:
@@ -78,18 +79,13 @@ def serve(
     kwargs = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
     names = _names([full_id(id) for id in envs])
     makers = {name: partial(make_env, id, **kwargs) for name, id in names.items()}
-    limits = Limits(max_sessions, idle_seconds, call_seconds, threads=threads)
+    limits = Limits(max_sessions, idle_seconds, env_seconds, threads=threads)
     with _listen(host, port) as listener:
-        app = make_app(makers, limits, token)
+        app = make_app(makers, limits, token, hosts=[host])
         name = f"[{host}]" if ":" in host else host
         url = f"http://{name}:{listener.getsockname()[1]}"
         standard_output().print(f"Serving {', '.join(makers)} at {url}")
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app, log_level="warning", ws="websockets-sansio",
-                ws_max_size=limits.message_bytes, timeout_graceful_shutdown=5,
-            )
-        )  # fmt: skip
+        server = uvicorn.Server(server_config(app, max_sessions, limits.message_bytes))
         with contextlib.suppress(KeyboardInterrupt):  # the way to end it
             server.run([listener])
     return 0

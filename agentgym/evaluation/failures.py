@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentgym.time_limits import TIMED_OUT
+
 FAILURES = {
+    "timeout": "environment too slow",
     "overflow": "context overflow",
     "invalid": "invalid actions",
     "wrong": "wrong end",
@@ -22,6 +25,7 @@ def failure_of(
 ) -> str:
     """Returns the kind of failure of an episode, the first that applies, or "" for a success.
 
+    - timeout: a call of the environment took longer than its time limit.
     - overflow: the context of the agent overflowed.
     - invalid: at least half of the actions were invalid.
     - wrong: the episode terminated, with a wrong answer or a lost game for example.
@@ -36,6 +40,8 @@ def failure_of(
     """
     if infos[-1]["success"]:
         return ""
+    if infos[-1].get(TIMED_OUT):
+        return "timeout"
     if overflows:
         return "overflow"
     if 2 * sum(not info["valid"] for info in infos) >= len(infos):

@@ -21,6 +21,7 @@ from agentgym.evaluation.transcripts import EpisodeLog, append_episode, continue
 from agentgym.making import TextGym, env_name, factory_of, make_env, tasks_of, warn_if_endless
 from agentgym.mixture import MixedTasks
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_limits import limit_env
 from agentgym.utils.arguments import check_types, keyword_parameters
 
 MOST_TASKS = 1_000_000
@@ -79,6 +80,7 @@ def evaluate(
     settings: Mapping[str, Any] | None = None,
     only: Sequence[int] | None = None,
     on_episode: Callable[[Report], None] | None = None,
+    env_seconds: float | None = None,
 ) -> Report:
     """Evaluates an agent on tasks of an environment.
 
@@ -107,6 +109,8 @@ def evaluate(
             processes can share one. None: all.
         on_episode: called after each finished episode with the report so far, its newest last.
             Episodes that are continued from count too.
+        env_seconds: maximum seconds of a reset or a step of an environment. A slower one truncates
+            its episode, with a warning and the failure "timeout" in its record. None: no limit.
 
     Raises:
         ConfigError: if the environment is not a text environment, the arguments cannot work or the
@@ -115,7 +119,7 @@ def evaluate(
     """
     given = {"env": env, "tasks": tasks, "split": split, "num_envs": num_envs, "seed": seed}
     given |= {"env_kwargs": env_kwargs, "save": save, "resume": resume, "settings": settings}
-    given["only"] = only
+    given |= {"only": only, "env_seconds": env_seconds}
     check_types("evaluate", keyword_parameters(evaluate), given)
     if num_envs < 1:
         raise ConfigError(f"num_envs must be at least 1, got {num_envs}.")
@@ -124,6 +128,7 @@ def evaluate(
     player = make_agent(agent) if isinstance(agent, str) else agent
     kwargs = own_wrappers(player) | dict(env_kwargs or {}) if isinstance(env, str) else {}
     make = (lambda: make_env(env, **kwargs)) if isinstance(env, str) else factory_of(env)
+    make = limit_env(make, env_seconds)
     if not (hasattr(player, "name") and hasattr(player, "act")):
         hint = " Its attribute `agent` is one." if hasattr(player, "agent") else ""
         raise ConfigError(

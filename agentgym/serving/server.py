@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
@@ -25,6 +25,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 import agentgym
 from agentgym.making import TextGym, tasks_of
+from agentgym.serving.admission import Admission
 from agentgym.serving.session import (
     CAPACITY_REACHED,
     EXECUTION_ERROR,
@@ -50,16 +51,18 @@ class Limits:
     Attributes:
         sessions: maximum number of sessions.
         idle_seconds: seconds without a message after which a session ends.
-        call_seconds: maximum seconds of the start of a session, a reset or a step, with the wait
-            for a thread. A slower call ends its session, and keeps its thread until it returns.
+        env_seconds: maximum seconds of the start of a session, a reset or a step. A slower reset or
+            step truncates its episode. A call that waits much longer for a thread is refused.
         message_bytes: maximum size of a message.
+        message_seconds: maximum seconds of the body of a request.
         threads: number of threads that step environments.
     """
 
     sessions: int = 256
     idle_seconds: float = 600.0
-    call_seconds: float = 60.0
+    env_seconds: float = 60.0
     message_bytes: int = 1 << 20
+    message_seconds: float = 30.0
     threads: int = 8
 
 
@@ -110,7 +113,7 @@ class Sessions:
                 CAPACITY_REACHED, f"All {self.limits.sessions} sessions are in use. Try later."
             )
         self._starting += 1
-        future = self._threads.submit(Session, make)
+        future = self._threads.submit(Session, make, self.limits.env_seconds)
         try:
             session = await self._result(future)
         except _TookTooLong:
@@ -149,8 +152,7 @@ class Sessions:
             result = await self._result(future)
         except _TookTooLong:
             self.end(id)
-            seconds = f"{self.limits.call_seconds:g} s"
-            raise ProtocolError(SESSION_ERROR, f"The call took over {seconds}.") from None
+            raise ProtocolError(SESSION_ERROR, "The server is busy. Try later.") from None
         except ProtocolError:
             raise
         except Exception as error:  # a fault of the environment, which ends no server
@@ -166,7 +168,8 @@ class Sessions:
             _TookTooLong: if there is none in time. A call that still waits for a thread is dropped.
         """
         waiting = asyncio.wrap_future(future)
-        await asyncio.wait([waiting], timeout=self.limits.call_seconds)
+        # A call, and the environment that replaces one which hangs, each have a limit of their own.
+        await asyncio.wait([waiting], timeout=3 * self.limits.env_seconds)
         if waiting.done():
             return waiting.result()
         future.cancel()
@@ -205,14 +208,19 @@ def _close(started: Future[Session]) -> None:
 
 
 def make_app(
-    makers: Mapping[str, Callable[[], TextGym]], limits: Limits, token: str = ""
+    makers: Mapping[str, Callable[[], TextGym]],
+    limits: Limits,
+    token: str = "",
+    hosts: Collection[str] = (),
 ) -> Starlette:
     """Returns the application (ASGI) that serves environments.
 
     Args:
         makers: functions that make them, by name. The first one is also served without a name.
         limits: bounds of the server.
-        token: what clients send as `Authorization: Bearer TOKEN`. "": nothing.
+        token: what clients send as `Authorization: Bearer TOKEN`. "": nothing, and only programs on
+            this machine are admitted.
+        hosts: names and addresses of the server, besides those of the local machine.
     """
     sessions = Sessions(limits)
 
@@ -224,17 +232,18 @@ def make_app(
         watch.cancel()
         sessions.close()
 
-    served = {name: _Served(name, make, sessions, token) for name, make in makers.items()}
+    served = {name: _Served(name, make, sessions) for name, make in makers.items()}
     first = next(iter(served.values()))
     mounts = [Mount(f"/{name}", routes=each.routes()) for name, each in served.items()]
-    return Starlette(routes=[*mounts, *first.routes()], lifespan=lifespan)
+    gate = Middleware(Admission, token=token, hosts=hosts)
+    return Starlette(routes=[*mounts, *first.routes()], lifespan=lifespan, middleware=[gate])
 
 
 class _Served:
     """The routes of one environment."""
 
-    def __init__(self, name: str, make: Callable[[], TextGym], sessions: Sessions, token: str):
-        self.name, self.make, self.sessions, self.token = name, make, sessions, token
+    def __init__(self, name: str, make: Callable[[], TextGym], sessions: Sessions):
+        self.name, self.make, self.sessions = name, make, sessions
         env = make()
         self.about = _about(name, env)
         self.about["/tasks"] = {
@@ -252,18 +261,11 @@ class _Served:
             *(Route(path, self._safely(self.describe)) for path in self.about),
         ]
 
-    def admits(self, headers: Mapping[str, str]) -> bool:
-        """Returns whether a request has the token."""
-        given = headers.get("authorization", "").encode()
-        return not self.token or hmac.compare_digest(given, f"Bearer {self.token}".encode())
-
     def _safely(self, answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
-        """Returns an endpoint that answers errors as JSON and asks for the token."""
+        """Returns an endpoint that answers errors as JSON."""
 
         async def endpoint(request: Request) -> Response:
             try:
-                if not request.url.path.endswith("/health") and not self.admits(request.headers):
-                    return _json({"detail": "The token is missing or wrong."}, 401)
                 return _json(await answer(request))
             except ProtocolError as error:
                 return _json({"detail": str(error), "code": error.code}, _status(error))
@@ -315,18 +317,21 @@ class _Served:
         return {**found, "session_id": id}
 
     async def _body(self, request: Request) -> dict[str, Any]:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > self.sessions.limits.message_bytes:
-                raise ProtocolError(VALIDATION_ERROR, "The message is too long.")
+        body, limits = b"", self.sessions.limits
+        try:
+            async with asyncio.timeout(limits.message_seconds):
+                async for part in request.stream():
+                    body += part
+                    if len(body) > limits.message_bytes:
+                        raise ProtocolError(VALIDATION_ERROR, "The message is too long.")
+        except TimeoutError:
+            raise ProtocolError(
+                VALIDATION_ERROR, f"The message took over {limits.message_seconds:g} s."
+            ) from None
         return read_message(body or b"{}")
 
     async def websocket(self, socket: WebSocket) -> None:
         """Serves a session over a WebSocket until the client leaves or is idle for too long."""
-        if not self.admits(socket.headers):
-            await socket.close(1008, "The token is missing or wrong.")
-            return
         await socket.accept()
         id = ""
         with contextlib.suppress(WebSocketDisconnect, RuntimeError, TimeoutError):

@@ -16,6 +16,7 @@ from gymnasium.error import ResetNeeded
 
 from agentgym.errors import AgentGymError
 from agentgym.making import TextGym
+from agentgym.time_limits import TIMED_OUT, limit_env
 from agentgym.time_step import INFO_KEYS
 
 INVALID_JSON, UNKNOWN_TYPE = "INVALID_JSON", "UNKNOWN_TYPE"
@@ -66,14 +67,15 @@ class Session:
 
     Args:
         make: makes the environment.
+        seconds: time limit of a reset or a step, which truncates the episode.
 
     Attributes:
         id: a random name that cannot be guessed.
     """
 
-    def __init__(self, make: Callable[[], TextGym]):
+    def __init__(self, make: Callable[[], TextGym], seconds: float | None = None):
         self.id = secrets.token_hex(16)
-        self._env = make()
+        self._env = limit_env(make, seconds)()
         self._episode = ""
         self._info: Mapping[str, Any] = {}
 
@@ -162,7 +164,7 @@ class Session:
         truncated: bool,
         more: Mapping[str, Any],
     ) -> dict[str, Any]:
-        info = {name: self._info[name] for name in INFO_KEYS if name in self._info}
+        info = {name: self._info[name] for name in (*INFO_KEYS, TIMED_OUT) if name in self._info}
         ends = {"terminated": bool(terminated), "truncated": bool(truncated) and not terminated}
         return {
             "observation": {"text": text, **info, **ends, **more, "metadata": {}},

@@ -30,7 +30,7 @@ websockets = pytest.importorskip("websockets", reason="needs the extra `serve`")
 
 from websockets.sync.client import connect  # noqa: E402  # pyright: ignore
 
-from agentgym.serving.server import Limits, Sessions, _Served, make_app  # noqa: E402
+from agentgym.serving.server import Limits, Session, Sessions, _Served, make_app  # noqa: E402
 
 TOKEN = "secret"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -93,7 +93,7 @@ def until(true: Any) -> None:
 def server():
     wordle = partial(make_env, "Wordle-v0")
     line = partial(make_env, "NumberLine-v0", size=6)
-    limits = Limits(sessions=8, message_bytes=4096, call_seconds=20)
+    limits = Limits(sessions=8, message_bytes=4096, env_seconds=20)
     yield from serving(limits, NumberLine_v0=line, Wordle_v0=wordle, Slow=Slow.make)
 
 
@@ -109,7 +109,7 @@ def ask(client: Any, type: str, **data: Any) -> dict[str, Any]:
 
 def http(url: str, body: Any = None, headers: Any = HEADERS) -> tuple[int, dict[str, Any]]:
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, headers)
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"} | headers)
     try:
         with urllib.request.urlopen(request, timeout=20) as reply:
             return reply.status, json.load(reply)
@@ -140,7 +140,7 @@ def test_the_client_of_openenv_plays_an_episode(server):
 
 
 def test_a_game_is_described_by_its_own_docstring():
-    served = _Served("Poker", partial(make_env, "KuhnPoker-v0"), Sessions(Limits()), "")
+    served = _Served("Poker", partial(make_env, "KuhnPoker-v0"), Sessions(Limits()))
     assert "poker" in served.about["/metadata"]["description"].lower()
 
 
@@ -303,36 +303,41 @@ def test_the_command_names_a_port_that_cannot_be_used(capsys):
     assert f"Cannot listen at port {port}" in shown.err and not shown.out
 
 
-def test_slow_and_idle_sessions_end():
+def test_a_step_that_takes_too_long_truncates_its_episode(recwarn: pytest.WarningsRecorder):
     Slow.gate.clear()
-    limits = Limits(sessions=2, call_seconds=0.05, idle_seconds=0.3)
-    for url, sessions in serving(limits, Slow=Slow.make):
-        with ws(url, "Slow") as client:
-            ask(client, "reset")
-            reply = ask(client, "step", text="wait")
-            assert reply["data"]["code"] == "SESSION_ERROR" and not len(sessions)
-            with pytest.raises(websockets.exceptions.ConnectionClosed):  # not "reset starts one"
-                ask(client, "reset")
+    for url, sessions in serving(Limits(threads=1, env_seconds=0.5), Slow=Slow.make):
+        with ws(url, "Slow") as client, ws(url, "Slow") as other:
+            start = ask(client, "reset", task="train/5")["data"]
+            ask(other, "reset")
+            reply = ask(client, "step", text="wait")["data"]
+            assert reply["observation"]["text"] == start["observation"]["text"]
+            assert reply["done"] and reply["observation"]["truncated"]
+            assert reply["observation"]["timed_out"] and reply["reward"] == 0.0
+            assert ask(other, "step", text="+")["type"] == "observation"  # the thread is free
+            again = ask(client, "reset", task="train/5")["data"]
+            assert again["observation"]["text"] == start["observation"]["text"]
+            assert len(sessions) == 2
+    assert any("after the action 'wait'" in str(warning.message) for warning in recwarn)
+
+
+def test_idle_sessions_end():
+    for url, sessions in serving(Limits(sessions=2, idle_seconds=0.3), Slow=Slow.make):
         session = http(f"{url}/reset", {})[1]["session_id"]
         until(lambda: not len(sessions))  # noqa: B023
         assert http(f"{url}/state?session_id={session}")[0] == 404
 
 
-def test_clients_do_not_wait_for_ever_for_threads_of_calls_that_take_too_long():
-    Slow.gate.clear()
-    limits = Limits(threads=1, call_seconds=0.05)
-    for url, sessions in serving(limits, Slow=Slow.make):
-        with ws(url, "Slow") as client, ws(url, "Slow") as other:
-            ask(client, "reset")
-            ask(other, "reset")
-            assert ask(client, "step", text="wait")["data"]["code"] == "SESSION_ERROR"
-            assert ask(other, "step", text="wait")["data"]["code"] == "SESSION_ERROR"
-            with ws(url, "Slow") as late:
-                reply = json.loads(late.recv(timeout=5))
-                assert reply["data"]["code"] == "CAPACITY_REACHED"
-            assert not len(sessions)
-            Slow.gate.set()
-            until(lambda: http(f"{url}/reset", {})[0] == 200)  # noqa: B023
+def test_clients_do_not_wait_for_ever_for_a_thread(monkeypatch: pytest.MonkeyPatch):
+    gate = threading.Event()
+    monkeypatch.setattr(Session, "state", lambda self: gate.wait(60) and {})
+    for url, sessions in serving(Limits(threads=1, env_seconds=0.1), Slow=Slow.make):
+        first = http(f"{url}/reset", {})[1]["session_id"]
+        assert http(f"{url}/state?session_id={first}")[1]["code"] == "SESSION_ERROR"
+        with ws(url, "Slow") as late:
+            assert json.loads(late.recv(timeout=5))["data"]["code"] == "CAPACITY_REACHED"
+        assert not len(sessions)
+        gate.set()
+        until(lambda: http(f"{url}/reset", {})[0] == 200)  # noqa: B023
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -123,7 +123,9 @@ class Guidance(RecipeHooks):
         hint = expert_action if config.hint == "expert" else imported(config.hint, "hint")
         make = trainer.make_env
         self.pool = EnvPool(
-            lambda: Hinted(make(), hint, config.hinted_turns), config.rollout.num_envs
+            lambda: Hinted(make(), hint, config.hinted_turns),
+            config.rollout.num_envs,
+            seconds=config.environment.env_seconds,
         )
 
     def on_rollout_end(

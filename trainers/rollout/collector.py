@@ -145,6 +145,7 @@ class _Rollout:
                 except Exception as error:
                     self._fail(index, slot, error)
                     continue
+                play.calls = self.pool.calls(slot)
                 self.running[self.pool.submit(play.start)] = play
             enough = 0 if busy else max(1, self.pool.num_envs // 2) - len(ready)
             ready += self._read(enough)
@@ -191,6 +192,8 @@ class _Rollout:
                 continue
             play.read(self.context, self.room)
             if play.over:
+                if play.timed_out:
+                    self.pool.replace(play.slot, play.timed_out)
                 self.results[play.index] = trajectories = play.trajectories()
                 if self.on_episode is not None:
                     self.on_episode(play.index, trajectories)

@@ -24,7 +24,7 @@ from agentgym.trainers.policy.sampling import Sample, candidate_support
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room, action_room, instructions_of
 from agentgym.trainers.rollout.recorded import RecordedEnv
-from agentgym.trainers.rollout.seats import GamePlay, GameSpec, SeatPlay
+from agentgym.trainers.rollout.seats import GamePlay, SeatPlay
 from agentgym.trainers.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -63,13 +63,19 @@ def demonstrate(
     Raises:
         ConfigError: if the environment has no expert.
     """
-    env = pool.env(0)
     found: list[Trajectory] = []
     for each in episodes:
-        if isinstance(each, GameSpec):
-            found += _play_game(policy, env, each, context, room, constrain, teacher, advised)
+        play: Any = each.begin(0, 0, pool.env(0))
+        play.calls = pool.calls(0)
+        play.start()
+        if play.timed_out:
+            pass
+        elif isinstance(play, GamePlay):
+            found += _play_game(policy, play, context, room, constrain, teacher, advised)
         else:
-            found += _play(policy, env, each, context, room, constrain, teacher)
+            found += _play(policy, play, context, room, constrain, teacher)
+        if play.timed_out:
+            pool.replace(0, play.timed_out)
     return found
 
 
@@ -100,19 +106,17 @@ def expert_rollout(
 
 def _play(
     policy: Policy,
-    env: gymnasium.Env[Any, Any],
-    episode: EpisodeSpec,
+    play: Play,
     context: Context,
     room: Room,
     constrain: bool,
     teacher: Agent | None = None,
 ) -> list[Trajectory]:
-    """Plays an episode with a teacher and returns its trajectory."""
-    play = Play(0, episode, 0, env)
-    play.start()
+    """Plays a started episode with a teacher and returns its trajectory."""
     view = None  # of the teacher: the scripted expert needs none
     if teacher is not None:
-        view = View(instructions_of(env), str(play.observation), play.info, play.rng, env)
+        text, env = str(play.observation), play.env
+        view = View(instructions_of(env), text, play.info, play.rng, env)
     while not play.over:
         text = _taught(play, view, teacher)
         play.read(context, partial(_larger, room, len(policy.encode_action(text))))
@@ -132,17 +136,14 @@ def _play(
 
 def _play_game(
     policy: Policy,
-    env: gymnasium.Env[Any, Any],
-    episode: GameSpec,
+    play: GamePlay,
     context: Context,
     room: Room,
     constrain: bool,
     teacher: Agent | None = None,
     advised: bool = False,
 ) -> list[Trajectory]:
-    """Plays a game with a teacher in all seats and returns the trajectory of each seat."""
-    play = episode.begin(0, 0, env)
-    play.start()
+    """Plays a started game with a teacher in all seats. Returns the trajectory of each seat."""
     game = play.table.game
     views = {seat.agent: seat_view(game, seat.agent, seat.rng) for seat in play.seats}
     advice: dict[str, list[Sample]] = {seat.agent: [] for seat in play.seats}
@@ -245,7 +246,9 @@ def recorded(
         spec = EpisodeSpec(episode.task, episode.seed, (number,))
         try:
             env = RecordedEnv(episode)
-            [trajectory] = _play(policy, env, spec, context, room, constrain)
+            play = Play(0, spec, 0, env)
+            play.start()
+            [trajectory] = _play(policy, play, context, room, constrain)
         except ConfigError:  # the context does not hold the instructions and an action
             continue
         trajectory.env_id = episode.env or "data"

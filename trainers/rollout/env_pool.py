@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any
 
 import gymnasium
+
+from agentgym.time_limits import BoundedCalls, CallTimeout
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -24,17 +27,22 @@ class EnvPool:
             thread, which is fastest for environments that need microseconds per step. With workers,
             the model continues as soon as half of the slots have finished their step, so slow
             environments do not block the others.
+        seconds: time limit of a call into an environment. None: no limit.
 
     Raises:
         ValueError: if `num_envs` is below 1.
     """
 
-    def __init__(self, make_env: MakeEnv, num_envs: int, workers: int = 0):
+    def __init__(
+        self, make_env: MakeEnv, num_envs: int, workers: int = 0, seconds: float | None = None
+    ):
         if num_envs < 1:
             raise ValueError(f"num_envs must be at least 1, got {num_envs}.")
         self._make_env = make_env
         self.num_envs = num_envs
         self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
+        self._seconds = seconds
+        self._calls: dict[int, BoundedCalls] = {}
         self._threads = _Threads(workers) if workers else None
 
     def env(self, slot: int) -> gymnasium.Env[Any, Any]:
@@ -55,6 +63,22 @@ class EnvPool:
         if self._threads is not None:
             self._threads.add()
 
+    def calls(self, slot: int) -> BoundedCalls | None:
+        """Returns the calls into the environment of a slot, None without a time limit."""
+        if self._seconds is None:
+            return None
+        return self._calls.setdefault(slot, BoundedCalls(self._seconds))
+
+    def replace(self, slot: int, problem: str) -> None:
+        """Abandons the environment of a slot, in which a call did not return, for a new one.
+
+        Args:
+            slot: the slot.
+            problem: description of the call, for a warning.
+        """
+        warnings.warn(f"{problem} The episode is truncated.", RuntimeWarning, stacklevel=2)
+        self._envs[slot] = self._make_env()
+
     def submit(self, call: Callable[[], None]) -> Future[None]:
         """Runs a call on a worker, or immediately if there are no workers."""
         if self._threads is not None:
@@ -72,8 +96,14 @@ class EnvPool:
         """Closes the environments and ends the workers."""
         if self._threads is not None:
             self._threads.close()
-        for env in self._envs.values():
-            env.close()
+        for slot, env in self._envs.items():
+            calls = self.calls(slot)
+            if calls is None:
+                env.close()
+                continue
+            with contextlib.suppress(CallTimeout):
+                calls(env.close)
+            calls.close()
         self._envs.clear()
 
     def __enter__(self) -> EnvPool:

@@ -12,6 +12,14 @@ import numpy as np
 
 from agentgym.making import warn_if_endless
 from agentgym.mixture import id_in_play
+from agentgym.time_limits import (
+    NOT_STARTED,
+    TIMED_OUT,
+    BoundedCalls,
+    CallTimeout,
+    timed_out_info,
+    unstarted_info,
+)
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import AtLimit, Context, Conversation, Tokens
@@ -72,6 +80,8 @@ class Playing(Protocol):
 
     index: int
     slot: int
+    calls: BoundedCalls | None
+    timed_out: str
 
     @property
     def over(self) -> bool:
@@ -109,13 +119,22 @@ class Playing(Protocol):
 
 
 class Play:
-    """An episode in progress in a slot: `start`, then `read`, `record` and `step` in a loop."""
+    """An episode in progress in a slot: `start`, then `read`, `record` and `step` in a loop.
+
+    Attributes:
+        calls: runs the calls into the environment with a time limit. None: there is no limit.
+        timed_out: description of the call that took too long, "" if there is none.
+    """
+
+    calls: BoundedCalls | None = None
+    timed_out = ""
 
     def __init__(self, index: int, episode: EpisodeSpec, slot: int, env: gymnasium.Env[Any, Any]):
         self.index, self.episode, self.slot, self.env = index, episode, slot, env
         self.cache_key: int | str = index
         self.action_span = span_finder(env)
         self.sample: Sample | None = None
+        self.observation, self.info = NOT_STARTED, unstarted_info(episode.task)
         self.rng = np.random.default_rng(np.random.SeedSequence(episode.key))
         self.turns: list[Turn] = []
         self.segments: list[Tokens] = []
@@ -129,8 +148,21 @@ class Play:
         options: dict[str, Any] = {"task": self.episode.task}
         if self.episode.max_turns is not None:
             options["max_turns"] = self.episode.max_turns
-        with self._named():
-            self.observation, self.info = self.env.reset(seed=self.episode.seed, options=options)
+        seed = self.episode.seed
+        try:
+            with self._named():
+                self.observation, self.info = self._call(
+                    lambda: self.env.reset(seed=seed, options=options)
+                )
+        except CallTimeout as error:  # an episode has a turn at least
+            self._time_out(f"reset {error}.")
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        return call() if self.calls is None else self.calls(call)
+
+    def _time_out(self, problem: str) -> None:
+        name = id_in_play(self.env)
+        self.timed_out = f"{name}, task {self.episode.task!r}, seed {self.episode.seed}: {problem}"
 
     def _instructions(self) -> str:
         return instructions_of(self.env)
@@ -243,10 +275,19 @@ class Play:
     def step(self) -> None:
         """Steps the environment (may run on a worker)."""
         assert self.sample is not None
-        with self._named():
-            self.observation, reward, terminated, truncated, self.info = self.env.step(
-                self.sample.text
-            )
+        text = self.sample.text
+        if self.timed_out:
+            self.stop()
+            return
+        try:
+            with self._named():
+                self.observation, reward, terminated, truncated, self.info = self._call(
+                    lambda: self.env.step(text)
+                )
+        except CallTimeout as error:
+            self._time_out(f"step {error}, after the action {text!r:.300}.")
+            self.stop()
+            return
         self._reward, self.terminated = float(reward), bool(terminated)
         self.truncated = bool(truncated) and not self.terminated
 
@@ -261,6 +302,11 @@ class Play:
                 f"{self.episode.seed}, after the actions {[t.action for t in self.turns]}."
             )
             raise
+
+    def stop(self) -> None:
+        """Truncates the episode, of which a call took too long. The turn has no reward."""
+        self.info, self._reward = timed_out_info(self.info), 0.0
+        self.terminated, self.truncated = False, True
 
     def _complete_turn(self) -> None:
         turn, info = self.turns[-1], self.info
@@ -317,6 +363,7 @@ class Play:
                 "left_out": self.conversation.left_out,
                 "cut": self.conversation.cut,
                 "read_tokens": self.read_tokens,
+                TIMED_OUT: TIMED_OUT in self.info,
             },
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.making import short_id
+from agentgym.time_limits import TIMED_OUT
 from agentgym.trainers.trajectory import Trajectory
 
 
@@ -30,6 +31,7 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "thought_tokens": share([0 if t.thought is None else t.thought.sum() for t in turns]),
         "prompt_tokens": sum(t.extras.get("read_tokens", 0) for t in trajectories) / len(turns),
         "context_overflows": float(sum(t.extras.get("overflow", False) for t in trajectories)),
+        "timeouts": float(sum(t.extras.get(TIMED_OUT, False) for t in trajectories)),
         "turns_left_out": float(sum(t.extras.get("left_out", False) for t in trajectories)),
         "observations_cut": float(sum(t.extras.get("cut", False) for t in trajectories)),
     }

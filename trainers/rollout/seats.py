@@ -7,16 +7,17 @@ training leave no trajectory, and seats that are not in `GameSpec.seats` are pla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.mixture import Mixture
+from agentgym.mixture import Mixture, id_in_play
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.multiagent.table import Table
+from agentgym.time_limits import BoundedCalls, CallTimeout
 from agentgym.time_step import TimeStep, step_info
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample
@@ -144,6 +145,11 @@ class SeatPlay(Play):
         if limit is not None and not self.over and len(self.turns) == limit:
             self.truncated = True
 
+    def stop(self) -> None:
+        """Truncates the episode without another look at the table, which may still change."""
+        super().stop()
+        self._clocks, self._central = {}, False
+
     def _instructions(self) -> str:
         # Wrappers around the environment add to its instructions, so it shows those of the seat.
         self._single.instructions = self._single.game.instructions_for(self.agent)
@@ -210,7 +216,12 @@ class GamePlay:
     Attributes:
         asked: the seats whose actions in the next turn are to be generated.
         playing: all seats that act in it.
+        calls: runs the calls into the game with a time limit. None: there is no limit.
+        timed_out: description of the call that took too long, "" if there is none.
     """
+
+    calls: BoundedCalls | None = None
+    timed_out = ""
 
     def __init__(self, index: int, episode: GameSpec, slot: int, env: gymnasium.Env[Any, Any]):
         self.index, self.episode, self.slot, self.env = index, episode, slot, env
@@ -225,13 +236,25 @@ class GamePlay:
         self.single: SingleSeat = env.unwrapped  # type: ignore[assignment]
         self.wrapper = extract_action(env)
         agents = [agent for agent, _ in episode.seats]
-        self.table: Table = self.single.open_table(
-            task, episode.seed, agents, episode.opponent or None
-        )
+        opponent = episode.opponent or None
+        try:
+            self.table: Table = self._call(
+                lambda: self.single.open_table(task, episode.seed, agents, opponent)
+            )
+        except CallTimeout as error:  # no seat has a turn, so that there is no trajectory
+            self._time_out(f"the start {error}.")
+            return
         self.seats = [SeatPlay(self, agent) for agent in agents]
 
     def read(self, context: Context, room: Room) -> None:
         """Processes the result of `start` or `step`, for the seats that act or are out."""
+        if self.timed_out:  # the table may still change
+            for seat in self.seats:
+                if not seat.over:
+                    seat.stop()
+                    if seat.turns:
+                        seat.read(context, room)
+            return
         acting, over = self.table.acting, self.table.game.over
         for seat in self.seats:
             if not seat.over and (seat.agent in acting or over(seat.agent)):
@@ -271,13 +294,22 @@ class GamePlay:
         """Plays the turn (may run on a worker)."""
         actions = {seat.agent: seat.action() for seat in self.playing}
         try:
-            self.table.play(actions)
+            self._call(lambda: self.table.play(actions))
+        except CallTimeout as error:
+            self._time_out(f"a turn {error}, after the actions {actions!r:.300}.")
         except Exception as error:
             error.add_note(
                 f"Raised by the game in task {self.episode.task!r} with seed {self.episode.seed}, "
                 f"after the actions {actions}."
             )
             raise
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        return call() if self.calls is None else self.calls(call)
+
+    def _time_out(self, problem: str) -> None:
+        name = id_in_play(self.env)
+        self.timed_out = f"{name}, task {self.episode.task!r}, seed {self.episode.seed}: {problem}"
 
     def trajectories(self) -> list[Trajectory]:
         """Returns the trajectories of the seats with the weights in training."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,6 +13,7 @@ from agentgym.data.reading import check_episodes
 from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
 from agentgym.making import env_name
 from agentgym.mixture import Mixture
+from agentgym.time_limits import CallTimeout, limit_calls
 from agentgym.trainers import recipes
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
@@ -71,7 +73,12 @@ def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
     constraints = [("reward_constraints", name) for name in config.reward.reward_constraints]
     if named := [*constraints, *filter(_is_term, config.score_sources.items())]:
         for each in env.envs.values() if isinstance(env, Mixture) else (env,):
-            _check_terms(each, named, config.run.seed)
+            try:
+                limit_calls(config.environment.env_seconds)(
+                    partial(_check_terms, each, named, config.run.seed)
+                )
+            except CallTimeout as error:
+                raise ConfigError(f"{env_name(each)}: the first turn {error}.") from error
 
 
 def _is_term(source: tuple[str, str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from agentgym.making import short_id
 from agentgym.mixture import Mixture
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.registration import find
+from agentgym.time_limits import CallTimeout, limit_calls
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import PolicyAgent
@@ -79,6 +81,7 @@ def evaluate_agent(
             num_envs=-(-config.rollout.num_envs // world),
             only=numbers,
             on_episode=check,
+            env_seconds=config.environment.env_seconds,
         )
         if len(report.episodes) < len(numbers):  # the part must not pass for the whole
             raise KeyboardInterrupt
@@ -307,7 +310,7 @@ def conclude(
     folder.publish("policy", latest / "policy")
     reports = []
     if config.evaluation.eval_baselines and config.evaluation.eval_episodes:
-        agents = _baselines(make_env)
+        agents = _baselines(make_env, config.environment.env_seconds)
         reports += [_baseline(config, make_env, agent, team=team) for agent in agents]
     found = [state.first, state.last if state.evaluated > 0 else None]
     reports += [from_json(Report, report) for report in found if report is not None]
@@ -335,12 +338,22 @@ def _baseline(config: TrainConfig, make_env: MakeEnv, agent: str, *, team: bool)
     return evaluate_agent(config, make_env, agent)
 
 
-def _baselines(make_env: MakeEnv) -> list[str]:
+def _baselines(make_env: MakeEnv, seconds: float | None) -> list[str]:
     """Returns the random agent, and the expert if the environment has one."""
-    made = make_env()
-    has_expert = True
+    calls = limit_calls(seconds)
+    for seed in range(3):
+        made = make_env()
+        with contextlib.suppress(CallTimeout):  # a start that takes too long: another one may not
+            has_expert = calls(partial(_have_experts, made, seed))
+            made.close()
+            return ["random", "expert"] if has_expert else ["random"]
+    return ["random"]
+
+
+def _have_experts(made: Any, seed: int) -> bool:
+    """Returns whether an environment, or each one of a mixture, has an expert."""
     for env in made.envs.values() if isinstance(made, Mixture) else (made,):
-        env.reset(seed=0)
-        has_expert &= env.get_wrapper_attr("expert")() is not None
-    made.close()
-    return ["random", "expert"] if has_expert else ["random"]
+        env.reset(seed=seed)
+        if env.get_wrapper_attr("expert")() is None:
+            return False
+    return True

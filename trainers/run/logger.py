@@ -224,6 +224,7 @@ _SHOWN = (
     ("valid", "rollout/valid", 2, True),
     ("turns", "rollout/turns", 1, True),
     ("observations cut", "rollout/observations_cut", 0, False),
+    ("timeouts", "rollout/timeouts", 0, False),
     ("context overflows", "rollout/context_overflows", 0, False),
     ("kl", "losses/kl", 4, True),
     ("entropy", "losses/entropy", 2, True),

@@ -61,7 +61,8 @@ class WorkerSetup:
             policy.use(vllm_engine(config, policy))
         make_env, _ = environment_factory(config, self.env, self.reward)
         slots = -(-rollout.num_envs // rollout.rollout_workers)
-        pool = EnvPool(make_env, slots, config.environment.env_workers)
+        chosen = config.environment
+        pool = EnvPool(make_env, slots, chosen.env_workers, chosen.env_seconds)
         return _local(config, policy, pool, on_progress)
 
 

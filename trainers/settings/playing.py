@@ -58,6 +58,9 @@ class EnvironmentConfig:
     """Share of the episodes of a rollout that may fail: an episode whose environment raises an
     exception is played again in a fresh environment, with the same seeds. Above the share, the run
     stops (0: at the first exception)."""
+    env_seconds: Annotated[float, Gt(0)] | None = None
+    """Maximum seconds of a reset or a step of an environment. A slower one truncates its episode,
+    and its environment is replaced (None: no limit)."""
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -1,0 +1,115 @@
+"""Connections of a server: how many there are, and how long each may take to send a request.
+
+uvicorn waits for the headers of a request as long as its client likes, and accepts connections
+until the process has no more files to open. Here a connection that sends no complete headers is
+closed after some seconds, or earlier if its place is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADER_SECONDS = 10.0
+"""Seconds for the headers of a request."""
+HEADER_BYTES = 1 << 15
+"""Size of the headers of a request."""
+_OTHER_FILES = 128
+"""Files that are left to everything else."""
+_FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+def most_connections(sessions: int) -> int:
+    """Returns the number of connections that a server keeps open.
+
+    Args:
+        sessions: the number of sessions, each of which may have one.
+    """
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = files if files != resource.RLIM_INFINITY else 1 << 16
+    return max(16, min(2 * sessions + 64, room - _OTHER_FILES))
+
+
+def server_config(
+    app: ASGIApp, sessions: int, message_bytes: int, header_seconds: float = HEADER_SECONDS
+) -> uvicorn.Config:
+    """Returns the settings of uvicorn for an application.
+
+    Args:
+        app: the application.
+        sessions: maximum number of sessions.
+        message_bytes: maximum size of a message of a WebSocket.
+        header_seconds: seconds for the headers of a request.
+    """
+
+    class Bounded(_Bounded):
+        most, seconds = most_connections(sessions), header_seconds
+        silent: dict[_Bounded, None] = {}  # noqa: RUF012
+
+    return uvicorn.Config(
+        app, log_level="warning", http=Bounded, ws="websockets-sansio", ws_max_size=message_bytes,
+        h11_max_incomplete_event_size=HEADER_BYTES, timeout_graceful_shutdown=5,
+    )  # fmt: skip
+
+
+class _Bounded(H11Protocol):
+    """A connection.
+
+    Attributes:
+        most: maximum number of connections of the server.
+        seconds: time limit for the headers of a request.
+        silent: the connections that wait for headers, the oldest first.
+    """
+
+    most: int
+    seconds: float
+    silent: dict[_Bounded, None]
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Starts a connection, in the place of a silent one if there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > self.most:
+            oldest = next(iter(self.silent), None)
+            if oldest is None:
+                transport.write(_FULL)
+                transport.close()
+                return
+            oldest._drop()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends a connection."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Reads a part of a request."""
+        super().handle_events()
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if answering or self not in self.connections:  # the second: it is a WebSocket now
+            self._stop_waiting()
+        elif self._timer is None and not self.transport.is_closing():
+            self._wait()
+
+    def _wait(self) -> None:
+        self.silent[self] = None
+        self._timer = self.loop.call_later(self.seconds, self._drop)
+
+    def _stop_waiting(self) -> None:
+        self.silent.pop(self, None)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _drop(self) -> None:
+        self._stop_waiting()
+        self.connections.discard(self)  # `connection_lost` comes later
+        with contextlib.suppress(OSError):
+            self.transport.abort()
