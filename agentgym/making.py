@@ -27,6 +27,7 @@ from agentgym.utils.arguments import (
     parse_arguments,
     split_arguments,
 )
+from agentgym.utils.masking import filled
 from agentgym.wrappers.privileged_text import implements
 from agentgym.wrappers.wrapping import wrap_env
 
@@ -79,15 +80,17 @@ def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
         id: an id of AgentGym, with or without its namespace, or any other registered id.
             "module:id" imports the module first.
         wrap: wrappers in words, the first one innermost: see `agentgym.wrappers.wrapping.wrap_env`.
-        kwargs: arguments of the environment.
+        kwargs: arguments of the environment. A secret that was masked (`***`), such as the token in
+            the settings of a saved run, is read from an environment variable (AGENTGYM_TOKEN).
 
     Raises:
-        ConfigError: for an unknown id, argument or wrapper, a missing argument, or a value that the
-            environment or wrapper refuses.
+        ConfigError: for an unknown id, argument or wrapper, a missing argument or masked secret, or
+            a value that the environment or wrapper refuses.
         MissingExtraError: if the environment needs an optional dependency that is not installed.
     """
     id = import_module_of(full_id(id))
     check_types("make_env", keyword_parameters(make_env), {"wrap": wrap})
+    kwargs = filled(kwargs)
     if id in REGISTRY:
         # Parameters without a default, such as `game`, are fixed by the id.
         known = optional(keyword_parameters(_entry_point(id), author_class(REGISTRY[id])))

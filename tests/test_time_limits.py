@@ -141,13 +141,13 @@ def test_the_command_eval_ends_although_a_call_hangs(how: str, tmp_path: Path):
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_the_command_train_ends_although_calls_hang(workers: str, tmp_path: Path):
     done = command(
-        "train", "rloo", "--env-id", ENV, "--env-kwargs", "how=library", "at_step=a",
+        "train", "rloo", "--env-id", ENV, "--env-kwargs", "how=library", "at_step=ab",
         "--env-seconds", "0.5", "--iterations", "1", "--episodes-per-iteration", "8",
         "--num-envs", "4", "--eval-episodes", "4", "--train-tasks", "2", "--bc-demonstrations", "2",
         "--env-workers", workers, "--run-dir", str(tmp_path / "run"), "--device", "cpu",
         seconds=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "Hanging-v0, task 'train/a'" in done.stderr + done.stdout
+    assert "Hanging-v0, task 'train/" in done.stderr + done.stdout
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert sum(json.loads(line).get("rollout/timeouts", 0) for line in lines) > 0

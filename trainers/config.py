@@ -36,6 +36,7 @@ from agentgym.trainers.settings import (
     groups_of,
 )
 from agentgym.trainers.settings.credit import SAME_RETURNS
+from agentgym.utils.masking import masked
 
 # Settings that may differ when a run is resumed: they change its length, its output or its random
 # numbers (the engine), not its distribution of results.
@@ -171,9 +172,9 @@ class TrainConfig:
         return flat
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all settings by their flat names as JSON values."""
+        """Returns all settings by their flat names as JSON values, without secrets."""
         return {
-            key: list(value) if isinstance(value, tuple) else value
+            key: masked(list(value) if isinstance(value, tuple) else value)
             for key, value in self.as_dict().items()
         }
 

@@ -36,6 +36,7 @@ from agentgym.evaluation.transcripts import read_saved
 from agentgym.making import full_id
 from agentgym.registration import REGISTRY
 from agentgym.utils.arguments import parse_arguments
+from agentgym.utils.masking import masked
 from agentgym.utils.printable import printable
 
 Plan = tuple[str, Agent, dict[str, Any]]
@@ -224,7 +225,7 @@ def _check_cross_play(
 
 def _check_resumed(save: Path, command: dict[str, Any]) -> None:
     """Raises a ConfigError if a file holds episodes of an evaluation with other settings."""
-    now = json_module.loads(json_module.dumps(command))
+    now = masked(json_module.loads(json_module.dumps(command)))
     for line in read_saved(save):
         before = line.get("settings")
         before = before if isinstance(before, dict) else {}

@@ -16,6 +16,7 @@ from typing import Any
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation.board import board
+from agentgym.utils.masking import masked
 from agentgym.utils.printable import encodable
 
 TEMPLATE = Path(__file__).with_name("viewer.html")
@@ -208,7 +209,7 @@ def _groups(runs: Sequence[dict[str, Any]]) -> dict[tuple[str, str], list[dict[s
 
 def _setting(line: Mapping[str, Any]) -> str:
     """Returns the environment of an episode with its arguments and its split, unless test."""
-    kwargs = line.get("env_kwargs")
+    kwargs = masked(line.get("env_kwargs"))
     given = kwargs.items() if isinstance(kwargs, dict) else ()
     words = [f"{name}={json.dumps(value)}" for name, value in given]
     words += ["(training tasks)"] * (line.get("split") == "train")

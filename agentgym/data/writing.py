@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from agentgym.data.episode import RecordedEpisode
+from agentgym.utils.masking import masked
 
 Rows = Iterator[dict[str, Any]]
 
@@ -34,7 +35,7 @@ def own_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
         unknown = {} if episode.rewarded else {"reward": None}
         yield {
             **_facts(episode),
-            "env_kwargs": episode.env_kwargs,
+            "env_kwargs": masked(episode.env_kwargs),
             "reward": episode.reward,
             "instructions": episode.instructions,
             "transcript": [vars(turn) | unknown for turn in episode.turns],

@@ -21,6 +21,7 @@ from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.seats import GameAgent, game_agent
 from agentgym.registration import find
+from agentgym.utils.masking import masked
 
 NO_ESTIMATE = Estimate(math.nan, None, None)
 """The return of agents that did not play each other."""
@@ -204,7 +205,7 @@ def cross_play(
     lineups = line_ups(len(players), len(game.possible_agents))
     lineups = [lineup for lineup in lineups if self_play or len({*lineup}) > 1]
     names = _names(players)
-    result = CrossPlay(env, names, split, seed, game.zero_sum, kwargs)
+    result = CrossPlay(env, names, split, seed, game.zero_sum, masked(kwargs))
 
     def finish(table: Table) -> None:
         result.matches.append(table.match())

@@ -23,6 +23,7 @@ from agentgym.mixture import MixedTasks
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_limits import limit_env
 from agentgym.utils.arguments import check_types, keyword_parameters
+from agentgym.utils.masking import masked
 
 MOST_TASKS = 1_000_000
 
@@ -291,5 +292,5 @@ def _sampled(pool: Sequence[str], count: int, split: str, seed: int) -> list[str
 
 
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts to JSON values. Other objects, NaN and infinities become strings."""
-    return json.loads(json.dumps(values, default=repr), parse_constant=str)
+    """Converts to JSON values without secrets. Other objects, NaN and infinities become strings."""
+    return masked(json.loads(json.dumps(values, default=repr), parse_constant=str))

@@ -10,6 +10,7 @@ from typing import Any
 
 from agentgym.errors import ConfigError
 from agentgym.making import full_id, split_id
+from agentgym.utils.masking import masked
 
 SETTINGS, ADAPTER = "agentgym_policy.json", "adapter_config.json"
 FIGURES = ("reward", "success", "progress", "valid", "turns")
@@ -23,6 +24,8 @@ def write_hub_folder(source: Path, out: Path) -> None:
     The card names the environment, the recipe and the settings, and holds the figures of the
     evaluation of the policy's iteration, if the run has one. `policy:FOLDER` takes the folder too.
 
+    Secrets in the settings, such as the token of a server, are left out (`***`).
+
     Args:
         source: the folder of a run, which stands for its `policy`, or its `policy` or `best`.
         out: the new folder.
@@ -32,7 +35,7 @@ def write_hub_folder(source: Path, out: Path) -> None:
         FileExistsError: if `out` exists.
     """
     policy = source / "policy" if not (source / SETTINGS).exists() else source
-    saved = _object(policy / SETTINGS)
+    saved = masked(_object(policy / SETTINGS))
     if not saved:
         raise ConfigError(
             f"{source} holds no policy: give the folder of a training run, or its `policy` or "
@@ -47,7 +50,7 @@ def write_hub_folder(source: Path, out: Path) -> None:
     card = model_card(
         out.name,
         saved,
-        _object(run / "config.json").get("config", {}),
+        masked(_object(run / "config.json").get("config", {})),
         _evaluation(run / "metrics.jsonl", saved.get("iteration")),
         _object(policy / ADAPTER).get("base_model_name_or_path"),
     )
@@ -56,6 +59,8 @@ def write_hub_folder(source: Path, out: Path) -> None:
     partial = out.with_name(f".{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(policy, partial)
+    text = json.dumps(saved, indent=1)
+    (partial / SETTINGS).write_text(text + "\n", encoding="utf-8")
     (partial / "README.md").write_text(card, encoding="utf-8")
     partial.rename(out)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from agentgym.data.episode import RecordedEpisode
 from agentgym.errors import ConfigError, needs_extra
 from agentgym.making import make_env
 from agentgym.spaces import UnicodeText
+from agentgym.utils.masking import masked
 
 
 def create_dataset(
@@ -88,7 +90,10 @@ def spec_of(id: str, arguments: Mapping[str, Any]) -> EnvSpec | None:
         return None
     env = make_env(id, **arguments)
     env.close()
-    return env.spec
+    spec = copy.deepcopy(env.spec)
+    if spec is not None:
+        spec.kwargs = masked(spec.kwargs)
+    return spec
 
 
 def _last(episode: RecordedEpisode, value: bool) -> list[bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentgym.making import make_env, starts_of
+from agentgym.utils.masking import masked
 
 AGENT = "agentgym_gymnasium_agent"
 
@@ -32,7 +33,7 @@ def nemo_gym_rows(
             "responses_create_params": {"input": [{"role": "system", "content": rules}]},
             "agent_ref": {"type": "responses_api_agents", "name": agent},
             "env": env,
-            "env_kwargs": kwargs,
+            "env_kwargs": masked(kwargs),
             "task": task,
             "seed": seed,
         }

@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
+from agentgym.utils.masking import MASK, is_secret, masked_text
 
 RESET_OPTIONS = ("task", "max_turns")
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
@@ -61,7 +62,7 @@ def parse_arguments(pairs: Iterable[str]) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         key = key.strip().replace("-", "_")
         if not equals or not key.isidentifier():
-            raise ConfigError(f"Expected key=value, got {pair!r}.")
+            raise ConfigError(f"Expected key=value, got {masked_text(pair)!r}.")
         if key in arguments:
             raise ConfigError(f"The argument {key!r} is given twice.")
         arguments[key] = _value(value)
@@ -159,9 +160,10 @@ def check_types(
         if name in known and isinstance(value, float | np.floating) and not math.isfinite(value):
             raise ConfigError(f"Argument {name!r} of {what} must be finite, got {value}.")
         if name in known and not _fits(hint := known[name].annotation, value):
+            shown = MASK if is_secret(name) else f"{reprlib.repr(value):.80}"
             raise ConfigError(
                 f"Argument {name!r} of {what} is {_written(hint)}; "
-                f"got {reprlib.repr(value):.80} ({type(value).__name__})."
+                f"got {shown} ({type(value).__name__})."
             )
 
 

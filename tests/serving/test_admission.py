@@ -144,12 +144,6 @@ def half_open(port: int, text: bytes) -> socket.socket:
 def test_connections_that_say_nothing_do_not_stop_the_server(token: str):
     files, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-    starts = [
-        b"",
-        b"GET /health HTTP/1.1\r\n",
-        b"GET /",
-        b"POST /reset HTTP/1.1\r\nHost: localhost\r\n",
-    ]
     try:
         with served(token, sessions=8) as port, contextlib.ExitStack() as opened:
             for number in range(1500):

@@ -37,6 +37,7 @@ from safetensors import SafetensorError
 from agentgym.entry import NAMESPACE
 from agentgym.errors import AgentGymError, CheckpointError
 from agentgym.utils.files import replace_text
+from agentgym.utils.masking import masked
 
 CHECKSUMS = "checksums.json"
 ONCE = {"reference": "reference policy", "frozen": "state of frozen models"}
@@ -75,7 +76,7 @@ class RunFolder:
     """
 
     def __init__(self, path: str | Path, *, resume: bool = False, lock: bool = True):
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # an environment may change the working folder
         self.checkpoints = self.path / "checkpoints"
         self._lock: IO[str] | None = None
         if not lock:
@@ -198,11 +199,11 @@ class RunFolder:
             CheckpointError: if other settings differ, with a list of them, or cannot be read.
         """
         file = self.path / "config.json"
-        new = {"recipe": recipe, **json.loads(json.dumps(config))}
+        new = masked({"recipe": recipe, **json.loads(json.dumps(config))})
         new.pop("resume", None)
         if self.latest() is not None and file.exists():
             try:
-                old = dict(json.loads(file.read_text(encoding="utf-8"))["config"])
+                old = masked(json.loads(file.read_text(encoding="utf-8"))["config"])
             except (ValueError, KeyError, TypeError) as error:
                 raise CheckpointError(
                     f"{file} is damaged ({error!r}): the run cannot be continued."

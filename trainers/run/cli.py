@@ -24,6 +24,7 @@ import tyro
 from agentgym.cli.errors import plain_errors
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 from agentgym.trainers import recipes
+from agentgym.utils.masking import masked_text
 
 if TYPE_CHECKING:  # the list of recipes needs no torch
     import yaml
@@ -114,7 +115,8 @@ def _continuation(recipe: str, flags: Sequence[str], config: TrainConfig) -> str
         added = ["--run-dir", config.run.run_dir, *added]  # not the folder of the file
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         return f"Start all processes again with {shlex.join(added or ['--resume'])}."
-    return f"  {shlex.join(['agentgym', 'train', recipe, *flags, *added])}"
+    given_flags = [masked_text(flag) for flag in flags]
+    return f"  {shlex.join(['agentgym', 'train', recipe, *given_flags, *added])}"
 
 
 def overview() -> str:

@@ -20,6 +20,7 @@ from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.run import checkpoint
 from agentgym.trainers.run.processes import from_main
 from agentgym.trainers.update.updater import Updater
+from agentgym.utils.masking import masked
 from agentgym.utils.serialization import ADDED, from_json
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ def write_policy(
     """Writes the policy, or those of all roles, with everything needed to act."""
     agent.save(
         folder,
-        env_id=config.environment.env_id,
-        env_kwargs=config.environment.env_kwargs,
+        env_id=masked(config.environment.env_id),
+        env_kwargs=masked(config.environment.env_kwargs),
         iteration=state.iteration,
     )

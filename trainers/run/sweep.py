@@ -33,6 +33,7 @@ from agentgym.trainers.run.children import Children, finished, train_in_process
 from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.signals import Interrupted
+from agentgym.utils.masking import masked
 
 Setting = tuple[tuple[str, str], ...]
 """Names and values of the settings that vary."""
@@ -279,7 +280,7 @@ class Sweep:
     def write(self) -> None:
         """Writes the results of the finished runs to `sweep.json`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        found = {"recipe": self.recipe, "flags": self.flags, "runs": self.results()}
+        found = {"recipe": self.recipe, "flags": masked(self.flags), "runs": self.results()}
         write_text(self.folder / RESULT, json.dumps(found, indent=1) + "\n")
 
 
