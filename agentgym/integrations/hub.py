@@ -10,7 +10,7 @@ from typing import Any
 
 from agentgym.errors import ConfigError
 from agentgym.making import full_id, split_id
-from agentgym.utils.masking import masked
+from agentgym.utils.masking import masked, masked_settings
 
 SETTINGS, ADAPTER = "agentgym_policy.json", "adapter_config.json"
 FIGURES = ("reward", "success", "progress", "valid", "turns")
@@ -50,7 +50,7 @@ def write_hub_folder(source: Path, out: Path) -> None:
     card = model_card(
         out.name,
         saved,
-        masked(_object(run / "config.json").get("config", {})),
+        masked_settings(_object(run / "config.json").get("config", {})),
         _evaluation(run / "metrics.jsonl", saved.get("iteration")),
         _object(policy / ADAPTER).get("base_model_name_or_path"),
     )

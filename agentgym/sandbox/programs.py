@@ -39,7 +39,8 @@ class Limits:
     """Limits of a program.
 
     Attributes:
-        seconds: CPU time. Monty measures elapsed time, which is longer on a loaded machine.
+        seconds: CPU time. Monty measures elapsed time, which is longer on a loaded machine. A
+            program of CPython that sleeps ends after five times as many seconds.
         memory: bytes of memory.
         output: number of characters of its output. The rest is cut.
     """

@@ -164,6 +164,8 @@ DENIED = (
     # Other processes of the same user.
     "setpriority sched_setaffinity sched_setscheduler sched_setparam sched_setattr ioprio_set "
     "prlimit64 setrlimit pidfd_open pidfd_send_signal "
+    # Files in memory, which count as the host's memory and not as the program's.
+    "memfd_create memfd_secret "
     # The network and the system.
     "socketpair clock_settime clock_adjtime settimeofday adjtimex syslog"
 )
@@ -216,11 +218,13 @@ def cpython(request: Request, converse: Converse) -> Response:
         resource.RLIMIT_AS: (memory, memory),
         resource.RLIMIT_NOFILE: (_FILES, _FILES),
         resource.RLIMIT_CORE: (0, 0),
+        resource.RLIMIT_FSIZE: (0, 0),  # nothing may be written but the output
     }
     python = os.path.realpath(sys.executable)
     command = [python, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", DRIVER.read_text()]
     piped = StdioMode.PIPED
     job = repr((request["code"], request["files"]))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with sandbox.popen(command, stdin=piped, stdout=piped, stderr=piped) as process:
         assert process.pid is not None and process.stdin is not None
         for limit, value in limits.items():  # the driver waits for the job
@@ -236,7 +240,10 @@ def cpython(request: Request, converse: Converse) -> Response:
         result = process.wait(max(0.0, deadline - time.monotonic()))
     text, errors = output.decode("utf-8", "replace"), error.decode("utf-8", "replace")
     if not stopped and not result.success:
-        stopped = _reason(result)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        # A program may ignore the signal of the soft limit. At the hard one it is killed.
+        stopped = "time" if used >= seconds else _reason(result)
     if stopped:
         errors = _STOPPED[stopped]
     elif not result.success and not errors:

@@ -55,6 +55,14 @@ def masked(value: Any, name: str = "") -> Any:
     return masked_text(value) if isinstance(value, str) else value
 
 
+def masked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings with `***` in place of the secrets in their values.
+
+    Their own names are those of numbers of tokens, and the like.
+    """
+    return {name: masked(value) for name, value in settings.items()}
+
+
 def masked_text(text: str) -> str:
     """Returns a text with `***` in place of the secrets in addresses and in `name=value` words."""
     if "=" in text:
@@ -75,8 +83,9 @@ def _may_be_secret(value: Any, name: str) -> bool:
         return len(value) > 0
     if value is None or isinstance(value, bool) or str(value).lower() in ("", *_FLAGS):
         return False
-    counts = name.endswith("s") and str(value).replace(".", "", 1).isdigit()
-    return not counts
+    if isinstance(value, float):
+        return False
+    return not (name.endswith("s") and str(value).isdigit())
 
 
 _FLAGS = ("true", "false", "null", "none")

@@ -57,6 +57,12 @@ print('ESCAPED' * ('secret' in open('FOLDER/link').read()))""",
     "shared memory": """
 from multiprocessing.shared_memory import SharedMemory
 SharedMemory(create=True, size=100).unlink(); print('ESCAPED')""",
+    "memory of the host": """
+import os
+file = os.memfd_create('x'); os.posix_fallocate(file, 0, 1 << 28); print('ESCAPED')""",
+    "memory of the host by C": """
+import ctypes
+print('ESCAPED' * (ctypes.CDLL(None).memfd_create(b'x', 0) >= 0))""",
     "list processes": "import os; print('ESCAPED' * ('PID' in os.listdir('/proc')))",
     "environment of a process": "open('/proc/PID/environ'); print('ESCAPED')",
     "memory of a process": "open('/proc/PID/mem'); print('ESCAPED')",

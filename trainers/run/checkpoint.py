@@ -37,7 +37,7 @@ from safetensors import SafetensorError
 from agentgym.entry import NAMESPACE
 from agentgym.errors import AgentGymError, CheckpointError
 from agentgym.utils.files import replace_text
-from agentgym.utils.masking import masked
+from agentgym.utils.masking import masked_settings
 
 CHECKSUMS = "checksums.json"
 ONCE = {"reference": "reference policy", "frozen": "state of frozen models"}
@@ -199,11 +199,11 @@ class RunFolder:
             CheckpointError: if other settings differ, with a list of them, or cannot be read.
         """
         file = self.path / "config.json"
-        new = masked({"recipe": recipe, **json.loads(json.dumps(config))})
+        new = masked_settings({"recipe": recipe, **json.loads(json.dumps(config))})
         new.pop("resume", None)
         if self.latest() is not None and file.exists():
             try:
-                old = masked(json.loads(file.read_text(encoding="utf-8"))["config"])
+                old = masked_settings(json.loads(file.read_text(encoding="utf-8"))["config"])
             except (ValueError, KeyError, TypeError) as error:
                 raise CheckpointError(
                     f"{file} is damaged ({error!r}): the run cannot be continued."

@@ -16,7 +16,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.run.checkpoint import same_setting
 from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.signals import handled_signals
-from agentgym.utils.masking import masked
+from agentgym.utils.masking import masked_settings
 
 WITHOUT_EFFECT = ("run_dir", "resume", "quiet", "threads")
 """Settings that do not change the results of a run."""
@@ -116,7 +116,7 @@ def finished(recipe: str, flags: Sequence[Any], folder: Path) -> bool:
         return False
     file = folder / "config.json"
     try:
-        before = dict(masked(json.loads(file.read_text(encoding="utf-8"))["config"]))
+        before = masked_settings(json.loads(file.read_text(encoding="utf-8"))["config"])
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"{folder} holds a finished run, whose settings cannot be read from {file.name} "
