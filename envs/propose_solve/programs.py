@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +30,8 @@ PAIRS = 6
 """Inputs of an induction task. Solvers see the outputs of half of them."""
 MARK = "input:"
 RESULT = "_result"
-"""Name of the function that takes results out of the sandbox. Programs must not contain it."""
+"""Start of the name of the function that takes results out of the sandbox. Programs must not
+contain it, and the rest is random in each run, so that none can make it up."""
 _LIMITS = Limits(seconds=1, memory=64 << 20, output=1000)
 TEMPLATES = (
     ("def f(x):\n    return {a} * x + {b}", "int"),
@@ -56,8 +58,9 @@ def results(program: str, inputs: list[Any]) -> list[str]:
     Raises:
         Refused: if it fails or exceeds a limit.
     """
-    calls = "".join(f"{RESULT}(f(*{arguments!r}))\n" for arguments in inputs)
-    found = _run(f"{program}\n{calls}")
+    name = f"{RESULT}_{secrets.token_hex(16)}"
+    calls = "".join(f"{name}(f(*{arguments!r}))\n" for arguments in inputs)
+    found = _run(f"{program}\n{calls}", name)
     if len(found) != len(inputs):
         raise Refused(f"f has {len(found)} results for {len(inputs)} inputs")
     if any(len(each) > LONGEST_VALUE for each in found):
@@ -65,16 +68,18 @@ def results(program: str, inputs: list[Any]) -> list[str]:
     return found
 
 
-def _run(code: str) -> list[str]:
+def _run(code: str, name: str) -> list[str]:
     found: list[str] = []
 
     def result(args: list[Any], kwargs: dict[str, Any]) -> None:
         found.append(json.dumps(args, sort_keys=True))
 
-    outcome, _ = run_calls((), code, {RESULT: result}, limits=_LIMITS)
+    outcome, _ = run_calls((), code, {name: result}, limits=_LIMITS)
     if outcome.stopped or outcome.error:
         last = outcome.error.strip().rpartition("\n")[2]
-        raise Refused(last[:200] or f"it exceeds the limit of {outcome.stopped}")
+        raise Refused(
+            last.replace(name, RESULT)[:200] or f"it exceeds the limit of {outcome.stopped}"
+        )
     return [written[1:-1] for written in found]
 
 

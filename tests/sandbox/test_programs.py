@@ -230,5 +230,5 @@ def test_without_a_sandbox_nothing_runs(monkeypatch: pytest.MonkeyPatch, answer:
 def test_a_program_that_ignores_the_signal_of_its_limit_took_too_long():
     pytest.importorskip("sandlock", reason="needs the extra code")
     code = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\nwhile True: pass"
-    outcome = run_program(code, interpreter="cpython", limits=Limits(seconds=1))
+    outcome = program(code, interpreter="cpython", limits=programs.Limits(seconds=1))
     assert outcome.stopped == "time" and "took too long" in outcome.error

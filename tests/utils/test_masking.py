@@ -34,8 +34,18 @@ class Guarded(NumberLine):
 gymnasium.register("Guarded-v0", entry_point=Guarded)
 assert issubclass(Guarded, TextEnv) and TimeStep
 ENV = "tests.utils.test_masking:Guarded-v0"
-KWARGS = [f"token={PLANTED}", f"url=https://me:{PLANTED}@host.example/x?api_key={PLANTED}&n=1",
-          json.dumps({"deep": {"Authorization": f"Bearer {PLANTED}"}}).join(["headers=", ""])]  # fmt: skip
+KWARGS = (
+    f"token={PLANTED}",
+    f"url=https://me:{PLANTED}@host.example/x?api_key={PLANTED}&n=1",
+    "headers=" + json.dumps({"deep": {"Authorization": f"Bearer {PLANTED}"}}),
+)
+VALUES = st.recursive(
+    st.sampled_from([PLANTED, 1, None, True]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=2)
+    ),
+    max_leaves=8,
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -76,8 +86,7 @@ def test_secrets_in_texts(text: str, expected: str):
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.recursive(st.sampled_from([PLANTED, 1, None, True]), lambda x: st.lists(x, max_size=2)
-                    | st.dictionaries(st.sampled_from(NAMES), x, max_size=2), max_leaves=8))  # fmt: skip
+@given(VALUES)
 def test_nothing_below_a_secret_name_is_left(value: Any):
     for name in NAMES:
         assert PLANTED not in json.dumps(masked({name: value}))
@@ -91,6 +100,7 @@ def test_masked_secrets_are_read_again_or_asked_for(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("AGENTGYM_TOKEN")
     with pytest.raises(ConfigError, match=r"set the environment variable AGENTGYM_TOKEN, or give"):
         make_env("Guarded-v0", token=MASK)
+    other: Any
     for other in ({"url": "https://***@host"}, {"headers": {"deep": {"token": MASK}}}):
         with pytest.raises(ConfigError, match="is not saved with the other settings"):
             make_env("Guarded-v0", token=PLANTED, **other)

@@ -261,6 +261,28 @@ def test_programs_are_deterministic(name):
     assert programs.results(program, [[1]]) == programs.results(program, [[1]])
 
 
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "exec('_res' + 'ult = lambda *a: None'); exec('_res' + 'ult(99)')",
+        "globals()['_res' + 'ult'](99)",
+        "[globals()[n](99) for n in list(globals()) if n.startswith('_res')]",
+        "[eval(n)(99) for n in dir() if n.startswith('_res')]",
+    ],
+)
+def test_results_cannot_be_forged(attack):
+    pytest.importorskip("pydantic_monty")
+    for program in (
+        f"{attack}\ndef f(x): return x + 1",
+        f"def f(x):\n    {attack}\n    return x + 1",
+    ):
+        try:
+            found = programs.results(program, [[1]])
+        except programs.Refused:
+            continue
+        assert found == ["2"]
+
+
 def test_programs_run_in_the_sandbox_only(monkeypatch, tmp_path):
     """Nothing of a proposal or an answer reaches an interpreter of this process."""
     g = deduction(kind="abduction")
