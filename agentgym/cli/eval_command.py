@@ -109,6 +109,8 @@ def run_evaluation(
         resume: Continue the evaluation whose episodes are in --save, if the file exists.
     """
     ids = [_id(word) for word in envs]
+    # Absolute, as an environment may change the working folder.
+    json, picture, save = (path and path.absolute() for path in (json, picture, save))
     if agents or nashconv or picture:
         other = suite or wrap or agent_kwargs or resume or price or split == "both" or env_seconds
         other = other or agent != ("random",)

@@ -150,7 +150,8 @@ def evaluate(
             planned=len(plan),
             env_kwargs=_as_json(kwargs),
         )
-        file = None if save is None else Path(save)
+        # Absolute, as an environment may change the working folder.
+        file = None if save is None else Path(save).absolute()
         evaluation = _Evaluation(report, plan, file, _as_json(dict(settings or {})), on_episode)
         evaluation.run(envs, player, chosen, resume)
         return report

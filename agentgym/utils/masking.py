@@ -15,6 +15,8 @@ from agentgym.errors import ConfigError
 
 MASK = "***"
 """Written in place of a secret."""
+_DEEPEST = 50
+"""Values in values that are looked at."""
 _WORDS = frozenset(
     "token key apikey password passwd passphrase pwd secret credential authorization auth bearer "
     "cookie accesstoken accesskey secretkey authtoken".split()
@@ -36,21 +38,20 @@ def is_secret(name: str) -> bool:
     return parts[-1:] != ["env"] and any(p in _WORDS or p[:-1] in _WORDS for p in parts)
 
 
-def masked(value: Any, name: str = "") -> Any:
+def masked(value: Any, name: str = "", depth: int = 0) -> Any:
     """Returns JSON values with `***` in place of secrets. Empty ones stay.
 
     Args:
         value: a value, a list or a mapping.
         name: its name.
+        depth: number of values around it. Too deep ones are masked as a whole.
     """
-    if isinstance(value, Mapping):
-        return {
-            key: masked(each, key if isinstance(key, str) else "") for key, each in value.items()
-        }
-    if name and is_secret(name) and _may_be_secret(value, name):
+    if depth > _DEEPEST or (name and is_secret(name) and _may_be_secret(value, name)):
         return MASK
+    if isinstance(value, Mapping):
+        return {k: masked(v, k if isinstance(k, str) else "", depth + 1) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        kept = [masked(each) for each in value]
+        kept = [masked(each, "", depth + 1) for each in value]
         return kept if isinstance(value, list) else tuple(kept)
     return masked_text(value) if isinstance(value, str) else value
 
@@ -118,10 +119,15 @@ def filled(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has_mask(value: Any, name: str) -> bool:
-    if isinstance(value, Mapping):
-        return any(_has_mask(each, str(key)) for key, each in value.items())
-    if isinstance(value, list | tuple):
-        return any(_has_mask(each, name) for each in value)
-    if not isinstance(value, str) or MASK not in value:
-        return False
-    return (value == MASK and is_secret(name)) or f"{MASK}@" in value or f"={MASK}" in value
+    left = [(name, value)]
+    while left:
+        name, value = left.pop()
+        if isinstance(value, Mapping):
+            left += [(str(key), each) for key, each in value.items()]
+        elif isinstance(value, list | tuple):
+            left += [(name, each) for each in value]
+        elif isinstance(value, str) and MASK in value:
+            whole = value == MASK and is_secret(name)
+            if whole or f"{MASK}@" in value or f"={MASK}" in value:
+                return True
+    return False

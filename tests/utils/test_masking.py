@@ -141,3 +141,11 @@ def test_runs_leave_no_secret(
     shown = capfd.readouterr()
     assert not files_with(tmp_path, PLANTED)
     assert PLANTED not in asked.out + asked.err + shown.out + shown.err
+
+
+def test_deep_values_are_no_error():
+    deep: Any = "x"
+    for _ in range(5000):
+        deep = [deep]
+    masked(deep)
+    assert filled({"size": deep})["size"] is deep
