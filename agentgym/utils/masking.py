@@ -61,7 +61,7 @@ def masked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     Their own names are those of numbers of tokens, and the like.
     """
-    return {name: masked(value) for name, value in settings.items()}
+    return {name: masked(value) for name, value in dict(settings).items()}
 
 
 def masked_text(text: str) -> str:
