@@ -43,8 +43,8 @@ from agentgym.utils.masking import masked
 FREE_ON_RESUME = frozenset(
     "iterations env_steps eval_every eval_episodes eval_baselines eval_nashconv save_every keep "
     "run_dir resume threads env_workers env_failures env_seconds microbatch_tokens device quiet "
-    "generation_batch transcripts log_with trust_remote_code gradient_checkpointing save_minutes engine "
-    "engine_url engine_memory engine_sleep continuous_batching rollout_workers worker_cpus "
+    "generation_batch transcripts log_with trust_remote_code gradient_checkpointing save_minutes "
+    "engine engine_url engine_memory engine_sleep continuous_batching rollout_workers worker_cpus "
     "worker_gpus ray_address".split()
 )
 STALE_CAP = 5.0
