@@ -5,8 +5,8 @@ README.md, benchmarks/README.md and docs/*.md hold measured figures only between
     <!-- figures:NAME -->generated<!-- end -->
 
 NAME is a function in the `BLOCKS` of `figure_blocks.py` or of a module `*_figures.py`. A block may
-also span lines, for tables. A table that is too long for a file is on the site only, where it stands
-for `<!-- built:NAME -->`. Pictures in `PICTURES` are drawn from the results, too.
+also span lines, for tables. A table that is too long for a file is on the site only: it stands
+there for `<!-- built:NAME -->`. Pictures in `PICTURES` are drawn from the results, too.
 
     python benchmarks/figures.py --write    # after new results
     python benchmarks/figures.py --check    # in `make lint`: fails if a block or picture is stale

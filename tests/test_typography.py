@@ -41,12 +41,6 @@ PROGRAMS = dict.fromkeys(
     ("PythonMath-v0", "PythonMath-Reset-v0"), "an interpreter runs the code as it is written"
 )
 """Ids whose actions are programs, with the reason why a form may have an effect of its own."""
-UNFINISHED = dict.fromkeys(
-    ("Retail-v0", "Airline-v0", "Telecom-v0"), "scripted users and tools read the plain forms only"
-)
-"""Ids that still fail, with the reason."""
-
-
 some_forms = st.lists(st.sampled_from(sorted(FORMS)), min_size=1, max_size=3, unique=True).filter(
     lambda forms: sum("label" in form for form in forms) < 2
 )
@@ -113,9 +107,6 @@ def parameters() -> list[Any]:
         if entry.name in PROGRAMS:
             continue
         param = parameter(entry)
-        if entry.name in UNFINISHED:
-            marks = [*param.marks, pytest.mark.xfail(reason=UNFINISHED[entry.name], strict=False)]
-            param = pytest.param(*param.values, marks=marks)
         found.append(param)
     return found
 

@@ -136,8 +136,8 @@ class Trainer:
             self.log.say(f"Resumed after {f'iteration {iteration}' if epoch is None else cloning}.")
             if epoch is None and self.finished():
                 self.log.say(
-                    "This run has finished. To train on, raise --iterations. To start again, delete "
-                    "the folder or choose another --run-dir."
+                    "This run has finished. To train on, raise --iterations. To start again, "
+                    "delete the folder or choose another --run-dir."
                 )
         elif config.run.resume:
             folder = self.folder.path.absolute()
