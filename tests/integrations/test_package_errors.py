@@ -122,9 +122,7 @@ def exact(answer: str, entry: dict[str, str]) -> float:
     "score", [lambda answer, entry: 1.0, lambda answer, entry: float(answer in ("0", "-3"))]
 )
 def test_a_generator_that_rewards_nonsense_is_refused(score, monkeypatch):
-    with pytest.raises(
-        ConfigError, match=r"verifier of 'sums' gives the answer '(zzz|0)'"
-    ):
+    with pytest.raises(ConfigError, match=r"verifier of 'sums' gives the answer '(zzz|0)'"):
         reasoning(monkeypatch, score)
     assert reasoning(monkeypatch, exact, "0") is not None
     assert (
