@@ -371,7 +371,7 @@ def where(path: str | os.PathLike[str] | None) -> Path:
             f"or set the environment variable {FOLDER_VARIABLE}. Household-v0 needs no files."
         )
     found = Path(given)
-    if not found.exists():
+    if not os.path.exists(found):
         raise DataError(f"Expected ALFWorld's games at {str(found)!r}, which does not exist.")
     inner = found / "json_2.1.1"
     return inner if inner.is_dir() else found

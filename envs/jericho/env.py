@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -223,7 +224,7 @@ def _checked(rom: str | Sequence[str]) -> list[Path]:
     if not paths:
         raise ConfigError("rom must name at least one story file.")
     for path in paths:
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise DataError(f"There is no story file {str(path)!r}.")
         version = path.read_bytes()[:1]
         if not SUFFIX.fullmatch(path.suffix.lower()) or not b"\1" <= version <= b"\10":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -221,7 +222,7 @@ def read_policy(folder: str, name: str) -> str:
         DataError: if the file is missing.
     """
     path = Path(folder).expanduser() / name
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise DataError(f"There is no file {name}, the policy, in {folder!r}.")
     return path.read_text("utf-8").strip()
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +22,7 @@ SPLITS = ("train", "test")
 
 def is_tau2(folder: str) -> bool:
     """Returns whether a folder has the files of tau2-bench."""
-    return (Path(folder).expanduser() / "db.json").is_file()
+    return os.path.isfile(Path(folder).expanduser() / "db.json")
 
 
 @lru_cache(maxsize=4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,9 +100,9 @@ class TextWorldGame(TextEnv):
         paths: list[Path] = []
         for name in files:
             path = Path(name)
-            inside = sorted(path.iterdir()) if path.is_dir() else [path]
+            inside = sorted(path.iterdir()) if os.path.isdir(path) else [path]
             # The .json file beside a compiled game describes the same game.
-            inside = [p for p in inside if p.suffix in SUFFIXES and p.is_file()]
+            inside = [p for p in inside if p.suffix in SUFFIXES and os.path.isfile(p)]
             compiled = {p.stem for p in inside if p.suffix == ".z8"}
             paths += [p for p in inside if p.suffix == ".z8" or p.stem not in compiled]
         if not paths:

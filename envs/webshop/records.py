@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class DataFiles:
         return cls(
             _chosen(data_dir, "items_shuffle", num_products),
             _chosen(data_dir, "items_ins_v2", num_products),
-            human if human.exists() else None,
+            human if os.path.exists(human) else None,
         )
 
     def records(self, num_products: int | None) -> Iterator[Record]:
@@ -61,7 +62,7 @@ class DataFiles:
 
 
 def _chosen(data_dir: Path, stem: str, num_products: int | None) -> Path:
-    found = sorted(data_dir.glob(f"{stem}*.json"))
+    found = sorted(data_dir.glob(f"{stem}*.json")) if os.path.isdir(data_dir) else []
     for name in (f"{stem}_{num_products}.json", f"{stem}.json"):
         if data_dir / name in found:
             return data_dir / name
