@@ -15,6 +15,7 @@ from agentgym.trainers.run.metrics import log_iteration
 from agentgym.trainers.run.processes import align, from_main
 from agentgym.trainers.run.roles import reliabilities, set_learning_rates
 from agentgym.trainers.run.rollouts import CRITIC, HOOKS, SHUFFLE
+from agentgym.trainers.run.signals import Interrupted
 from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap
@@ -42,7 +43,7 @@ class Iteration:
         trainer = self._trainer
         self._begin()
         begun = time.perf_counter()
-        trajectories = trainer.rollouts.collect(self._number) if trainer.hooks.plays else []
+        trajectories = self._play() if trainer.hooks.plays else []
         collected = time.perf_counter()
         trainer.callbacks.call("on_rollout_end", trainer, trajectories)
         self._sleep()
@@ -64,6 +65,18 @@ class Iteration:
             alternatives,
         )  # fmt: skip
         trainer.callbacks.call("on_update_end", trainer, numbers)
+
+    def _play(self) -> list[Trajectory]:
+        """Plays the episodes. If that fails, the finished iterations are saved first."""
+        trainer = self._trainer
+        try:
+            return trainer.rollouts.collect(self._number)
+        except Exception as error:
+            alone = trainer.accelerator.num_processes == 1  # others would wait for this process
+            if alone and not isinstance(error, Interrupted):
+                trainer.saver.save(keep_journal=True)
+                error.add_note(f"Saved after iteration {self._number}. --resume continues the run.")
+            raise
 
     def _begin(self) -> None:
         """Numbers the weights, and moves the reference policy towards them if that is due."""

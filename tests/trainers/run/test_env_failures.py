@@ -62,3 +62,17 @@ def test_without_a_share_the_first_failure_ends_a_run_that_goes_on_with_one(tmp_
     resumed = trainer_of(tmp_path, env_failures=0.5, resume=True)
     resumed.run()
     assert resumed.state.iteration == 3
+
+
+def test_a_failure_loses_no_finished_iteration(tmp_path):
+    with pytest.raises(ConnectionError) as found:
+        trainer_of(tmp_path / "failing", 70, save_every=100).run()
+    assert "Saved after iteration 2. --resume continues the run." in found.value.__notes__
+    resumed = trainer_of(tmp_path / "failing", save_every=100, resume=True)
+    assert resumed.state.iteration == 2
+    resumed.run()
+    plain = trainer_of(tmp_path / "plain", save_every=100)
+    plain.run()
+    weights = resumed.policy.state_dict()
+    for name, weight in plain.policy.state_dict().items():
+        assert torch.equal(weight, weights[name]), name
