@@ -168,7 +168,8 @@ def check_types(
         if name in known and isinstance(value, float | np.floating) and not math.isfinite(value):
             raise ConfigError(f"Argument {name!r} of {what} must be finite, got {value}.")
         if name in known and not _fits(hint := known[name].annotation, value):
-            shown = MASK if is_secret(name) else f"{reprlib.repr(value):.80}"
+            secret = is_secret(name) and isinstance(value, str | int | bytes)
+            shown = MASK if secret else f"{reprlib.repr(value):.80}"
             raise ConfigError(
                 f"Argument {name!r} of {what} is {_written(hint)}; "
                 f"got {shown} ({type(value).__name__})."

@@ -101,8 +101,8 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
     ),
     "reading": (
         "Reading of free text",
-        "Readers of people's and models' words, by value and as a whole. Each accounts for all that "
-        "it reads, or raises `NotUnderstood` with the reason.",
+        "Readers of people's and models' words, by value and as a whole. Each accounts for all "
+        "that it reads, or raises `NotUnderstood` with the reason.",
         [
             reading.normalized,
             reading.without_end_marks,
