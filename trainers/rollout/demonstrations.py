@@ -22,14 +22,14 @@ from agentgym.multiagent.seats import refresh, seat_view
 from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.sampling import Sample, candidate_support
 from agentgym.trainers.rollout.context import Context
-from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room, action_room, instructions_of
+from agentgym.trainers.rollout.env_pool import EnvPool, instructions_of
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room, action_room
 from agentgym.trainers.rollout.recorded import RecordedEnv
 from agentgym.trainers.rollout.seats import GamePlay, SeatPlay
 from agentgym.trainers.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy.policy import Policy
-    from agentgym.trainers.rollout.env_pool import EnvPool
     from agentgym.trainers.trainer import Trainer
 
 

@@ -150,3 +150,11 @@ class _Threads:
                 future.set_exception(error)
             else:
                 future.set_result(None)
+
+
+def instructions_of(env: gymnasium.Env[Any, Any]) -> str:
+    """Returns the instructions of an environment, or "" if it has none."""
+    try:
+        return str(env.get_wrapper_attr("instructions"))
+    except AttributeError:
+        return ""

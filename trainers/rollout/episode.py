@@ -23,6 +23,7 @@ from agentgym.time_limits import (
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import AtLimit, Context, Conversation, Tokens
+from agentgym.trainers.rollout.env_pool import instructions_of
 from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
 from agentgym.trainers.trajectory import Segment, Trajectory, Turn
 from agentgym.wrappers.privileged_text import PRIVILEGED
@@ -396,11 +397,3 @@ def samples_of(trajectory: Trajectory, turns: int) -> tuple[Sample, ...]:
             )
         )
     return tuple(found)
-
-
-def instructions_of(env: gymnasium.Env[Any, Any]) -> str:
-    """Returns the instructions of an environment, or "" if it has none."""
-    try:
-        return str(env.get_wrapper_attr("instructions"))
-    except AttributeError:
-        return ""

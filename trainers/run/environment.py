@@ -19,7 +19,7 @@ from agentgym.making import (
 from agentgym.mixture import Mixture
 from agentgym.textify.text_actions import TextActionEnv
 from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.rollout.episode import instructions_of
+from agentgym.trainers.rollout.env_pool import instructions_of
 from agentgym.trainers.rollout.thoughts import span_finder
 from agentgym.wrappers import PrivilegedText, RewardFunction
 from agentgym.wrappers.reward_function import RewardFn
