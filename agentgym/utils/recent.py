@@ -37,6 +37,12 @@ class Recent(Generic[Value]):
         """The total size of the values."""
         return self._size
 
+    def clear(self) -> None:
+        """Removes all values."""
+        with self._lock:
+            self._values.clear()
+            self._size = 0
+
     def get(self, key: Any) -> Value | None:
         """Returns the value of a key, or None."""
         with self._lock:

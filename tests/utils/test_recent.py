@@ -39,3 +39,13 @@ def test_copies_are_empty():
         assert len(other) == 0
         other.put("b", "b", 2)
         assert other.get("b") == "b"
+
+
+def test_a_cleared_cache_is_empty_and_has_its_whole_limit():
+    cache = Recent[str](10)
+    cache.put("a", "x", 10)
+    cache.clear()
+    assert (len(cache), cache.size, cache.get("a")) == (0, 0, None)
+    cache.put("b", "y", 5)
+    cache.put("c", "z", 5)
+    assert (cache.get("b"), cache.get("c")) == ("y", "z")
