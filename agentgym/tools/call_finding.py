@@ -37,11 +37,27 @@ _KEY = re.compile(
 )
 
 
-_GATE = re.compile(
-    r"[{<`=\[]|\w\(|[\"']\s?[,:]|(?:action|tool|function|call|name|to|recipient)\b[^\n]{0,12}[:\uff1a]",
-    re.IGNORECASE,
+# A class of characters first, which `re` finds fast.
+_SIGN = re.compile(r"[{<`=\[(\"'](?:(?<=[{<`=\[])|(?<=\w\()|(?<=[\"'])\s?[,:])")
+_WORDS = re.compile(
+    r"(?:action|tool|function|call|name|to|recipient)\b[^\n]{0,12}[:\uff1a]", re.IGNORECASE
 )
-"""A part of every call."""
+_LONGEST_LABEL = len("recipient") + 12
+_COLON = re.compile("[:\uff1a]")
+_OPENING = re.compile(r"[{<`\[(](?:(?<=[{<`\[])|(?<=\S\())")
+
+
+def _gate(text: str) -> bool:
+    """Whether a text has a part that every call has: a mark, or a word before a colon."""
+    return _SIGN.search(text) is not None or any(
+        _WORDS.search(text, max(0, colon.start() - _LONGEST_LABEL), colon.end())
+        for colon in _COLON.finditer(text)
+    )
+
+
+def _begins(text: str) -> bool:
+    """Whether a text has a part that every match of `_pattern` has. It is much faster."""
+    return bool(_OPENING.search(text)) or "action" in text.lower() or not text.isascii()
 
 
 @dataclass
@@ -70,7 +86,7 @@ def find_calls(text: str, tools: Signatures | None = None) -> list[Call]:
     Raises:
         NotUnderstood: for a malformed call, or text that looks like a call of a known tool.
     """
-    if not _GATE.search(text):
+    if not _gate(text):
         return []
     if WHOLE.fullmatch(text):
         try:
@@ -78,8 +94,8 @@ def find_calls(text: str, tools: Signatures | None = None) -> list[Call]:
         except NoCall:
             pass
     search = _Search(text, tools)
-    pattern, at = _pattern(_names(tools)), 0
-    while match := pattern.search(text, at):
+    pattern, at, begins = _pattern(_names(tools)), 0, _begins(text)
+    while begins and (match := pattern.search(text, at)):
         at = max(_at_match(search, match), match.start() + 1)
         search.tries += 1
         if search.tries > _MAX_TRIES:
@@ -259,7 +275,7 @@ def _accounted(search: _Search) -> list[Call]:
     if not search.found:
         if search.mentions:
             raise NotUnderstood(search.reasons[0])
-        if search.tools and (shape := _shapes(tuple(search.tools)).search(search.text)):
+        if search.tools and (shape := _shape(search.text, tuple(search.tools))):
             raise NotUnderstood(
                 f"{shape[0][:60]!r} looks like a call of a tool that cannot be read. Expected "
                 '{"name": "TOOL", "arguments": {"ARGUMENT": VALUE}}.'
@@ -268,6 +284,20 @@ def _accounted(search: _Search) -> list[Call]:
     first = search.found[0]
     others = [call for call, at in search.mentions if call and (at or call.key != first.key)]
     return [*search.found, *others]  # a thought can name the call that follows
+
+
+def _shape(text: str, names: tuple[str, ...]) -> re.Match[str] | None:
+    """Returns the part of a text that looks like a call of a known tool in an unknown format."""
+    if text.isascii():
+        lower = text.lower()
+        if not any(name in lower for name in _lowered(names)):
+            return None
+    return _shapes(names).search(text)
+
+
+@lru_cache(maxsize=256)
+def _lowered(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.lower() for name in names)
 
 
 @lru_cache(maxsize=256)

@@ -8,16 +8,18 @@ smolagents.
 from __future__ import annotations
 
 import json
+import re
 from typing import Literal, get_args
 
 from agentgym.reading.errors import NotUnderstood
+from agentgym.reading.loose_json import read_json, too_deep
 from agentgym.reading.typography import find_reply
 from agentgym.tools.call_code import WHOLE as _PYTHON
 from agentgym.tools.call_code import NoCall, read_code
 from agentgym.tools.call_finding import find_calls
 from agentgym.tools.call_harmony import harmony_replies, is_harmony, read_harmony
 from agentgym.tools.call_markup import CLOSE, OPEN
-from agentgym.tools.call_objects import SEVERAL, Call, Signatures
+from agentgym.tools.call_objects import MAX_DEPTH, SEVERAL, Call, Signatures
 from agentgym.utils.action_parsing import blanked, find_answer
 
 __all__ = [
@@ -47,6 +49,9 @@ HINTS: dict[str, str] = {
 LONGEST = 100_000
 """Maximum number of characters of a call."""
 _MAX_THOUGHTS = 16
+_SIGN = re.compile("[{<`=\\[(\"':\uff1a]")
+"""A character of every call and of every mark around an answer."""
+_ARGUMENTS = ("arguments", "parameters")
 
 
 def read_call(text: str, tools: Signatures | None = None) -> Call | None:
@@ -65,8 +70,11 @@ def read_call(text: str, tools: Signatures | None = None) -> Call | None:
         NotUnderstood: for an answer with a malformed call, with an unknown key, or with several
             calls. It is a ValueError, whose message is a sentence for the agent.
     """
-    if len(text) <= LONGEST and (call := _only_code(text, tools)):
-        return call
+    if len(text) <= LONGEST:
+        if call := _plain_call(text) or _only_code(text, tools):
+            return call
+        if not _SIGN.search(text):
+            return None
     if is_harmony(text):
         return read_harmony(text, tools)
     start, stop = find_answer(text)
@@ -87,6 +95,28 @@ def read_call(text: str, tools: Signatures | None = None) -> Call | None:
     if len(calls) > 1:
         raise NotUnderstood(SEVERAL)
     return calls[0] if calls else None
+
+
+def _plain_call(text: str) -> Call | None:
+    """Returns the call of an answer that is `{"name": ..., "arguments": {...}}` and nothing else.
+
+    This usual form, with or without `<tool_call>` around it, needs no search. None for another.
+    """
+    if text.startswith(OPEN) and text.endswith(CLOSE):
+        text = text[len(OPEN) : -len(CLOSE)].strip()
+    if not (text.startswith('{"name"') and text.endswith("}")) or "<|message|>" in text:
+        return None
+    try:
+        value, stop = read_json(text)
+    except NotUnderstood:
+        return None
+    if stop < len(text) or not isinstance(value, dict) or len(value) != 2:
+        return None
+    (_, name), (key, arguments) = value.items()
+    if key not in _ARGUMENTS or not isinstance(name, str) or not isinstance(arguments, dict):
+        return None
+    name = name.strip().removeprefix("functions.")
+    return Call(name, arguments) if name and not too_deep(arguments, MAX_DEPTH) else None
 
 
 def message_of(text: str) -> str:
