@@ -112,3 +112,28 @@ HELD = re.compile(
     r"|\b(?:cannot|never|dont|wont|cant)\b|^do not\b",
     re.IGNORECASE,
 )
+
+# Words in lower case, one of which each match of a pattern holds or, for breaks, starts with.
+WORD = re.compile(r"\w+")
+BREAK_START = re.compile(r"[,()-]| (?=-)|(\w+)")
+BREAK_WORDS = frozenset(
+    "but however though although whereas yet while because since so instead rather in unlike other "
+    "except excluding apart aside besides as without if unless provided assuming suppose supposing "
+    "otherwise before after until till once whenever when then and or not".split()
+)
+NEGATION_WORDS = frozenset(
+    "t not never cannot cant dont wont neither nor none nobody nothing nowhere refuse refuses "
+    "refused decline declines declined avoid avoids avoided deny denies denied doubt doubts "
+    "doubted fail fails failed unable unwilling hardly stop forbid forbids forbidden against "
+    "lack lacks false untrue no".split()
+)
+REPORT_WORDS = frozenset(
+    "said says saying claim claims claimed claiming told tells wrote writes asked asks state "
+    "stated states announced announces replied mentioned mentions promised suggested proposed "
+    "offered think thinks thought believe believes believed accused insist insists insisted "
+    "according".split()
+)
+PAST_WORDS = frozenset(
+    "already previously formerly earlier yesterday ago used last was were had did past back have "
+    "has".split()
+)

@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from agentgym.reading.clause_patterns import (
     ABBREVIATION,
     ASKING,
     BREAK,
+    BREAK_START,
+    BREAK_WORDS,
     CONDITIONS,
     FRESH,
     HELD,
     LETTER,
     NEGATION,
+    NEGATION_WORDS,
     NO,
     NO_START,
     NOT_NEGATION,
     OWN,
     PAST,
+    PAST_WORDS,
     POLITE,
     REPLACED,
     REPORT,
+    REPORT_WORDS,
     REQUEST,
     SENTENCE_END,
     SPEAKER,
@@ -34,6 +40,7 @@ from agentgym.reading.clause_patterns import (
     TIMES,
     TURN,
     WHOLE,
+    WORD,
     WORDY,
     YES,
 )
@@ -88,14 +95,45 @@ def find_clauses(text: str) -> list[Clause]:
     text = normalized(text)
     quotes = [] if WHOLE.fullmatch(text) else find_quotations(text)
     found: list[Clause] = []
+    cues = _Cues.of(text)
     for start, stop, mark in _sentences(text, quotes):
-        found += _sentence(text, start, stop, mark, quotes)
+        found += _sentence(text, start, stop, mark, quotes, cues)
     return found
 
 
 def asserted(text: str) -> list[str]:
     """Returns the parts of a message that the speaker claims, or asks for, now."""
     return [clause.text for clause in find_clauses(text) if clause.asserted]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cues:
+    """Which patterns the words of a message can match, so that the others are not tried.
+
+    Attributes:
+        plain: whether the text is ASCII, so that its words are those of the patterns.
+        negated: whether it can have a negation.
+        reported: whether it can have a report.
+        past: whether it can be about the past.
+    """
+
+    plain: bool
+    negated: bool
+    reported: bool
+    past: bool
+
+    @staticmethod
+    def of(text: str) -> _Cues:
+        """Returns the cues of a text."""
+        if not text.isascii():  # words such as "\u017fo" match patterns that ignore case
+            return _Cues(False, True, True, True)
+        words = frozenset(WORD.findall(text.lower()))
+        return _Cues(
+            True,
+            not words.isdisjoint(NEGATION_WORDS),
+            not words.isdisjoint(REPORT_WORDS),
+            not words.isdisjoint(PAST_WORDS),
+        )
 
 
 def _sentences(text: str, quotes: list[tuple[int, int]]) -> list[tuple[int, int, str]]:
@@ -136,7 +174,9 @@ class _Piece:
     quoted: bool = False
 
 
-def _pieces(text: str, start: int, stop: int, quotes: list[tuple[int, int]]) -> list[_Piece]:
+def _pieces(
+    text: str, start: int, stop: int, quotes: list[tuple[int, int]], cues: _Cues
+) -> list[_Piece]:
     """Returns the parts of a sentence, cut at breaks, quotations and reports."""
     found: list[_Piece] = []
     begin, joint, marker = start, "", ""
@@ -152,7 +192,7 @@ def _pieces(text: str, start: int, stop: int, quotes: list[tuple[int, int]]) -> 
 
     if no := NO_START.match(text, start, stop):
         cut(no.end(), no.end(), "word")
-    for at, match in _breaks(text, start, stop, quotes):
+    for at, match in _breaks(text, start, stop, quotes, cues):
         if at < begin:
             continue
         if isinstance(match, int):
@@ -174,17 +214,32 @@ def _pieces(text: str, start: int, stop: int, quotes: list[tuple[int, int]]) -> 
     return found
 
 
+def _break_matches(text: str, start: int, stop: int, cues: _Cues) -> Iterator[re.Match[str]]:
+    """Yields the matches of `BREAK`, which is tried only at marks and words of breaks: fast."""
+    if not cues.plain:
+        yield from BREAK.finditer(text, start, stop)
+        return
+    at = start
+    for possible in BREAK_START.finditer(text, start, stop):
+        begin = possible.start()
+        if begin < at or (possible.lastindex and possible[1].lower() not in BREAK_WORDS):
+            continue
+        if match := BREAK.match(text, begin, stop):
+            at = match.end()
+            yield match
+
+
 def _breaks(
-    text: str, start: int, stop: int, quotes: list[tuple[int, int]]
+    text: str, start: int, stop: int, quotes: list[tuple[int, int]], cues: _Cues
 ) -> list[tuple[int, re.Match[str] | int]]:
     """Returns the breaks of a sentence in order: index, and match or end of a quotation."""
     first = bisect_right(quotes, (start - 1, 1 << 60))
     inner = quotes[first : bisect_right(quotes, (stop, -1))]
     found: list[tuple[int, re.Match[str] | int]] = []
-    for match in BREAK.finditer(text, start, stop):
+    for match in _break_matches(text, start, stop, cues):
         if not inside(match.start(), quotes):
             found.append((match.start(), match))
-    for match in REPORT.finditer(text, start, stop):
+    for match in REPORT.finditer(text, start, stop) if cues.reported else ():
         who = (match["who"] or match["source"]).lower()
         if who not in SPEAKER and not inside(match.start(), quotes):
             found.append((match.end(), match))
@@ -233,25 +288,27 @@ def _conditional(text: str, pieces: list[_Piece]) -> list[bool]:
 
 
 def _sentence(
-    text: str, start: int, stop: int, mark: str, quotes: list[tuple[int, int]]
+    text: str, start: int, stop: int, mark: str, quotes: list[tuple[int, int]], cues: _Cues
 ) -> list[Clause]:
     """Returns the clauses of a sentence."""
-    pieces = _pieces(text, start, stop, quotes)
+    pieces = _pieces(text, start, stop, quotes, cues)
     asking = _asking(text, pieces, "?" in mark)
     conditional = _conditional(text, pieces)
     found: list[Clause] = []
     under = _Reach()
     for at, piece in enumerate(pieces):
         words = text[piece.start : piece.stop].strip()
-        under = under.at(piece, words, at)
+        held = cues.negated and bool(HELD.search(NOT_NEGATION.sub("", words)))
+        under = under.at(piece, words, at, held)
         bare = words.strip(" .!?\"'")
         answer = "no" if NO.fullmatch(bare) else "yes" if YES.fullmatch(bare) else ""
         clause = Clause(
             words, piece.start, piece.stop, piece.marker,
-            negated=under.negated or _denies(words) or piece.marker == "without",
+            negated=under.negated or (cues.negated and _denies(words)) or piece.marker == "without",
             question=asking[at], conditional=conditional[at],
             quoted=piece.quoted or under.reported, replaced=under.replaced,
-            past=under.timed or bool(PAST.search(words)), answer=answer if at == 0 else "",
+            past=under.timed or (cues.past and bool(PAST.search(words))),
+            answer=answer if at == 0 else "",
         )  # fmt: skip
         if clause.answer:
             clause = replace(clause, negated=False)
@@ -276,8 +333,15 @@ class _Reach:
     timed: bool = False
     reported: bool = False
 
-    def at(self, piece: _Piece, words: str, index: int) -> _Reach:
-        """Returns the facts for a piece and those behind it."""
+    def at(self, piece: _Piece, words: str, index: int, held: bool) -> _Reach:
+        """Returns the facts for a piece and those behind it.
+
+        Args:
+            piece: the piece.
+            words: its words.
+            index: its index in the sentence.
+            held: whether it has a negation that reaches on.
+        """
         fresh = bool(FRESH.match(words)) or piece.marker in TURN
         listed = piece.joint == "mark" and not fresh and not piece.marker
         reported = piece.joint == "report" or (
@@ -285,7 +349,7 @@ class _Reach:
         )
         joined = piece.joint == "and" or listed
         return _Reach(
-            negated=bool(HELD.search(NOT_NEGATION.sub("", words))) or (self.negated and listed),
+            negated=held or (self.negated and listed),
             replaced=piece.marker in REPLACED or (self.replaced and listed and index > 1),
             timed=piece.marker in TIMES or (self.timed and joined and index > 1),
             reported=reported,

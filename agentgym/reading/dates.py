@@ -36,7 +36,11 @@ _FORMS = tuple(
 )
 _RANGE_AFTER = re.compile(rf"{_TO}{_DAY}(?![\w/:])(?![.]\d)(?:,[ ]?{_YEAR}(?!\w))?", re.IGNORECASE)
 _RANGE_BEFORE = re.compile(rf"(?<![\w./-]){_DAY}{_TO}$", re.IGNORECASE)
+# What the first two forms, the others, and times of day need: much faster to find.
+_DIGITS = re.compile(r"[0-9]([-/.])[0-9]{1,2}\1[0-9]")
 _ANY = re.compile("[0-9]")
+_NAMES = re.compile("jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec")
+_CLOCK = re.compile(r"[0-9](?::[0-5]|[ ]?[apAP]\.?[mM])")
 _WORDS = ("may", "march", "mar")
 _AT = re.compile(r"\b(?:on|for|by|from|to|until|till|of|is|since|before|after|and|or|[(,])\s?$")
 _TIME = re.compile(
@@ -100,12 +104,20 @@ def find_dates(text: str) -> list[Date]:
     text = normalized(text)
     found: list[Date] = []
     taken = bytearray(len(text))
-    for number, form in enumerate(_FORMS if _ANY.search(text) else ()):
-        for match in form.finditer(text):
+    for number in _possible(text):
+        for match in _FORMS[number].finditer(text):
             for date in () if any(taken[slice(*match.span())]) else _read(text, match, number):
                 found.append(date)
                 taken[date.start : date.stop] = b"x" * (date.stop - date.start)
     return sorted(found, key=lambda date: date.start)
+
+
+def _possible(text: str) -> list[int]:
+    """Returns the forms of dates that a text can have."""
+    if not _ANY.search(text):
+        return []
+    named = not text.isascii() or _NAMES.search(text.lower())
+    return [*((0, 1) if _DIGITS.search(text) else ()), *((2, 3) if named else ())]
 
 
 def _read(text: str, match: re.Match[str], form: int) -> Iterator[Date]:
@@ -170,7 +182,7 @@ def same_date(left: str, right: str) -> bool:
 def find_times(text: str) -> list[Time]:
     """Returns the times of day in a text, in order: 15:05, 3:05 pm, 3 p.m."""
     text, found = normalized(text), []
-    for match in _TIME.finditer(text):
+    for match in _TIME.finditer(text) if _CLOCK.search(text) else ():
         hour, half = int(match["hour"]), (match["half"] or "").lower()
         if not (match["minute"] or half) or (half and not 1 <= hour <= 12):
             continue

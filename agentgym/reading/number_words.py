@@ -34,6 +34,7 @@ _ALL = {*SMALL, *TENS, *SCALES, *_PARTS, "hundred", "dozen"}
 _WORD = re.compile(
     rf"(?<![\w'/])(?:{'|'.join(sorted(_ALL, key=len, reverse=True))})(?![\w'])", re.IGNORECASE
 )
+_TOKEN = re.compile(r"\w+")
 _PRONOUN = re.compile(
     r"\b(?:this|that|which|another|other|each|every|no|any|some|the|last|next|first|second|third|"
     r"only|right|wrong|same|new|good|better|best|big|small|blue|red|green|black|white) $",
@@ -52,6 +53,8 @@ class _Word(NamedTuple):
 
 
 def _words(text: str) -> list[_Word]:
+    if text.isascii() and _ALL.isdisjoint(_TOKEN.findall(text.lower())):
+        return []
     found: list[_Word] = []
     end = -100
     for match in _WORD.finditer(text):

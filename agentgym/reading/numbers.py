@@ -65,6 +65,8 @@ _RIGHT = re.compile(
 )
 _UNIT = re.compile(rf"(?:{_UNITS})(?!\w)", re.IGNORECASE)
 _DIGIT = re.compile(rf"[0-9{_HALVES}]")
+_FIRST = re.compile(rf"[\d.{_HALVES}]")
+_ROW = re.compile(r"\d-\d")
 _ROWS = re.compile(r"(?<![\w-])\+?\d{1,9}(?:-\d{1,9}){2,9}(?![\w-])")
 _ORDINAL = re.compile(r"(?<![\w.,])(\d{1,9})(?:st|nd|rd|th)(?!\w)", re.IGNORECASE)
 _ORDINALS = (
@@ -104,8 +106,9 @@ def find_numbers(text: str) -> list[Number]:
     if _DIGIT.search(text):
         taken = [(date.start, date.stop) for date in find_dates(text)]
         taken += [(time.start, time.stop) for time in find_times(text)]
-        taken += [match.span() for match in _ROWS.finditer(text)]
-        cores = [core for match in _CORE.finditer(text) for core in _values(match)]
+        if _ROW.search(text):
+            taken += [match.span() for match in _ROWS.finditer(text)]
+        cores = [core for match in _matches(text) for core in _values(match)]
         numbers = [n for core in cores if (n := _framed(text, *core))]
     words = [n for core in find_word_numbers(text) if (n := _framed(text, *core))]
     spans = _Spans(taken)
@@ -113,6 +116,16 @@ def find_numbers(text: str) -> list[Number]:
     spans = _Spans([(n.start, n.stop) for n in numbers])
     numbers = sorted([*numbers, *(n for n in words if spans.free(n))], key=lambda n: n.start)
     return list(_with_cents(text, numbers))
+
+
+def _matches(text: str) -> Iterator[re.Match[str]]:
+    """Yields the matches of `_CORE`, which is tried only where a number can start: fast."""
+    at = 0
+    while first := _FIRST.search(text, at):
+        match = _CORE.match(text, first.start())
+        at = match.end() if match else first.end()
+        if match:
+            yield match
 
 
 class _Spans:

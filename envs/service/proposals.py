@@ -7,7 +7,7 @@ that is replaced ("from May 20 to May 24"), and one that is denied or quoted, do
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -100,14 +100,16 @@ _NO_STOPS = re.compile(r"\b(?:non-?stop|no stops?|without stops?)\b", re.IGNOREC
 def _prepared(message: str) -> str:
     """Returns a message as it is read, without phrases that only seem to deny."""
     text = without_polite(plain(message))
-    for pattern, words in (
-        (_UNNEEDED, "unneeded"),
-        (_FREE, "free"),
-        (_UNINSURED, "uninsured"),
-        (_NO_BAGS, "0 bags"),
-        (_NO_STOPS, "direct"),
+    lower = text.lower()
+    for pattern, cues, words in (
+        (_UNNEEDED, ("need", "wanted"), "unneeded"),
+        (_FREE, ("cost", "charge", "fee", "difference"), "free"),
+        (_UNINSURED, ("insurance",), "uninsured"),
+        (_NO_BAGS, ("bag", "luggage"), "0 bags"),
+        (_NO_STOPS, ("stop",), "direct"),
     ):
-        text = pattern.sub(words, text)
+        if any(cue in lower for cue in cues) or not text.isascii():
+            text = pattern.sub(words, text)
     return text
 
 
@@ -153,6 +155,9 @@ _TIMED = re.compile(
 )
 _RANGE = re.compile(r"\s?(?:-|to|or)\s?$")
 _MARKER = re.compile(r"(?:^|\n)[ \t]*\(?$|\b(?:step|option|part|point)\s$", re.IGNORECASE)
+
+
+_WORD = re.compile(r"\w+")
 
 
 class _Reader:
@@ -349,10 +354,22 @@ def _named(value: Value, named: list[Mention], text: str, clauses: list[Clause])
 def _spelled(word: str, text: str, clauses: list[Clause]) -> bool:
     """Whether a part of a name is written as a new value."""
     return any(
-        clause.start <= match.start() < clause.stop and not is_old(text, match.start())
-        for match in re.finditer(rf"\b{re.escape(word)}\b", text, re.IGNORECASE)
+        clause.start <= start < clause.stop and not is_old(text, start)
+        for start in _places(word, text)
         for clause in clauses
     )
+
+
+def _places(word: str, text: str) -> Iterator[int]:
+    """Yields where a word occurs in a text, whatever its capitals."""
+    if not (text.isascii() and word.isascii() and word.isalnum()):
+        pattern = rf"\b{re.escape(word)}\b"
+        yield from (match.start() for match in re.finditer(pattern, text, re.IGNORECASE))
+        return
+    wanted, size = word.lower(), len(word)
+    for match in _WORD.finditer(text):  # needs no pattern of its own
+        if match.end() - match.start() == size and match[0].lower() == wanted:
+            yield match.start()
 
 
 def _misrouted(proposal: Proposal, mentions: list[Mention], text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from agentgym.envs.service.people import CITIES, FIRST, LAST
 
@@ -123,11 +123,44 @@ def product_words(names: Iterable[str]) -> Vocabulary:
     return Vocabulary({name: rf"\b{name.replace(' ', ' ?').rstrip('s')}s?\b" for name in names})
 
 
+class Street(Vocabulary):
+    """A street with its number, such as "12 Oak Street".
+
+    Args:
+        street: the street.
+    """
+
+    def __init__(self, street: str):
+        *words, kind = street.split()
+        super().__init__({street: ""})
+        self._begin = f"{' '.join(words)} ".lower()
+        self._end = _street_end(kind)
+
+    def find(self, text: str) -> Iterator[tuple[str, int, int]]:
+        """Yields the street where it occurs in a text, with start and stop."""
+        lower = text.lower()
+        lower = lower if len(lower) == len(text) else text
+        at = lower.find(self._begin)
+        while at >= 0:
+            end = self._end.match(lower, at + len(self._begin))
+            following = at + 1
+            if end and not _INSIDE.match(lower, at):
+                following = end.end()
+                yield self.values[0], at, following
+            at = lower.find(self._begin, following)
+
+
+_INSIDE = re.compile(r"\B")
+
+
+@lru_cache(maxsize=64)
+def _street_end(kind: str) -> re.Pattern[str]:
+    return re.compile(_STREETS.get(kind, re.escape(kind)).lower())
+
+
 def street_words(street: str) -> Vocabulary:
     """Returns a street with its number, such as "12 Oak Street"."""
-    *words, kind = street.split()
-    end = _STREETS.get(kind, re.escape(kind))
-    return Vocabulary({street: rf"\b{' '.join(map(re.escape, words))} {end}"})
+    return Street(street)
 
 
 CITY_WORDS = Vocabulary({city: rf"\b{city}\b" for city, _, _ in CITIES})
