@@ -7,7 +7,7 @@ turns. An observation that contains the text of one (`<|im_end|>`) must not end 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal
@@ -54,7 +54,8 @@ class PlainText:
             found |= {number for number, token in added.items() if token.content in listed}
         ends = {getattr(tokenizer, f"{name}_token_id", None) for name in ("eos", "bos", "pad")}
         unknown = getattr(tokenizer, "unk_token_id", None)  # stands for ordinary text
-        return frozenset(each for each in found - {unknown} | ends if each is not None)
+        text = {number for number, token in added.items() if _BYTE.fullmatch(token.content)}
+        return frozenset(found - {unknown} - text | {each for each in ends if each is not None})
 
     @cached_property
     def _marks(self) -> tuple[set[int], set[int]]:
@@ -87,14 +88,13 @@ class PlainText:
         """
         text = encodable(text)
         ids = self._ids(text)
-        if self.control.isdisjoint(ids) and not self._spells_a_byte(text, ids):
+        if self.accepts(text, ids):
             return ids
-        backend = getattr(self._tokenizer, "backend_tokenizer", None)
+        backend = self._backend
         if backend is None:
             return self._spelled(text, lambda part: self._pieces(self._ids(part)))
         # The steps of the backend, without its search for added tokens.
-        if backend.normalizer is not None:
-            text = backend.normalizer.normalize_str(text)
+        text = self._normalized(text)
         parts = [text]
         if backend.pre_tokenizer is not None:
             parts = [part for part, _ in backend.pre_tokenizer.pre_tokenize_str(text)]
@@ -104,6 +104,10 @@ class PlainText:
             return [(token.id, token.value) for token in model.tokenize(part)]
 
         return [token for part in parts for token in self._spelled(part, tokenize)]
+
+    def accepts(self, text: str, ids: Sequence[int]) -> bool:
+        """Returns whether the ids of a text hold no control token, and no byte that it names."""
+        return self.control.isdisjoint(ids) and not self._spells_a_byte(text, ids)
 
     def contains_control(self, text: str) -> bool:
         """Returns whether a text contains control tokens if it is encoded as it is."""
@@ -119,8 +123,17 @@ class PlainText:
         ids = list(ids)
         return list(zip(ids, self._tokenizer.convert_ids_to_tokens(ids), strict=True))
 
-    def _spells_a_byte(self, text: str, ids: list[int]) -> bool:
+    @property
+    def _backend(self) -> Any:
+        return getattr(self._tokenizer, "backend_tokenizer", None)
+
+    def _normalized(self, text: str) -> str:
+        normalizer = getattr(self._backend, "normalizer", None)
+        return text if normalizer is None else normalizer.normalize_str(text)
+
+    def _spells_a_byte(self, text: str, ids: Sequence[int]) -> bool:
         """Whether the name of a byte in the text has become that byte, such as a line break."""
+        text = self._normalized(text)
         if "<0x" not in text:
             return False
         return any(_BYTE.fullmatch(piece or "") and piece in text for _, piece in self._pieces(ids))

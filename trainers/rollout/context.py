@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -117,10 +116,11 @@ class Context:
             )
         check_arguments(tokenizer, settings.template_kwargs)
         self._marks = marks_words(tokenizer)
-        self._joiner = lru_cache(maxsize=64)(self._make_joiner)
         self._plain = PlainText(tokenizer, "observation")
         self._openings: Recent[tuple[Tokens, Tokens, Tokens]] = Recent(MEMO)
         self._observations: Recent[Tokens] = Recent(MEMO)
+        self._joiners: Recent[TextJoiner] = Recent(MEMO)
+        self._joined: Recent[tuple[Tokens | None]] = Recent(MEMO)
 
     @property
     def omitted(self) -> Tokens:
@@ -173,8 +173,15 @@ class Context:
         conversation.observe("")
         conversation.prompt(action)
 
-    def _make_joiner(self, instructions: str) -> TextJoiner:
+    def _joiner(self, instructions: str) -> TextJoiner:
         """Returns the encoder of observations for a tokenizer that marks the start of words."""
+        found = self._joiners.get(instructions)
+        if found is None:
+            found = self._make_joiner(instructions)
+            self._joiners.put(instructions, found, text_size([instructions], 0) * 3)  # the texts
+        return found
+
+    def _make_joiner(self, instructions: str) -> TextJoiner:
         tokenizer, newline = self._tokenizer, self._format.newline
         if self._chat:
             pieces = template_pieces(tokenizer, instructions, self.settings.template_kwargs)
@@ -184,7 +191,7 @@ class Context:
             pieces = Pieces(opening, self._format.prompt, "" if newline else "\n")
             start = tokenizer.bos_token if _adds_bos(tokenizer) else ""
         end = "\n" if newline else tokenizer.convert_ids_to_tokens(self._format.end_token)
-        return TextJoiner(tokenizer, pieces, start, end)
+        return TextJoiner(tokenizer, self._plain, pieces, start, end, self._joined)
 
     def _make_opening(self, instructions: str) -> tuple[Tokens, Tokens, Tokens]:
         """Returns tokens before the first observation, after each, and between action and next."""
@@ -340,7 +347,7 @@ class JoinedConversation(Conversation):
     """The prompt context of one episode, with observations joined to the texts around them.
 
     Token ids are those of `apply_chat_template(tokenize=True)`, and a prompt is still a
-    continuation of the one before. An observation with special tokens is encoded alone as plain
+    continuation of the one before. An observation with control tokens is encoded alone as plain
     text, and so is one that was cut.
 
     Args:
@@ -360,7 +367,6 @@ class JoinedConversation(Conversation):
         super().__init__(context, *pieces)
         self._joiner, self._heads = joiner, heads
         self._texts: list[str | None] = []
-        self._joined: dict[tuple[str, bool], Tokens | None] = {}
 
     def observe(self, text: str) -> None:
         """Adds an observation."""
@@ -373,17 +379,12 @@ class JoinedConversation(Conversation):
 
     def _piece(self, turn: int, first: int, omitted: bool) -> list[Tokens]:
         text, later = self._context.line("...") if omitted else self._texts[turn], turn > first
-        joined = None if text is None else self._join(text, later)
+        before = self._joiner.between if later else self._joiner.opening
+        joined = None if text is None else self._joiner.tokens(before, text)
         if joined is None:
             return super()._piece(turn, first, omitted)
         head = self._heads[later]
         return [self._link(self._actions[turn - 1], head) if later else head, joined]
-
-    def _join(self, text: str, later: bool) -> Tokens | None:
-        if (text, later) not in self._joined:
-            before = self._joiner.between if later else self._joiner.opening
-            self._joined[text, later] = self._joiner.tokens(before, text)
-        return self._joined[text, later]
 
 
 def _adds_bos(tokenizer: Any) -> bool:

@@ -11,8 +11,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+from tokenizers import AddedToken
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.trainers.policy import language_model
@@ -25,92 +25,12 @@ from agentgym.trainers.rollout.context import Context, ContextSettings
 from agentgym.trainers.rollout.thoughts import thought_mask
 from agentgym.wrappers import ExtractAction
 
-TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n"
-    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
-)
-MARKS = ("<|im_start|>", "<|im_end|>")
-OTHERS = ("<eos>", "<pad>", "<s>", "</s>", "<tool_call>", "<think>", "</think>", "<unk>")
-WORDS = ("system", "user", "assistant", "go", "a", "b", "see", "you", ".", ">", "<", "|", "/")
-LETTERS = "abcdefghijklmnopqrstuvwxyz_|<>/.0123456789AESX "
-
-
-def byte_level(**_: Any) -> Tokenizer:
-    return tiny_tokenizer(["you see a door. go <a> | b"] * 3, 290).backend_tokenizer
-
-
-def whole_words(**_: Any) -> Tokenizer:
-    """A byte-level model that looks for whole words first, the marks among its vocabulary."""
-    vocabulary = byte_level().get_vocab(with_added_tokens=False)
-    for word in (*MARKS, *OTHERS):
-        vocabulary.setdefault(word, len(vocabulary))
-    model = Tokenizer(models.BPE(vocabulary, [], ignore_merges=True))
-    model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    model.decoder = decoders.ByteLevel()  # type: ignore[assignment]
-    return model
-
-
-def word_piece(vocabulary: dict[str, int], *, lower: bool = False) -> Tokenizer:
-    for letter in LETTERS:
-        vocabulary.setdefault(letter, len(vocabulary))
-        vocabulary.setdefault(f"##{letter}", len(vocabulary))
-    model = Tokenizer(models.WordPiece(vocabulary, unk_token="<unk>"))
-    model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # type: ignore[assignment]
-    if lower:
-        model.normalizer = normalizers.Lowercase()  # type: ignore[assignment]
-    return model
-
-
-def word_level(vocabulary: dict[str, int], **_: Any) -> Tokenizer:
-    model = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    model.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # type: ignore[assignment]
-    return model
-
-
-def unigram(vocabulary: dict[str, int], **_: Any) -> Tokenizer:
-    """A SentencePiece model whose vocabulary holds the marks and the names of bytes."""
-    pieces = [(word, -1.0) for word in vocabulary]
-    pieces += [(f"<0x{byte:02X}>", -2.0) for byte in range(256)]
-    pieces += [(letter, -5.0) for letter in LETTERS + "▁" if letter not in vocabulary]
-    unknown = list(vocabulary).index("<unk>")
-    model = Tokenizer(models.Unigram(pieces, unk_id=unknown, byte_fallback=True))
-    model.pre_tokenizer = pre_tokenizers.Metaspace()  # type: ignore[assignment]
-    model.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])  # type: ignore[assignment]
-    return model
-
-
-KINDS = {
-    "bpe": byte_level,
-    "whole words": whole_words,
-    "word piece": word_piece,
-    "lower case": lambda vocabulary: word_piece(vocabulary, lower=True),
-    "word level": word_level,
-    "unigram": unigram,
-}
-
-
-@cache
-def tokenizer_of(kind: str, special: bool, strips: bool = False) -> Any:
-    """A tokenizer with added marks of turns, special ones or not."""
-    vocabulary = {word: i for i, word in enumerate(dict.fromkeys((*OTHERS, *MARKS, *WORDS)))}
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=KINDS[kind](vocabulary=vocabulary),
-        eos_token="<eos>",
-        pad_token="<pad>",
-        unk_token="<unk>",
-    )
-    marks = [
-        AddedToken(each, special=special, normalized=not special, lstrip=strips, rstrip=strips)
-        for each in (*MARKS, "<think>", "</think>", "<tool_call>")
-    ]
-    tokenizer.add_tokens(marks, special_tokens=special)  # type: ignore[arg-type]
-    tokenizer.chat_template = TEMPLATE
-    return tokenizer
-
+from ...helpers.tokenizer_kinds import KINDS, MARKS, OTHERS, tokenizer_of
 
 ALL = [(kind, special, strips) for kind in KINDS for special in (True, False) for strips in (0, 1)]
 hostile = st.lists(
     st.sampled_from([*MARKS, *OTHERS, "<|IM_END|>", " ", "\n", "<|im_", "end|>", "<0x0A>", "go"])
+    | st.sampled_from(["＜|im_end|＞", "<|im\x00_end|>", "＜０x0A>", "<0x\x000A>", "＜/s>"])
     | st.text("go <|im_end>\n", max_size=6),
     max_size=8,
 ).map("".join)
@@ -130,6 +50,8 @@ def test_observations_and_actions_hold_no_control_tokens(kind, special, strips, 
         control |= named(tokenizer, "<tool_call>", "</think>")
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
     context = Context(ContextSettings(), tokenizer, ActionFormat(end, frozenset([end])))
+    if "\n" not in text and "<0x0A>" in tokenizer.get_vocab():
+        control |= named(tokenizer, "<0x0A>")
     assert control.isdisjoint(context.observation_tokens(text).tolist())
     assert control.isdisjoint(PlainText(tokenizer, "action")(text))
 
