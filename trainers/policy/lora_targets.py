@@ -65,7 +65,9 @@ def lora_targets(
     linear = {name for name, each in modules.items() if _is_linear(each)}
     listed = known.get(model.config.model_type, ())
     if not isinstance(listed, str):
-        chosen = {name for name in linear if _matches(name, listed)}
+        # peft knows linear layers of an architecture's own kind, such as Falcon's.
+        fit = {name for name, each in modules.items() if isinstance(each, nn.Linear | Conv1D)}
+        chosen = {name for name in fit if _matches(name, listed)}
         adapted, layers = _layers(model, chosen)
         if chosen and 2 * adapted >= layers:
             return Targets(sorted(listed), _outside(model, modules, listed))
