@@ -34,7 +34,10 @@ ENCODERS = {
     *("xlm", "xlm-roberta", "xlm-roberta-xl", "xmod"),
 }
 """Architectures that attend to later tokens by default, and are refused."""
-LOOSE = {"nemotron_h": 0.02, "zamba2": 0.02, "qwen3_5_moe": 2e-3, "qwen3_5_moe_text": 2e-3}
+LOOSE = {
+    **dict.fromkeys(["nemotron_h", "zamba2"], 0.02),
+    **dict.fromkeys(["qwen3_5_moe", "qwen3_5_moe_text", "qwen3_next"], 2e-3),
+}
 """Tolerances in nats. The recurrent step of the first two lacks the lower limit of the time step
 that the scan of a sequence has (`time_step_min`), in `transformers` itself. In the others, rounding
 changes which experts are chosen."""
