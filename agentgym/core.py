@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from agentgym.errors import SnapshotError
+from agentgym.reading.typography import without_thoughts
 from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
@@ -226,7 +227,7 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
 
         Args:
             action: any string, matched as described in `agentgym.utils.action_parsing`. A string
-                that does not match is an invalid action.
+                that does not match is an invalid action. `<think>` blocks before it are left out.
 
         Returns:
             Observation, reward (the sum of `info["reward_terms"]`), terminated, truncated (whether
@@ -242,8 +243,10 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
             )
         if self._last is None or self._over:
             raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
-        unreadable = isinstance(action, UnreadableAction)
-        step = self._unreadable(action) if unreadable else self._advance(self._read(str(action)))
+        if isinstance(action, UnreadableAction):
+            step = self._unreadable(action)
+        else:
+            step = self._advance(self._read(without_thoughts(str(action))))
         step = self._checked(step, "_advance")
         self._last = step
         self._turn += 1

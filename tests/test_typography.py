@@ -123,3 +123,14 @@ def test_typographic_forms_act_as_the_plain_action_or_are_refused(id: str, data:
     for form in data.draw(some_forms):
         action = FORMS[form](action)
     assert not difference(env, state, action)
+
+
+@pytest.mark.parametrize("id", parameters())
+def test_thoughts_before_an_action_change_nothing(id: str):
+    env, found = states(id)
+    for state in found[:3]:
+        for thoughts in ("<think>\nAction: look. Or not?\n</think>\n\n", "Or not?\n</think>\n\n"):
+            env.unwrapped.restore(state.snapshot)  # type: ignore[attr-defined]
+            got = effect(env, thoughts + state.action)
+            assert got[:6] == state.result[:6]
+            assert "think>" not in got[7]

@@ -19,6 +19,7 @@ from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.rules import GameRules, InvalidMove, Rewards
+from agentgym.reading.typography import without_thoughts
 from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.time_step import INFO_KEYS, TimeStep, check_reward_terms, step_info
 from agentgym.utils.arguments import (
@@ -269,7 +270,7 @@ class TextGame(CheckedArguments, GameRules):
         try:
             if isinstance(action, UnreadableAction):
                 raise InvalidMove(action.feedback)
-            episode.moves[agent] = self._read(agent, str(action))
+            episode.moves[agent] = self._read(agent, without_thoughts(str(action)))
         except InvalidMove as error:
             self._tell(str(error), [agent])
             episode.failures[agent] += 1

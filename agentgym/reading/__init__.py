@@ -28,6 +28,7 @@ from agentgym.reading.typography import (
     normalized_code,
     plain_operators,
     without_end_marks,
+    without_thoughts,
 )
 
 __all__ = [
@@ -59,4 +60,5 @@ __all__ = [
     "same_number",
     "undecorated",
     "without_end_marks",
+    "without_thoughts",
 ]

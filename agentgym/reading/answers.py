@@ -11,7 +11,9 @@ from agentgym.reading.typography import find_reply, normalized
 LONGEST = 100_000
 """Maximum number of characters of a reply."""
 _LABEL = re.compile(
-    r"(?:^[ \t>*_#-]{0,9}|(?<=[.!?:\n])[ \t]{0,3})[*_]{0,3}(?:so,? |thus,? |therefore,? |hence,? )?"
+    r"(?:^[ \t>*_#-]{0,9}|(?<=[.!?:\n])[ \t]{0,3})[*_]{0,3}"
+    r"(?:(?:so|thus|therefore|hence|wait|actually|no|sorry|oops|hm{1,4}|correction|hold on|rather|"
+    r"instead|but|then|and|now|finally|in fact|ok|okay|well|my mistake)\b[ ,.:!-]{1,5}){0,4}"
     r"(?:my |the )?(?:final |correct )?(?:answer|result|solution)[ \t*_]{0,9}"
     r"(?::|=|\bis\b:?|#{4})[ \t*_]{0,9}",
     re.IGNORECASE | re.MULTILINE,

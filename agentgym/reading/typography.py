@@ -130,3 +130,27 @@ def without_end_marks(text: str) -> str:
     """Returns the first reply in the output of a chat model: see `find_reply`."""
     start, stop = find_reply(text)
     return text[start:stop]
+
+
+_THOUGHT = re.compile(r"\s{0,99}<think(?:ing)?>", re.IGNORECASE)
+_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_CUT_THOUGHT_END = re.compile(r"</think(?:ing)?>[ \t]{0,9}\r?\n", re.IGNORECASE)
+
+
+def without_thoughts(text: str) -> str:
+    """Returns a reply without the thoughts at its start: `<think>...</think>`.
+
+    Thoughts without an end mark reach to the end. The start mark may be missing, as it is if the
+    prompt ends with it. Then the end mark ends its line, so that marks in strings are text.
+    """
+    if "</think" not in text and "<think" not in text:
+        return text
+    if not _THOUGHT.match(text):
+        cut = _CUT_THOUGHT_END.search(text)
+        if cut is None or "<think" in text[: cut.start()]:
+            return text
+        return text[cut.end() :].lstrip()
+    while opened := _THOUGHT.match(text):
+        end = _THOUGHT_END.search(text, opened.end())
+        text = text[end.end() :].lstrip() if end else ""
+    return text

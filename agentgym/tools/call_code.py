@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from agentgym.reading.errors import NotUnderstood
@@ -82,7 +83,8 @@ def read_code(code: str, tools: Signatures | None = None) -> Call:
         raise NotUnderstood(SEVERAL)
     call = found[0]
     name = _name(call)
-    arguments = _arguments(call, [*(tools or {}).get(str(name), ())])
+    schemas = (tools or {}).get(str(name)) or {}
+    arguments = _named_in_object(call, schemas) or _arguments(call, [*schemas])
     if name is None or arguments is None or call is not named[0]:
         if tools is None:
             raise NoCall
@@ -155,6 +157,17 @@ def _arguments(node: Any, positional: list[str]) -> dict[str, Any] | None:
     except (ValueError, TypeError, RecursionError, MemoryError):
         return None
     return None if too_deep(values, MAX_DEPTH) else values
+
+
+def _named_in_object(node: Any, schemas: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns the arguments of `f({"x": 1})`, the only positional one, or None if it has others."""
+    if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
+        return None
+    (value,) = node.args
+    keys = [getattr(key, "value", None) for key in getattr(value, "keys", [])]
+    if not isinstance(value, ast.Dict) or not keys or not all(key in schemas for key in keys):
+        return None
+    return (_arguments(ast.Call(node.func, node.args, []), [""]) or {}).get("")
 
 
 def _literal(node: ast.expr) -> Any:

@@ -7,21 +7,24 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from agentgym.reading.clauses import find_clauses
 from agentgym.reading.errors import NotUnderstood
 from agentgym.reading.loose_json import object_stop, read_json
 from agentgym.tools.call_code import FINAL, WHOLE, NoCall, call_stop, read_code
-from agentgym.tools.call_markup import MARKS, invalid, skip
+from agentgym.tools.call_markup import MARKS, invalid, object_arguments, skip
 from agentgym.tools.call_objects import NAMES, Call, Signatures, call_of, canonical, typed
 
 _MAX_TRIES = 64
 _BRACE = r"(?P<brace>\{|\[\s{0,99}\{)"
 _FENCE = r"(?P<fence>```[ \t]?(?:python|py|tool_code|tool_call|tool_calls|code)?[ \t]*\n|<code>)"
 _ACTION = (
-    r"(?P<action>^[ \t>*_#-]{0,9}action(?:[ \t]?\d{1,3})?[ \t*_]{0,9}[:\uff1a][*_ \t`\"]{0,9}"
+    r"(?P<action>^[ \t>*_#-]{0,9}(?:action|(?:tool|function)(?:[ _](?:name|call))?)"
+    r"(?:[ \t]?\d{1,3})?[ \t*_]{0,9}[:\uff1a][*_ \t`\"]{0,9}"
     r"(?P<named>[A-Za-z_][\w.-]{0,100})[`\"*_]{0,3}[ \t]{0,9}$)"
 )
 _INPUT = re.compile(
-    r"\s{0,99}^[ \t>*_#-]{0,9}(?:action|tool)[ _]input(?:[ \t]?\d{1,3})?"
+    r"\s{0,99}^[ \t>*_#-]{0,9}(?:(?:(?:action|tool|function)[ _])?"
+    r"(?:input|arguments?|args|parameters|params))(?:[ \t]?\d{1,3})?"
     r"[ \t*_]{0,9}[:\uff1a][*_ \t]{0,9}",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -44,11 +47,15 @@ _WORDS = re.compile(
 )
 _LONGEST_LABEL = len("recipient") + 12
 _COLON = re.compile("[:\uff1a]")
+_LABELS = re.compile(r"action|tool|function|[^\x00-\x7f]", re.IGNORECASE)
+_ONE_NAME = re.compile(r"\W{0,9}\w{1,100}\W{0,9}")
 _OPENING = re.compile(r"[{<`\[(](?:(?<=[{<`\[])|(?<=\S\())")
 
 
 def _gate(text: str) -> bool:
-    """Whether a text has a part that every call has: a mark, or a word before a colon."""
+    """Whether a text has a part that every call has: a mark, a name, or a word before a colon."""
+    if "_" in text or (len(text) < 120 and _ONE_NAME.fullmatch(text)):
+        return True
     return _SIGN.search(text) is not None or any(
         _WORDS.search(text, max(0, colon.start() - _LONGEST_LABEL), colon.end())
         for colon in _COLON.finditer(text)
@@ -57,7 +64,7 @@ def _gate(text: str) -> bool:
 
 def _begins(text: str) -> bool:
     """Whether a text has a part that every match of `_pattern` has. It is much faster."""
-    return bool(_OPENING.search(text)) or "action" in text.lower() or not text.isascii()
+    return bool(_OPENING.search(text)) or _LABELS.search(text) is not None
 
 
 @dataclass
@@ -115,6 +122,10 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
         known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
         spaces = r"(?:functions\.|tools\.|default_api\.)?"
         parts.append(rf"(?P<code>(?<![\w.\"'<=/-]){spaces}(?:{known})\()")
+        parts.append(
+            rf"(?P<object>^[ \t>*_#-]{{0,9}}`?{spaces}(?P<tool>{known})"
+            r"[`*_]{0,3}:?[`*_ \t]{0,3}\s{0,9}(?:```(?:json)?\s{0,9})?(?=\{))"
+        )
     return re.compile("|".join(parts), re.IGNORECASE | re.MULTILINE)
 
 
@@ -129,6 +140,8 @@ def _at_match(search: _Search, match: re.Match[str]) -> int:
         return _fence(search, match)
     if kind == "code":
         return _mention(search, match)
+    if match.groupdict().get("object") is not None:
+        return _named_object(search, match)
     reader = MARKS[int(kind.removeprefix("mark"))][1]
     call, stop = reader(search.text, match.end(), search.tools)
     search.found.append(call)
@@ -156,11 +169,37 @@ def _brace(search: _Search, at: int) -> int:
         return stop
     call = call_of(value, search.tools)
     if call is None:
-        if required:
+        if required or _has_arguments(value, search.tools):
             raise invalid(_without_call(value))
+        return stop
+    if _within_sentence(text, at, stop):
+        search.mentions.append((call, len(search.found)))
+        search.reasons.append(_ALONE.format(name=call.name))
         return stop
     search.found.append(call)
     return _and_further(search, stop)
+
+
+def _has_arguments(value: Any, tools: Signatures | None) -> bool:
+    """Whether a JSON value holds the arguments of a known tool and nothing else."""
+    known = (tools or {}).values()
+    return isinstance(value, dict) and value != {} and any(value.keys() <= set(s) for s in known)
+
+
+def _within_sentence(text: str, start: int, stop: int) -> bool:
+    """Whether a call is a word of a sentence, or follows one that does not ask for it.
+
+    Examples are "Use {...} only at the end." and "I will not call {...}".
+    """
+    line, end = text.rfind("\n", 0, start) + 1, text.find("\n", stop)
+    before = _TAGS.sub("", text[line:start])
+    if not _UNFINISHED.search(before):
+        return False
+    after = _TAGS.sub("", text[stop : end if end >= 0 else len(text)])
+    if _PROSE.search(after) or after.lstrip().startswith("?"):
+        return True
+    last = find_clauses(before)[-1]
+    return last.negated or last.conditional
 
 
 def _without_call(value: Any) -> str:
@@ -201,18 +240,20 @@ def _action(search: _Search, match: re.Match[str]) -> int:
     fence = re.compile(r"```\w{0,10}\s{0,9}").match(text, at)
     at = fence.end() if fence else at
     if text[at : at + 1] == "{":
-        try:
-            value, stop = read_json(text, at)
-        except NotUnderstood as reason:
-            raise invalid(reason) from None
-        call = call_of({"name": name, "arguments": value})
-        assert call is not None
+        call, stop = object_arguments(text, at, name)
         search.found.append(call)
         return _and_further(search, stop)
     end = _INPUT_END.search(text, at)
     stop = end.start() if end else len(text)
     search.found.append(Call(name, _plain_input(search, name, text[at:stop].strip())))
     return stop
+
+
+def _named_object(search: _Search, match: re.Match[str]) -> int:
+    """Reads the name of a tool with the object of its arguments behind it, or on the next line."""
+    call, stop = object_arguments(search.text, match.end(), match["tool"])
+    search.found.append(call)
+    return _and_further(search, stop)
 
 
 def _plain_input(search: _Search, name: str, text: str) -> dict[str, Any]:
@@ -258,10 +299,14 @@ def _mention(search: _Search, match: re.Match[str]) -> int:
         search.found.append(call)
     else:
         search.mentions.append((call, len(search.found)))
-        search.reasons.append(f"Write the call of {call.name} alone, without text on its line.")
+        search.reasons.append(_ALONE.format(name=call.name))
     return stop
 
 
+_ALONE = "Write the call of {name} alone, without text on its line."
+_TAGS = re.compile(r"<[^<>\n]{0,99}>|```\w{0,10}")
+_UNFINISHED = re.compile(r"[^\W\d_]{2}.{0,999}[\w,'\"`(][ \t`*_\"'(]{0,9}$")
+_PROSE = re.compile(r"[^\W\d_]{2}")
 _LEAD = re.compile(
     r"(?:print|await|return|[\w]{1,40}\s?="
     r"|(?:final )?(?:action|code|call|tool|tool call|function|function call)"
@@ -304,8 +349,13 @@ def _lowered(names: tuple[str, ...]) -> tuple[str, ...]:
 def _shapes(names: tuple[str, ...]) -> re.Pattern[str]:
     """Returns the pattern of texts that look like a call of a known tool in an unknown format."""
     known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    names_alone = "|".join(re.escape(name) for name in names if "_" in name) or r"(?!)"
     return re.compile(
-        rf"</?(?:{known})\b[^>\n]{{0,99}}>|\b(?:to|call|recipient)\s?[=:]\s?(?:functions\.)?(?:{known})\b"
+        rf"\A[\s`*/]{{0,9}}(?-i:{known})[\s`*.]{{0,9}}\Z"
+        rf"|(?:^|[:.!?-] )[ \t>*_`/#-]{{0,9}}(?:functions\.)?(?-i:{names_alone})"
+        rf"(?:[`*_: \t]{{1,9}}[#\d\"'\[(]|:|[`*_ \t]{{0,9}}$)"
+        rf"|<\w{{1,20}}\s+name\s?=\s?[\"']?(?:{known})\b"
+        rf"|</?(?:{known})\b[^>\n]{{0,99}}>|\b(?:to|call|recipient)\s?[=:]\s?(?:functions\.)?(?:{known})\b"
         rf"|^[ \t>*_#-]{{0,9}}(?:action|tool|tool call|function|function call|tool name|call)"
         rf"[ \t*_]{{0,9}}[:\uff1a][*_ \t`\"]{{0,9}}(?:{known})(?![\w ])"
         rf"|<\w{{1,20}}>\s{{0,9}}(?:{known})\s{{0,9}}</|^\s{{0,9}}(?-i:{known})\s\w{{1,30}}\s?="

@@ -19,7 +19,7 @@ OPEN, CLOSE = "<tool_call>", "</tool_call>"
 PYTHON_TAG = "<|python_tag|>"
 _NAME = r"(?:functions\.)?(?P<name>[A-Za-z_][\w.-]{0,100})"
 _SPACE = re.compile(r"\s{0,10000}")
-_FUNCTION = re.compile(rf"<function\s?=\s?[\"']?{_NAME}[\"']?\s?>\s{{0,99}}")
+_FUNCTION = re.compile(rf"<function(?:\s?|\s+name\s?)=\s?[\"']?{_NAME}[\"']?\s?>\s{{0,99}}")
 _PARAMETER = re.compile(r"\s{0,99}<parameter\s?=\s?[\"']?(?P<key>[\w.-]{1,100})[\"']?\s?>")
 _INVOKE = re.compile(
     rf"<(?:[\w｜|]{{1,20}}:?)?invoke\s+name\s?=\s?[\"'“”]{_NAME}[\"'“”]\s?>\s{{0,99}}"
@@ -76,7 +76,7 @@ def read_object(text: str, at: int, tools: Signatures | None = None) -> tuple[Ca
     return call, stop
 
 
-def _object_arguments(text: str, at: int, name: str) -> tuple[Call, int]:
+def object_arguments(text: str, at: int, name: str) -> tuple[Call, int]:
     """Reads the JSON object of the arguments of a named tool."""
     try:
         value, stop = read_json(text, at)
@@ -137,7 +137,7 @@ def read_function(text: str, at: int, tools: Signatures | None) -> tuple[Call, i
         raise invalid("it has no name in <function=...>")
     name, at = opened["name"], opened.end()
     if text.startswith("{", at):
-        call, at = _object_arguments(text, at, name)
+        call, at = object_arguments(text, at, name)
     else:
         found, at = _read_parameters(text, at, _PARAMETER, "</parameter>", (tools or {}).get(name))
         call = Call(name, found)
@@ -201,7 +201,7 @@ def _read_pairs(text: str, opened: re.Match[str], tools: Signatures | None) -> t
 def read_mistral(text: str, at: int, tools: Signatures | None) -> tuple[Call, int]:
     """Reads the call behind `[TOOL_CALLS]`: a list of objects, or `f[ARGS]{...}`."""
     if named := _MISTRAL.match(text, at):
-        return _object_arguments(text, named.end(), named["name"])
+        return object_arguments(text, named.end(), named["name"])
     return read_object(text, at, tools)
 
 
@@ -210,7 +210,7 @@ def read_deepseek(text: str, at: int, tools: Signatures | None) -> tuple[Call, i
     named = _DEEPSEEK.match(text, at)
     if named is None:
         raise invalid("it has no name and no JSON object")
-    call, stop = _object_arguments(text, named.end(), named["name"])
+    call, stop = object_arguments(text, named.end(), named["name"])
     closed = _DEEPSEEK_CLOSE.match(text, stop)
     return call, closed.end() if closed else stop
 
@@ -220,7 +220,7 @@ def read_kimi(text: str, at: int, tools: Signatures | None) -> tuple[Call, int]:
     named = _KIMI.match(text, at)
     if named is None:
         raise invalid("it has no name and no JSON object")
-    call, stop = _object_arguments(text, named.end(), named["name"])
+    call, stop = object_arguments(text, named.end(), named["name"])
     return call, _expect(text, stop, "<|tool_call_end|>", end=True)
 
 
@@ -241,7 +241,7 @@ MARKS: tuple[tuple[str, Reader], ...] = (
     (r"<[｜|]tool▁call▁begin[｜|]>", read_deepseek),
     (r"<\|tool_call_begin\|>", read_kimi),
     (r"<\|(?:tool_call_start|tool_call|tool_calls|START_ACTION)\|>|<tool_calls>", read_listed),
-    (r"(?=<function\s?=)", read_function),
+    (r"(?=<function(?:\s?|\s+name\s?)=)", read_function),
     (r"(?=<(?:[\w｜|]{1,20}:?)?invoke\s)", read_invoke),
 )
 """Pattern of an opening mark -> reader of the call behind it."""

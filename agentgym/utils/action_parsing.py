@@ -42,10 +42,15 @@ def labelled(answer: str) -> str:
 
     This is the format of ReAct ("ReAct: Synergizing Reasoning and Acting in Language Models", arXiv
     2210.03629). Text that a model generates after its action, such as an "Observation:", is
-    ignored.
+    ignored. The result is also "" if another action follows without one.
     """
     _, start, stop = find_labelled(answer) or (0, 0, 0)
-    return answer[start:stop].strip()
+    text = answer[start:stop].strip()
+    second = find_labelled(answer[stop:])
+    if second and not OBSERVATION.search(answer, stop, stop + second[0]):
+        if answer[stop:][second[1] : second[2]].strip() not in ("", text):
+            return ""
+    return text
 
 
 def find_labelled(answer: str) -> tuple[int, int, int] | None:

@@ -31,7 +31,11 @@ def test_an_expression_keeps_its_form():
     assert final_answer("Answer: (3 + 4) * 2") == "(3 + 4) * 2"
 
 
-@pytest.mark.parametrize("text", ["Answer: 5\nAnswer: 6", r"\boxed{5} or \boxed{6}"])
+@pytest.mark.parametrize(
+    "text",
+    ["Answer: 5\nAnswer: 6", r"\boxed{5} or \boxed{6}", "Answer: 5\nWait, Answer: 6",
+     "The answer is 5. No, actually, the answer is 6."],
+)  # fmt: skip
 def test_two_answers_are_refused(text: str):
     with pytest.raises(NotUnderstood, match="one answer"):
         final_answer(text)

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.reading import find_reply, normalized, plain_operators, without_end_marks
+from agentgym.reading import (
+    find_reply,
+    normalized,
+    plain_operators,
+    without_end_marks,
+    without_thoughts,
+)
 
 VARIANTS = {
     "-": "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d",
@@ -79,3 +85,14 @@ def test_a_reply_is_a_part_of_its_text(text: str):
     start, stop = find_reply(text)
     assert 0 <= start <= stop <= len(text)
     assert without_end_marks(text) == text[start:stop]
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [("<think>a</think>\n\nlook", "look"), ("a\n</think>\n\nlook", "look"), ("<think>look", ""),
+     ("<thinking>a</thinking> look", "look"), ("<think></think><think>a</think>look", "look"),
+     ('print("</think>")', 'print("</think>")'), ('{"a": "</think> b"}', '{"a": "</think> b"}'),
+     ("<think>a</think>\nprint('</think>')", "print('</think>')"), ("look", "look")],
+)  # fmt: skip
+def test_thoughts_at_the_start_are_left_out(text: str, reply: str):
+    assert without_thoughts(text) == reply

@@ -19,6 +19,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "search": {"query": {"type": "string"}, "limit": {"type": "integer"}},
     "finish": {"answer": {"type": "string"}},
     "look": {},
+    "open_page": {"title": {"type": "string"}},
 }
 
 
@@ -112,6 +113,11 @@ MARKUP: dict[str, Callable[[Call], str]] = {
     ),
     "llama": lambda c: f"<|python_tag|>{dumps({'name': c.name, 'parameters': c.arguments})}",
     "llama custom": lambda c: f"<function={c.name}>{dumps(c.arguments)}</function><|eom_id|>",
+    "named object": lambda c: f"I look.\n\n{c.name}\n{dumps(c.arguments)}",
+    "named fence": lambda c: f"I look.\n{c.name}\n```json\n{dumps(c.arguments)}\n```",
+    "colon": lambda c: f"I look.\n{c.name}: {dumps(c.arguments)}",
+    "labels": lambda c: f"I look.\n**Tool:** {c.name}\n**Arguments:** {dumps(c.arguments)}",
+    "name attribute": lambda c: f'<function name="{c.name}">{dumps(c.arguments)}</function>',
     "react": lambda c: f"Thought: x\nAction: {c.name}\nAction Input: {dumps(c.arguments)}\n",
     "lfm": lambda c: f"<|tool_call_start|>[{python(c)}]<|tool_call_end|>",
     "command r": lambda c: f"<|START_ACTION|>[{dumps(body(c))}]<|END_ACTION|>",
@@ -125,6 +131,7 @@ CODE: dict[str, Callable[[Call], str]] = {
     "label": lambda c: f"Thought: x\nAction: {python(c)}\n",
     "function call": lambda c: f"Function call: `{python(c)}`",
     "line": lambda c: f"I look now.\n{python(c)}\nThat is it.",
+    "object in parentheses": lambda c: f"{c.name}({c.arguments or ''})",
     "positional": lambda c: f"{c.name}({', '.join(map(repr, c.arguments.values()))})",
 }
 XML: dict[str, Callable[[Call], str]] = {"qwen3-coder": qwen_coder, "glm": glm, "claude": claude}
@@ -225,7 +232,15 @@ def test_synonyms_of_keys_are_read(name: str, key: str):
         ("for i in (1, 2):\n    look()", "not clear"),
         ("I will look() and finish.", "alone"),
         ("search[red shoes]", "looks like a call"),
-        ('search: {"query": "a"}', "looks like a call"),
+        ("/open_page 5", "looks like a call"),
+        ("I look it up: open_page", "looks like a call"),
+        ("open_page: red shoes", "looks like a call"),
+        ("`look`", "looks like a call"),
+        ('<tool name="search"><query>a</query></tool>', "looks like a call"),
+        ('I look it up: {"query": "a"}', 'no "name"'),
+        ('Use {"name": "finish"} only at the end.', "alone"),
+        ('I will not call {"name": "finish"}', "alone"),
+        ('Should I call {"name": "finish"}?', "alone"),
         ("name: search\narguments:\n  query: a", "looks like a call"),
         ("**name:** `search`\n**arguments:** a", "looks like a call"),
         ("<search>red</search>", "looks like a call"),
@@ -249,7 +264,8 @@ def test_a_call_of_a_known_tool_that_cannot_be_read_is_no_message(text: str, mes
     "text",
     ["Shall I proceed (yes/no)?", "Dear {customer}, all is done.", "Your order is {\"id\": 5}.",
      "I searched for it, and I will look again: nothing.", "The total is $5 (incl. tax).",
-     "Look: here it is. Finish [1] is better.", "a < b and c > d", "Use `look` to see it."],
+     "Look: here it is. Finish [1] is better.", "I called open_page, and it shows it.",
+     "a < b and c > d", "Use `look` to see it."],
 )  # fmt: skip
 def test_messages_stay_messages(text: str):
     assert read_call(text, TOOLS) is None

@@ -118,8 +118,9 @@ def test_typographic_forms_and_end_marks_change_nothing(said: str, meant: str):
 
 @pytest.mark.parametrize(
     "said",
-    ["check\n\nbet 2", "Action: check or\n\nbet 2", "Action:\n\ncheck, bet 2", "<|im_end|>check"],
-)
+    ["check\n\nbet 2", "Action: check or\n\nbet 2", "Action:\n\ncheck, bet 2", "<|im_end|>check",
+     "Action: check\nAction: bet 2", "Action: check\nThought: no.\n**Action:** bet 2"],
+)  # fmt: skip
 def test_a_part_is_never_taken_for_an_action(said: str):
     assert match_action(said, ACTIONS) is None
 
