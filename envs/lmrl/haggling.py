@@ -31,18 +31,27 @@ _OFFERED = re.compile(
     r"|\binterested in\b|\bdid you know\b|\bwhat if\b"
 )
 
+_TERMS = (
+    r"(?:(?:your|the|this|that) (?:\w+ ){0,2}(?:offer|price|deal|terms|bid|proposal|number|amount)"
+    r"\b.*|(?:your )?\$?\d.*|it|this|that)"
+)
 AGREED = re.compile(
-    r"(?:(?:ok|okay|alright|all right|fine|great|good|yes|sure|well|then|so|very well|you know what"
-    r"|and|but)\b[ ,]*)*"
+    r"(?:(?:ok|okay|alright|all right|fine|yes|sure|well|then|so|very well|you know what"
+    r"|and|but)\b[ ,]*|(?:great|good)\b *[,!] *)*"
     r"(?:(?:it is|it's|that is|that's|we have|we've got|you have|you've got|you got|you have got"
-    r"|you have yourself|you got yourself|call it)?(?: a| the)? ?deal(?: then)?(?: (?:at|for) .*)?"
-    r"|agreed.*|i (?:accept|agree|will accept|can accept)\b.*|i'll accept\b.*|accepted"
-    r"|sold.*|(?:it|the car|she) ?(?:is|'s)(?: all)? yours.*|you got it"
+    r"|you have yourself|you got yourself|call it)?(?: a| the)? ?deal(?: then)?"
+    rf"(?: (?:at|for) {_TERMS})?"
+    rf"|agreed(?: then| (?:at|on|to|for) {_TERMS})?|accepted|done|you win"
+    rf"|i(?:'ll| will| can)? (?:accept|agree)(?: (?:to |with |at )?{_TERMS})?"
+    rf"|sold(?: to you)?(?: (?:at|for) {_TERMS})?|(?:it|the car|she) ?(?:is|'s)(?: all)? yours.*"
+    r"|you got it|(?:that|this|it|your offer) works(?: for me)?|\$?\d[\d,.]*k? it is"
     r"|i(?:'ll| will)? take (?:your|that|the) (?:offer|price|deal).*)[.!]*",
     re.IGNORECASE,
 )
 """A clause that accepts the buyer's offer."""
-_AGREES = re.compile(r"deal|agree|accept|sold|yours|got it|take", re.IGNORECASE)
+_AGREES = re.compile(
+    r"deal|agree|accept|sold|yours|got it|take|done|win|works|it is", re.IGNORECASE
+)
 
 
 @dataclass

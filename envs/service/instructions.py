@@ -88,7 +88,7 @@ _NOUNS = {
     CALLS: r"call settings",
     "run a speed test": r"speed test",
 }
-_THE = r"(?:the |your |a )?(?:phone's |device's )?"
+_THE = r"(?:both )?(?:the |your |a )?(?:phone's |device's )?"
 _NEAR = r"[^.?!,;\n]{0,40}?"
 
 
@@ -133,16 +133,21 @@ _END = (
 )
 _OTHERS: dict[str, str] = {
     AUTOMATIC: rf"\b(?:set|setting|chang(?:e|ing)|switch(?:ing)?|put)\b{_NEAR}network "
-    rf"mode{_NEAR}automatic",
-    RESEAT: rf"\b(?:tak(?:e|ing)|remov(?:e|ing)|eject(?:ing)?)\b{_NEAR}\bsim\b(?: card)?(?: out)?|"
+    rf"(?:mode|type){_NEAR}automatic",
+    RESEAT: rf"\b(?:tak(?:e|ing)|remov(?:e|ing)|eject(?:ing)?)\b{_NEAR}\bsim\b(?: card)?(?: out)?"
+    r"(?: and (?:then )?(?:put|insert|push) it(?: back)?(?: in)?\b)?|"
     rf"\bre-?(?:seat|insert)(?:ing)?\b{_NEAR}\bsim\b",
     RESET: rf"\breset(?:ting)?\b{_NEAR}\bapn\b(?: settings)?",
     RESTART: rf"\b(?:restart|reboot|power[ -]?cycl(?:e|ing))(?:ing)?\b(?:{_NEAR}\b(?:phone|"
     rf"device|it)\b|"
-    rf"{_END})|\bturn(?:ing)? {_THE}(?:phone|device|it) off and (?:then )?(?:back )?on",
+    rf"{_END})|\bturn(?:ing)? {_THE}(?:phone|device|it) off and (?:then )?(?:back )?on"
+    rf"|\b(?:turn|power|switch|shut)(?:ing)? {_THE}(?:phone|device) (?:off|down)[^.?!\n]{{0,40}}?\b"
+    rf"(?:(?:turn|power|switch)(?:ing)? it (?:back )?on\b|(?:and|then) (?:back )?on{_END})",
     PERMIT: rf"\b(?:grant(?:ing)?|allow(?:ing)?|giv(?:e|ing))\b{_NEAR}\bpermissions?",
-    PAY: rf"\bpay(?:ing)?\b{_NEAR}\bbills?\b|\baccept(?:ing)?\b{_NEAR}\bpayment(?: request)?",
+    PAY: rf"\bpay(?:ing)?\b{_NEAR}\bbills?\b|\baccept(?:ing)?\b{_NEAR}\bpayment(?: request)?"
+    r"|\bmak(?:e|ing) (?:the|your) payment\b(?! request)",
 }
+_RESET_IT = re.compile(r"\breset(?:ting)? (?:it|them|these)\b")
 _OTHER = re.compile("|".join(f"(?P<o{i}>{pattern})" for i, pattern in enumerate(_OTHERS.values())))
 assert {*CHANGES, *CHECKS} == {
     *(switch(name, on) for name in SWITCHES for on in (True, False)), *_OTHERS, *_NOUNS,
@@ -197,8 +202,11 @@ def _actions(text: str) -> list[_Found]:
         for i, action in enumerate(_OTHERS)
         if match[f"o{i}"] is not None
     )
+    again = (
+        _Found(RESET, *m.span()) for m in _RESET_IT.finditer(text) if "apn" in text[: m.start()]
+    )
     found: list[_Found] = []
-    for each in (*others, *_switches(text), *_checks(text)):
+    for each in (*others, *again, *_switches(text), *_checks(text)):
         if all(each.stop <= f.start or f.stop <= each.start for f in found):
             found.append(each)
     return sorted(found, key=lambda action: action.start)

@@ -237,7 +237,12 @@ def amounts(text: str) -> list[Number]:
 _NO_DENIAL = re.compile(
     r"\bnot (?:im|un)\w+|\bno reason (?:why |that )?\w+ (?:cannot|can't|can not)|\bnothing "
     r"(?:prevents|stops|speaks against)|\b(?:can't|cannot|can not) wait|\bno problem|"
-    r"\bnot only\b|\bwhy not\b|\bno longer (?:need|want)\w*",
+    r"\bnot only\b|\bwhy not\b|\bno longer (?:need|want)\w*|"
+    r"\b(?:can(?:not|'t| not)|won't|will not|not possible to|not) (?:be )?(?:undo(?:ne)?|"
+    r"revers(?:e|ed)|revert(?:ed)?|restored?|reinstated?|reactivated?|recovered|taken back)\b|"
+    r"\b(?:can(?:not|'t| not)|won't|will not|not able to|unable to)\b[^.!?\n]{0,60}\b"
+    r"(?:without|until|unless|before) (?:i have |i get |i receive )?(?:your|you)\b[^.!?\n]{0,60}\b"
+    r"(?:confirm\w*|consent|approv\w*|permission|agree\w*|go-ahead|authori[sz]\w+|verif\w+|identi\w+|email|id|zip)\b",
     re.IGNORECASE,
 )
 _CAN_NOT = r"\b(?:can(?:not|'t| not)|cant|could(?:n't| not)|may not|must not|mustn't)\b"
@@ -259,7 +264,7 @@ _STRONG = re.compile(
 )
 _WEAK = re.compile(
     r"\bonly\b[^.]{0,80}\b(?:within|if|when|while|pending|before|business|insur\w+|24|until|for)\b|"
-    r"\b(?:must|has to|have to|needs? to) (?:be|have been)\b|\brequires?\b",
+    r"\b(?:must|has to|have to|needs? to) (?:be|have been)\b|\brequires?\b|\bunavailable\b",
     re.IGNORECASE,
 )
 _GENERIC = re.compile(

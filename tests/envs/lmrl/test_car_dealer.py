@@ -12,6 +12,7 @@ from agentgym.envs.lmrl.buyers import BRANDS, BUDGETS, FEATURES, PERSONALITIES, 
 from agentgym.envs.lmrl.car_dealer import CarDealer
 from agentgym.envs.lmrl.haggling import (
     Car,
+    agrees,
     claimed,
     offers,
     prices,
@@ -118,6 +119,21 @@ def test_taking_the_buyers_offer():
     offer = env.state.offer
     _, reward, terminated, _, _ = env.step("Deal!")
     assert terminated and reward == offer / 1000
+
+
+@pytest.mark.parametrize(
+    ("line", "agreed"),
+    [("Deal.", True), ("Great, deal!", True), ("You have a deal at $25,000.", True),
+     ("Sold!", True),
+     ("I accept your offer.", True), ("I\u2019ll accept that.", True), ("That works for me.", True),
+     ("Okay, $25,000 it is.", True), ("You win.", True), ("Agreed at $25,000.", True),
+     ("Great deal for you!", False), ("I agree it is a nice car.", False), ("No deal.", False),
+     ("I accept that you want a BMW, but the price stays.", False), ("Is it a deal?", False),
+     ("Sold twenty of them this week.", False), ("Agreed that it is a nice car.", False),
+     ("If you add $500, we have a deal.", False)],
+)  # fmt: skip
+def test_only_an_agreement_accepts_the_buyers_offer(line: str, agreed: bool):
+    assert agrees(line) == agreed
 
 
 def test_a_buyer_without_patience_left_leaves():

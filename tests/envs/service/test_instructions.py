@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from agentgym.envs.service.caller import CallerState, ScriptedCaller
 from agentgym.envs.service.instructions import instructions, read_instructions
 from agentgym.envs.service.phone import (
+    ACCESS,
+    AUTOMATIC,
     CHANGES,
     CHECKS,
     NETWORK,
@@ -110,6 +112,13 @@ def test_all_instructions_are_followed_in_order(listed: list[str], form: str, jo
     ("message", "steps"),
     [
         ("Turn off data saver and the VPN.", ["turn off data saver", "turn off the VPN"]),
+        ("Turn off both data saver and VPN.", ["turn off data saver", "turn off the VPN"]),
+        ("Check the APN settings, then reset them.", [ACCESS, RESET]),
+        ("Power your phone off and back on.", [RESTART]),
+        ("Turn your phone off, wait 10 seconds and turn it on again.", [RESTART]),
+        ("Turn your phone off, then turn on mobile data.", ["turn on mobile data"]),
+        ("Set your preferred network type to Automatic (5G/4G).", [AUTOMATIC]),
+        ("A request has been sent; please make the payment.", [PAY]),
         ("Check the SIM card and the status bar.", [SIM, STATUS]),
         ("Turn airplane mode off and mobile data on.",
          ["turn off airplane mode", "turn on mobile data"]),

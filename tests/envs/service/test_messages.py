@@ -37,6 +37,7 @@ DENIALS = (
     "It is too late to cancel.",
     "I'm afraid not.",
     "No, sorry.",
+    "Cancellation is unavailable for this order.",
 )
 NO_DENIALS = (
     "Can I not cancel it?",
@@ -53,6 +54,10 @@ NO_DENIALS = (
     "There is no reason why I cannot cancel it.",
     "I will cancel it. Do you confirm (yes/no)?",
     "It is not impossible.",
+    "I cannot proceed without your confirmation. Do you want me to cancel the order?",
+    "I won't cancel it until you confirm. Shall I go ahead?",
+    "I will cancel your order. This cannot be undone. Do you confirm (yes/no)?",
+    "Please note that cancelled orders cannot be restored. Shall I proceed?",
     "Order #W9999999 cannot be cancelled.",
 )
 
