@@ -20,7 +20,7 @@ from agentgym.errors import AgentGymError, ConfigError, needs_extra
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks, task_rng
 from agentgym.time_limits import TIMED_OUT
-from agentgym.time_step import INFO_KEYS, LARGEST_REWARD
+from agentgym.time_step import INFO_KEYS, LARGEST_REWARD, state_digest
 from agentgym.utils.masking import MASK, masked_text
 
 
@@ -167,7 +167,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
             "success": success,
             "progress": float(success),
             "admissible": (),
-            "state_key": text,
+            "state_key": state_digest(text),
             "reward_terms": {"task": reward},
         }
         if self._own:
