@@ -73,7 +73,7 @@ def read_call(text: str, tools: Signatures | None = None) -> Call | None:
     if len(text) <= LONGEST:
         if call := _plain_call(text) or _only_code(text, tools):
             return call
-        if not _SIGN.search(text):
+        if not (_SIGN.search(text) or "_" in text or len(text) < 120):
             return None
     if is_harmony(text):
         return read_harmony(text, tools)
