@@ -160,8 +160,8 @@ class Jericho(TextEnv):
         if not command:
             return self._invalid("Answer with a short command, for example: look.")
         if (typed := _typed(command)) != command:
-            unknown = [c for c in command if c not in typed]
-            problem = f"The character {unknown[0]!r} cannot be typed" if unknown else "Too long"
+            long = len(command) > LONGEST
+            problem = "The command is too long" if long else "A character cannot be typed"
             return self._invalid(
                 f"{problem}: a command has at most {LONGEST} plain letters, digits and "
                 "punctuation marks, for example: look."
