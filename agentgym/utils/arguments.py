@@ -106,14 +106,6 @@ def keyword_parameters(*makers: Callable[..., Any]) -> Mapping[str, inspect.Para
     return found
 
 
-@functools.lru_cache(maxsize=1024)
-def set_by_subclasses(cls: type) -> frozenset[str]:
-    """Returns the parameters without default of base classes that a class does not take itself."""
-    own = inspect.signature(cls.__init__).parameters
-    known = keyword_parameters(cls)
-    return frozenset(name for name in known.keys() - optional(known).keys() if name not in own)
-
-
 def _has_init(cls: type) -> bool:
     return "__init__" in cls.__dict__ and cls is not object
 
@@ -277,12 +269,6 @@ class CheckedArguments:
     __signature__ = _Signature()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Checks the types of all arguments, including those of subclasses.
-
-        Arguments of a base class that the subclass sets itself are unknown.
-        """
-        known = keyword_parameters(cls)
-        if hidden := set_by_subclasses(cls) & kwargs.keys():
-            check_arguments(cls.__name__, optional(known), dict.fromkeys(hidden))
-        check_types(cls.__name__, known, kwargs)
+        """Checks the types of all arguments, including those of subclasses."""
+        check_types(cls.__name__, keyword_parameters(cls), kwargs)
         return super().__new__(cls)

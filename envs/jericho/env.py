@@ -159,7 +159,7 @@ class Jericho(TextEnv):
         command = " ".join(action.split())
         if not command:
             return self._invalid("Answer with a short command, for example: look.")
-        if (typed := _typed(command)) != command:
+        if _typed(command) != command:
             long = len(command) > LONGEST
             problem = "The command is too long" if long else "A character cannot be typed"
             return self._invalid(

@@ -172,7 +172,7 @@ class Blocksworld(PlanningEnv):
             raise ValueError(f"blocks must be in [2, 12], got {blocks}.")
         self.blocks = blocks
         turns = 5 * blocks if max_turns == "auto" else max_turns
-        super().__init__(world=world(blocks, mystery), max_turns=turns, **kwargs)
+        super().__init__(world(blocks, mystery), max_turns=turns, **kwargs)
         if mystery:
             self.instructions = MYSTERY_INSTRUCTIONS
 

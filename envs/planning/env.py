@@ -46,7 +46,7 @@ class PlanningEnv(TextEnv):
     State = State
     state: State
 
-    def __init__(self, *, world: World, max_turns: int | None, **kwargs):
+    def __init__(self, world: World, /, *, max_turns: int | None, **kwargs):
         super().__init__(max_turns=max_turns, **kwargs)
         self.world = world
         self.tasks = Tasks.generated()

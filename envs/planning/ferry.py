@@ -110,7 +110,7 @@ class Ferry(PlanningEnv):
             raise ValueError(f"ports must be in [2, {len(PORTS)}], got {ports}.")
         self.cars, self.ports = cars, ports
         turns = 6 * cars if max_turns == "auto" else max_turns
-        super().__init__(world=world(cars, ports), max_turns=turns, **kwargs)
+        super().__init__(world(cars, ports), max_turns=turns, **kwargs)
 
     def _draw(self, rng: np.random.Generator) -> tuple[Facts, Facts]:
         def place() -> frozenset[tuple[str, ...]]:

@@ -114,7 +114,7 @@ class Gripper(PlanningEnv):
             raise ValueError(f"rooms must be in [2, {len(ROOMS)}], got {rooms}.")
         self.balls, self.rooms = balls, rooms
         turns = 6 * balls if max_turns == "auto" else max_turns
-        super().__init__(world=world(balls, rooms), max_turns=turns, **kwargs)
+        super().__init__(world(balls, rooms), max_turns=turns, **kwargs)
 
     def _draw(self, rng: np.random.Generator) -> tuple[Facts, Facts]:
         def place() -> frozenset[tuple[str, ...]]:

@@ -163,7 +163,7 @@ class Logistics(PlanningEnv):
             f"{type(self).instructions}\nCities: {', '.join(CITIES[:cities])}. "
             f"Places in each city: {', '.join(PLACES[:places])}."
         )
-        super().__init__(world=world(cities, places, parcels, planes), max_turns=turns, **kwargs)
+        super().__init__(world(cities, places, parcels, planes), max_turns=turns, **kwargs)
 
     def _draw(self, rng: np.random.Generator) -> tuple[Facts, Facts]:
         def anywhere(cities: range) -> str:

@@ -193,7 +193,7 @@ class Tyreworld(PlanningEnv):
             raise ValueError(f"hubs must be in [1, 4], got {hubs}.")
         self.hubs = hubs
         turns = 15 + 15 * hubs if max_turns == "auto" else max_turns
-        super().__init__(world=world(hubs), max_turns=turns, **kwargs)
+        super().__init__(world(hubs), max_turns=turns, **kwargs)
 
     def _draw(self, rng: np.random.Generator) -> tuple[Facts, Facts]:
         def either(*names: str) -> str:

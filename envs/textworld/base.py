@@ -66,6 +66,7 @@ class TextWorldGame(TextEnv):
         self,
         kind: str,
         settings: dict[str, Any],
+        /,
         *,
         games: int,
         words: str,

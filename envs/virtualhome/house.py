@@ -70,7 +70,9 @@ class Chore(TextEnv):
 
     moves: ClassVar[tuple[Move, ...]]
 
-    def __init__(self, names: Mapping[Move, str], chore: str, rules: Sequence[str], **kwargs: Any):
+    def __init__(
+        self, names: Mapping[Move, str], chore: str, rules: Sequence[str], /, **kwargs: Any
+    ):
         super().__init__(**kwargs)
         self.names = dict(names)
         self.known = {name.lower(): move for move, name in names.items()}

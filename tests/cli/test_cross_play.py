@@ -94,7 +94,7 @@ def test_one_agent_has_no_rating(capsys):
         ("eval KuhnPoker-v0 --agents random --save .", "is a folder"),
         ("eval KuhnPoker-v0 --picture a.png", "--picture needs --agents"),
         ("eval KuhnPoker-v0 --agents random --picture a.txt", "must end in .png"),
-        ("eval KuhnPoker-v0 --agents random --picture no/a.png", "There is no folder 'no'"),
+        ("eval KuhnPoker-v0 --agents random --picture no/a.png", "/no' to write a.png to"),
         ("play KuhnPoker-v0 --opponents tigh", "Did you mean: tight"),
         ("play NumberLine-v0 --opponents tight", "unexpected keyword argument 'opponents'"),
     ],

@@ -157,15 +157,6 @@ def test_threads_share_workers_and_outcomes():
         assert list(pool.map(run, range(40))) == [f"{number % 10}\n" for number in range(40)]
 
 
-def test_recent_values_are_kept_up_to_a_size():
-    recent = programs._Recent[str](100)
-    for name in "abc":
-        recent.put(name, name, 40)
-    assert [recent.get(name) for name in "abc"] == [None, "b", "c"]
-    recent.put("large", "large", 1000)
-    assert (recent.get("c"), recent.get("large")) == (None, "large")
-
-
 def test_files_need_cpython():
     with pytest.raises(ConfigError, match="files need the interpreter 'cpython', got 'monty'"):
         program("import a", files={"a.py": ""})

@@ -3,9 +3,8 @@ from __future__ import annotations
 import gymnasium
 import pytest
 
-from agentgym.envs.planning.blocksworld import Blocksworld
 from agentgym.errors import DataError, UnknownArgumentError
-from agentgym.utils.arguments import keyword_parameters, set_by_subclasses
+from agentgym.utils.arguments import keyword_parameters
 
 
 def test_parameters_have_resolved_types_and_are_read_once():
@@ -28,10 +27,17 @@ def test_parameters_of_base_classes_are_included_if_a_class_passes_arguments_on(
     assert found == {"size": float, "depth": int}
 
 
-def test_arguments_that_a_subclass_sets_itself_are_unknown():
-    assert set_by_subclasses(Blocksworld) == {"world"}
-    with pytest.raises(UnknownArgumentError, match="unexpected keyword argument 'world'"):
-        gymnasium.make("AgentGym/Blocksworld-v0", world="x")
+@pytest.mark.parametrize(
+    ("id", "name"),
+    [
+        ("Blocksworld-v0", "world"),
+        ("VirtualHome-Entertainment-v0", "chore"),
+        ("TextWorld-CoinCollector-v0", "kind"),
+    ],
+)
+def test_arguments_that_a_subclass_sets_itself_are_unknown(id: str, name: str):
+    with pytest.raises(UnknownArgumentError, match=f"unexpected keyword argument '{name}'"):
+        gymnasium.make(f"AgentGym/{id}", **{name: "x"})
 
 
 @pytest.mark.parametrize("id", ["WebShop-v0", "Retail-v0", "Airline-v0"])

@@ -10,6 +10,7 @@ import pytest
 from agentgym.envs.code.problems import FORMS, problem_of
 from agentgym.envs.code.python_math import SHOWN, PythonMath
 from agentgym.sandbox import programs, run_cell
+from agentgym.utils.recent import Recent
 
 pytest.importorskip("pydantic_monty", reason="needs the extra code")
 
@@ -87,7 +88,7 @@ def test_a_snapshot_needs_nothing_but_the_cells(monkeypatch: pytest.MonkeyPatch)
         env.step(f"```\n{cell}\n```")
     snapshot = json.loads(json.dumps(env.snapshot()))
     expected = env.step("```\nprint(f(3), random.random())\n```")
-    monkeypatch.setattr(programs, "_sessions", programs._Recent(1 << 20))
+    monkeypatch.setattr(programs, "_sessions", Recent(1 << 20))
     other.restore(snapshot)
     assert other.step("```\nprint(f(3), random.random())\n```") == expected
 
