@@ -53,6 +53,7 @@ from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.penalties import with_penalties
 from agentgym.trainers.update.reward_options import RewardOptions
 from agentgym.trainers.update.updater import Diverged
+from agentgym.utils.files import shown
 
 
 class Trainer:
@@ -126,7 +127,7 @@ class Trainer:
             quiet=config.run.quiet,
         )
         what = f"{recipe} on {config.environment.label}, model {config.model.model}"
-        self.log.say(f"{what}, in {self.folder.path}")
+        self.log.say(f"{what}, in {shown(self.folder.path)}")
         self.log.say(config.chosen_defaults())
         if warning := slow_precision(config, self.policy):
             self.log.say(f"warning: {warning}")

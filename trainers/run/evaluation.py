@@ -32,6 +32,7 @@ from agentgym.trainers.run.games import game_arguments
 from agentgym.trainers.run.logger import Output, RunLog, draw_curve
 from agentgym.trainers.run.processes import shared
 from agentgym.trainers.run.saving import RunState, write_policy
+from agentgym.utils.files import shown
 from agentgym.utils.serialization import from_json
 
 if TYPE_CHECKING:
@@ -324,7 +325,7 @@ def conclude(
     console = Output()
     if reports:
         console.print(compare(reports))
-    last = f"Policy, logs and curve.png: {folder.path}"
+    last = f"Policy, logs and curve.png: {shown(folder.path)}"
     console.print("\n".join([*failure_lines(reports), last]), markup=False, soft_wrap=True)
     return reports
 

@@ -43,6 +43,9 @@ class Letters:
     def __call__(self, text: str, **_: Any) -> dict[str, list[int]]:
         return {"input_ids": [ord(c) + 1 for c in text]}
 
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        return [chr(i - 1) for i in ids]
+
 
 class RandomWalk:
     """A policy that says + or - at random and remembers every prompt it was given."""
