@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from transformers import DynamicCache
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.collate import collate, segment_rows
@@ -42,8 +43,11 @@ LOOSE = {
 that the scan of a sequence has (`time_step_min`), in `transformers` itself. In the others, rounding
 changes which experts are chosen."""
 TOLERANCE = 1e-4
-CLOSED = {"emu3"}
+CLOSED = {"emu3", "mllama"}
 """Architectures whose saved configuration `AutoModelForCausalLM` does not open again."""
+UNEQUAL = {"moshi"}
+"""Architectures whose steps with a cache of `transformers` do not equal their own whole pass: the
+cache keeps a window of tokens, and the mask of the whole pass has none."""
 CASES = [
     pytest.param(kind, marks=[] if kind in FAST else pytest.mark.slow) for kind in ARCHITECTURES
 ]
@@ -77,6 +81,18 @@ def plain_logprobs(policy: Policy, prompt: Any, tokens: Any) -> Tensor:
     logits = policy.model(input_ids=ids, use_cache=False).logits[0].float().log_softmax(-1)
     places = torch.arange(len(prompt) - 1, ids.shape[1] - 1)
     return logits[places, ids[0, len(prompt) :]]
+
+
+@torch.no_grad()
+def equals_own_steps(model: Any) -> bool:
+    """Returns whether steps with the cache of `transformers` equal a whole forward pass."""
+    ids, cache = torch.arange(2, 42)[None], DynamicCache(config=model.config)
+    whole = model(input_ids=ids, use_cache=False).logits[0]
+    steps = [
+        model(input_ids=ids[:, i : i + 1], past_key_values=cache, use_cache=True).logits[0, 0]
+        for i in range(ids.shape[1])
+    ]
+    return torch.allclose(torch.stack(steps), whole, atol=TOLERANCE, rtol=0)
 
 
 def two_turns(policy: Policy) -> list[tuple[list[Any], list[Sample]]]:
@@ -161,7 +177,10 @@ def check_files(policy: Policy, folder: Path) -> None:
 @pytest.mark.parametrize("kind", CASES)
 def test_an_architecture_agrees_with_a_plain_forward_pass(build, as_batch, kind, tmp_path):
     policy = build(kind)
-    check(policy, as_batch, LOOSE.get(kind, TOLERANCE))
+    if kind in UNEQUAL:
+        assert not equals_own_steps(policy.model), "mended in transformers: check it as the others"
+    else:
+        check(policy, as_batch, LOOSE.get(kind, TOLERANCE))
     if kind not in CLOSED:
         check_files(policy, tmp_path)
 
