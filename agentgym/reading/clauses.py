@@ -95,8 +95,8 @@ def find_clauses(text: str) -> list[Clause]:
     text = normalized(text)
     quotes = [] if WHOLE.fullmatch(text) else find_quotations(text)
     found: list[Clause] = []
-    cues = _Cues.of(text)
     for start, stop, mark in _sentences(text, quotes):
+        cues = _Cues.of(text[start:stop])
         found += _sentence(text, start, stop, mark, quotes, cues)
     return found
 
@@ -108,7 +108,7 @@ def asserted(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Cues:
-    """Which patterns the words of a message can match, so that the others are not tried.
+    """Which patterns the words of a sentence can match, so that the others are not tried.
 
     Attributes:
         plain: whether the text is ASCII, so that its words are those of the patterns.
@@ -298,13 +298,15 @@ def _sentence(
     under = _Reach()
     for at, piece in enumerate(pieces):
         words = text[piece.start : piece.stop].strip()
-        held = cues.negated and bool(HELD.search(NOT_NEGATION.sub("", words)))
+        denial = NOT_NEGATION.sub("", words) if cues.negated else ""
+        held = bool(denial) and HELD.search(denial) is not None
         under = under.at(piece, words, at, held)
         bare = words.strip(" .!?\"'")
         answer = "no" if NO.fullmatch(bare) else "yes" if YES.fullmatch(bare) else ""
         clause = Clause(
             words, piece.start, piece.stop, piece.marker,
-            negated=under.negated or (cues.negated and _denies(words)) or piece.marker == "without",
+            negated=under.negated or (bool(denial) and NEGATION.search(denial) is not None)
+            or piece.marker == "without",
             question=asking[at], conditional=conditional[at],
             quoted=piece.quoted or under.reported, replaced=under.replaced,
             past=under.timed or (cues.past and bool(PAST.search(words))),
@@ -314,10 +316,6 @@ def _sentence(
             clause = replace(clause, negated=False)
         found.append(clause)
     return found
-
-
-def _denies(words: str) -> bool:
-    return bool(NEGATION.search(NOT_NEGATION.sub("", words)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import calendar
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from agentgym.reading.typography import normalized
 
@@ -102,14 +103,25 @@ def find_dates(text: str) -> list[Date]:
     cannot be a month). A year of two digits is in this century.
     """
     text = normalized(text)
+    return list(_recent(text) if len(text) < _LONGEST_CACHED else _find(text))
+
+
+def _find(text: str) -> tuple[Date, ...]:
+    if not (possible := _possible(text)):
+        return ()
     found: list[Date] = []
     taken = bytearray(len(text))
-    for number in _possible(text):
+    for number in possible:
         for match in _FORMS[number].finditer(text):
             for date in () if any(taken[slice(*match.span())]) else _read(text, match, number):
                 found.append(date)
                 taken[date.start : date.stop] = b"x" * (date.stop - date.start)
-    return sorted(found, key=lambda date: date.start)
+    return tuple(sorted(found, key=lambda date: date.start))
+
+
+_LONGEST_CACHED = 1000
+_recent = lru_cache(maxsize=256)(_find)
+"""The dates of short texts, which are read for several purposes."""
 
 
 def _possible(text: str) -> list[int]:

@@ -175,33 +175,57 @@ def _exact(digits: str) -> Fraction:
     """Returns the value of digits with separators."""
     if "," in digits and "." in digits and digits.rfind(",") > digits.rfind("."):
         digits = digits.replace(".", "").replace(",", ".")
+    if digits.isdecimal():
+        return Fraction(int(digits))
     return Fraction(digits.replace(",", "").replace("'", "").replace("_", ""))
+
+
+_ENDINGS = ("", ".", ",", ";", ":", ")", "?", "!", "'", '"', "\n")
+"""Characters behind a number without a scale and a unit."""
+_SIGNS = frozenset("-+$€£¥₹xXdDrRpPyY\n")
+_FRAMES = ("minus", "negative", "us$", "usd", "eur", "gbp", "jpy", "inr", *"$€£¥₹")
+
+
+def _may_be_framed(text: str, start: int) -> bool:
+    """Whether a number can have a sign or a currency before it, or `_LEFT` must decide."""
+    last = text[start - 1 : start]
+    if last == " ":
+        before = text[max(0, start - 10) : start - 1]
+        return before.lower().endswith(_FRAMES) or not before.isascii()
+    return last in _SIGNS or not last.isascii()
 
 
 def _framed(text: str, value: Fraction, start: int, stop: int) -> Number | None:
     """Returns a number with the sign, currency, scale and unit around it. None for a code."""
     window = max(0, start - 16)
-    left = _LEFT.search(text[window:start])
     unit = ""
-    if left:
+    if _may_be_framed(text, start) and (left := _LEFT.search(text[window:start])):
         sign = left["sign"] or left["inner"] or ("-" if left["word"] else "")
         value = -value if sign.startswith("-") else value
         unit = _CURRENCIES.get((left["currency"] or "").lower(), left["currency"] or "")
         unit = "x" if left["x"] else unit
         start = window + left.start()
-    digit = text[stop - 1].isdigit()
-    if scale := _SCALE.match(text, stop):
-        value *= _SCALES[_singular(scale[0].strip(" -").lower(), _SCALES)]
-        stop = scale.end()
-    if right := _RIGHT.match(text, stop):
-        name = right["mark"] or _CURRENCIES[right["name"].lower()]
-        unit, stop = unit or name, right.end()
-    elif digit and not scale and (attached := _UNIT.match(text, stop)):
-        unit, stop = unit or attached[0].lower(), attached.end()
+    if text[stop : stop + 1] not in _ENDINGS:
+        value, unit, stop = _with_unit(text, value, unit, stop)
     behind = text[stop : stop + 2]
     if behind[:1].isalnum() or behind[:1] == "_" or (behind[:1] == "." and behind[1:].isdigit()):
         return None
     return Number(value, start, stop, unit)
+
+
+def _with_unit(text: str, value: Fraction, unit: str, stop: int) -> tuple[Fraction, str, int]:
+    """Returns value, unit and end of a number with the scale and the unit behind it."""
+    digit = text[stop - 1].isdigit()
+    scale = _SCALE.match(text, stop)
+    if scale:
+        value *= _SCALES[_singular(scale[0].strip(" -").lower(), _SCALES)]
+        stop = scale.end()
+    if right := _RIGHT.match(text, stop):
+        name = right["mark"] or _CURRENCIES[right["name"].lower()]
+        return value, unit or name, right.end()
+    if digit and not scale and (attached := _UNIT.match(text, stop)):
+        return value, unit or attached[0].lower(), attached.end()
+    return value, unit, stop
 
 
 def _singular(word: str, known: dict[str, int]) -> str:

@@ -31,7 +31,10 @@ _REBOOK = rf"{_CHANGE}|\bflight\b"
 _UNALTERABLE = rf"{CANCEL}|{_CHANGE}"
 """Topic of requests that must be denied: tickets that cannot be cancelled or changed."""
 _BOOK = r"\b(?:book\w*|reserv\w+|purchas\w+|buy)\b"
-_PLACES = Vocabulary({code: rf"\b(?:{code}|{city})\b" for code, city in AIRPORTS.items()})
+_PLACES = Vocabulary(
+    {code: rf"\b(?:{code}|{city})\b" for code, city in AIRPORTS.items()},
+    (*AIRPORTS, *AIRPORTS.values()),
+)
 
 
 @lru_cache(maxsize=4096)

@@ -272,9 +272,14 @@ def plain_words(message: str) -> str:
     "See if" becomes "see whether", "should you see" "if you see", and "have you restarted"
     "have you restart".
     """
-    text = _WHETHER.sub(r"\1 whether", normalized(message).lower().replace("**", ""))
-    text = _SHOULD_YOU.sub("if you ", text)
-    return _ASKED_PAST.sub(lambda asked: _PARTICIPLE.sub(_present, asked[0]), text)
+    text = normalized(message).lower().replace("**", "")
+    if " if" in text:
+        text = _WHETHER.sub(r"\1 whether", text)
+    if "should you " in text:
+        text = _SHOULD_YOU.sub("if you ", text)
+    if " you" in text:
+        text = _ASKED_PAST.sub(lambda asked: _PARTICIPLE.sub(_present, asked[0]), text)
+    return text
 
 
 def _present(verb: re.Match[str]) -> str:

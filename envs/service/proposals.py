@@ -114,6 +114,8 @@ def _prepared(message: str) -> str:
 
 
 _ORDER = re.compile(r"(?<![\w-])(?:#\s?w|w(?=\d{4}))\s?\d{1,9}\b", re.IGNORECASE)
+_MARKED = re.compile(r"#\s?[wW]|[wW]\s?\d")
+"""A part of every match of `_ORDER`."""
 _CODE = re.compile(r"(?<![\w#-])[A-Za-z0-9]{6}(?![\w-])")
 _NAMED_CODE = re.compile(
     r"\b(?:reservation|booking)(?: (?:number|id|code|no\.?))?[: #]{1,3}([A-Z0-9]{6})\b"
@@ -128,6 +130,7 @@ _CARD = re.compile(
     r"[ :-]{0,2}[*x\u2022]{0,12}(\d{4})\b",
     re.IGNORECASE,
 )
+_FOUR_DIGITS = re.compile(r"\d{4}\b")
 _METHOD_ID = re.compile(r"\b(?:credit_card|debit_card|gift_card|paypal|certificate)_\d+\b", re.I)
 _METHOD = re.compile(
     r"\b(?:(?P<visa>visa)|(?P<mastercard>master ?card)|(?P<other>amex|american express|discover|"
@@ -188,13 +191,17 @@ class _Reader:
     def _keys(self) -> None:
         """Adds orders, reservations and flights."""
         known = {plain_key(value): value for value in self.proposal.allowed.get("order", ())}
-        for pattern in (_ORDER, _CODE):
+        for pattern in (_ORDER, _CODE) if _MARKED.search(self.text) else (_CODE,):
             for match in pattern.finditer(self.text):
                 key = plain_key(match[0])
                 if key in known or pattern is _ORDER or _is_code(match[0]):
                     self._add("order", [known.get(key, match[0])], *match.span())
-        for match in _NAMED_CODE.finditer(self.text):
+        named = "reservation" in self.text or "booking" in self.text
+        for match in _NAMED_CODE.finditer(self.text) if named else ():
             self._add("order", [known.get(plain_key(match[1]), match[1])], *match.span(1))
+        self._flights()
+
+    def _flights(self) -> None:
         flights = {plain_key(value): value for value in self.proposal.allowed.get("flight", ())}
         for match in _FLIGHT.finditer(self.text) if flights else ():
             named = match["bare"] or plain_key(match[0])
@@ -203,9 +210,7 @@ class _Reader:
 
     def _dates(self, date: Date) -> list[str]:
         known = [
-            value
-            for value in self.proposal.allowed.get("date", ())
-            if date.matches(find_dates(value)[0])
+            value for value in self.proposal.allowed.get("date", ()) if date.matches(_date(value))
         ]
         return known or [self.text[date.start : date.stop]]
 
@@ -214,9 +219,9 @@ class _Reader:
         methods = self.proposal.methods
         if not methods:
             return
-        for match in _METHOD_ID.finditer(self.text):
+        for match in _METHOD_ID.finditer(self.text) if "_" in self.text else ():
             self._add("method", {match[0].lower()} & methods.keys(), *match.span())
-        for match in _CARD.finditer(self.text):
+        for match in _CARD.finditer(self.text) if _FOUR_DIGITS.search(self.text) else ():
             held = [key for key, m in methods.items() if m.get("last_four") == match[1]]
             self._add("method", held, *match.span())
         for match in _METHOD.finditer(self.text):
@@ -246,6 +251,11 @@ class _Reader:
             kind = "amount" if number.unit == "$" else "number"
             if kind == "amount" or not _ignored(self.text, number):
                 self._add(kind, [str(abs(number.value))], number.start, number.stop)
+
+
+@lru_cache(maxsize=1024)
+def _date(value: str) -> Date:
+    return find_dates(value)[0]
 
 
 def _is_code(word: str) -> bool:

@@ -14,10 +14,11 @@ class Vocabulary:
 
     Args:
         patterns: value -> pattern, which ignores case. It has no class such as "\W".
+        cues: texts, one of which each match holds. None are needed, but they save time.
     """
 
-    def __init__(self, patterns: Mapping[str, str]):
-        self.values = list(patterns)
+    def __init__(self, patterns: Mapping[str, str], cues: Iterable[str] = ()):
+        self.values, self._cues = list(patterns), tuple({cue.lower() for cue in cues})
         self._patterns = tuple(patterns.values())
 
     @cached_property
@@ -28,7 +29,10 @@ class Vocabulary:
     def find(self, text: str) -> Iterator[tuple[str, int, int]]:
         """Yields the values in a text, with start and stop."""
         lower = text.lower()  # faster than a pattern that ignores case
-        for match in self._pattern.finditer(lower if len(lower) == len(text) else text):
+        lower = lower if len(lower) == len(text) else text
+        if self._cues and not any(cue in lower for cue in self._cues):
+            return
+        for match in self._pattern.finditer(lower):
             yield self.values[int(str(match.lastgroup)[1:])], *match.span()
 
 
@@ -79,7 +83,8 @@ REASONS = Vocabulary(
     {
         "no longer needed": r"\bunneeded\b|\bno (?:longer|more) (?:needed|wanted|required)\b",
         "ordered by mistake": r"\b(?:by mistake|mistaken(?:ly)?|accident(?:al(?:ly)?)?)\b",
-    }
+    },
+    ("unneeded", "no longer", "no more", "mistake", "accident"),
 )
 """Reasons of a cancellation, after `proposals` has read "no longer needed"."""
 CABINS = Vocabulary(
@@ -88,9 +93,10 @@ CABINS = Vocabulary(
         "economy": r"(?<!basic[ _-])(?<!basic)\beconomy\b",
         "business": r"\bbusiness\b(?! days?\b)",
         "first": r"\bfirst[ -]class\b",
-    }
+    },
+    ("economy", "business", "first"),
 )
-INSURANCE = Vocabulary({"no": r"\buninsured\b", "yes": r"\binsur(?:ance|ed)\b"})
+INSURANCE = Vocabulary({"no": r"\buninsured\b", "yes": r"\binsur(?:ance|ed)\b"}, ("insur",))
 """Choices about insurance, after `proposals` has read "without insurance"."""
 
 
@@ -120,7 +126,8 @@ def option_words(options: Mapping[str, Iterable[str]]) -> Words:
 
 def product_words(names: Iterable[str]) -> Vocabulary:
     """Returns the names of products, also in the singular and the plural."""
-    return Vocabulary({name: rf"\b{name.replace(' ', ' ?').rstrip('s')}s?\b" for name in names})
+    patterns = {name: rf"\b{name.replace(' ', ' ?').rstrip('s')}s?\b" for name in names}
+    return Vocabulary(patterns, (name.partition(" ")[0].rstrip("s") for name in patterns))
 
 
 class Street(Vocabulary):
@@ -163,5 +170,7 @@ def street_words(street: str) -> Vocabulary:
     return Street(street)
 
 
-CITY_WORDS = Vocabulary({city: rf"\b{city}\b" for city, _, _ in CITIES})
+CITY_WORDS = Vocabulary(
+    {city: rf"\b{city}\b" for city, _, _ in CITIES}, (city for city, _, _ in CITIES)
+)
 NAME_WORDS = Names((*FIRST, *LAST))
