@@ -12,6 +12,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.envs.office.todo import Todo
 from agentgym.errors import ConfigError
 from agentgym.sandbox import programs
+from agentgym.utils.recent import Recent
 from agentgym.wrappers import CodeAction
 
 pytest.importorskip("pydantic_monty", reason="needs the extra code")
@@ -122,7 +123,7 @@ def test_a_snapshot_replays_programs_without_calling_tools(monkeypatch: pytest.M
     wrapped.step(code(f"{LOOP}\nfound = amounts()"))
     snapshot = json.loads(json.dumps(wrapped.snapshot()))
     expected = wrapped.step(code("print(found, amounts())"))
-    monkeypatch.setattr(programs, "_sessions", programs._Recent(1 << 20))
+    monkeypatch.setattr(programs, "_sessions", Recent(1 << 20))
     other.restore(snapshot)
     assert other.step(code("print(found, amounts())")) == expected
 
