@@ -22,7 +22,7 @@ import tyro
 from gpu_models import device, dtype, gpu_name, write_model
 from result_files import settings_of, versions, write
 
-from agentgym.trainers import Callback, train
+from agentgym.trainers import Callback, Trainer, train
 from agentgym.trainers.run.logger import read_metrics
 
 
@@ -54,7 +54,7 @@ class Profiled(Callback):
     def __init__(self, profile: cProfile.Profile) -> None:
         self.profile, self.begun = profile, 0
 
-    def on_iteration_start(self, *_: Any) -> None:
+    def on_iteration_start(self, trainer: Trainer) -> None:
         """Starts the profiler at the second iteration."""
         self.begun += 1
         if self.begun == 2:

@@ -110,7 +110,7 @@ def parse_leniently(action: str) -> str:
     for text in (action, labelled(start), plain(start, cased=True)):
         if form := _normal_form(text):
             return form if len(_NAMED.findall(text)) == 1 else ""
-    return action
+    return action if len(_NAMED.findall(start)) < 2 else ""
 
 
 def _normal_form(text: str) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 import pytest
 
@@ -36,8 +38,9 @@ def test_parameters_of_base_classes_are_included_if_a_class_passes_arguments_on(
     ],
 )
 def test_arguments_that_a_subclass_sets_itself_are_unknown(id: str, name: str):
+    options: dict[str, Any] = {name: "x"}
     with pytest.raises(UnknownArgumentError, match=f"unexpected keyword argument '{name}'"):
-        gymnasium.make(f"AgentGym/{id}", **{name: "x"})
+        gymnasium.make(f"AgentGym/{id}", **options)
 
 
 @pytest.mark.parametrize("id", ["WebShop-v0", "Retail-v0", "Airline-v0"])
