@@ -35,6 +35,7 @@ from agentgym.trainers.policy.probes import (
     allows_padding,
     check_cache,
     check_causal,
+    fills_cache,
     knows_cache,
     reads_masks,
 )
@@ -163,7 +164,7 @@ class LanguageModel(nn.Module):
             and getattr(config, "_attn_implementation", None) in ("sdpa", "eager")
             and not getattr(config, "alibi", False)  # biases of Falcon are made from 2D masks
             and reads_masks(model, self.end_token)
-            and self._fills_cache()
+            and fills_cache(model, self.new_cache(), self.end_token)
         )
         self.inference_mode = self.blocks and not stores_tensors(plain)
         self.restricts = self.blocks and can_restrict(model, self.end_token)
@@ -337,14 +338,6 @@ class LanguageModel(nn.Module):
                 self.next_logits(probe, None, np.zeros_like(probe), cache)
             self._layer_shapes[key] = tuple(LayerShape.of(layer) for layer in cache.layers)
         return self._layer_shapes[key]
-
-    @torch.no_grad()
-    def _fills_cache(self) -> bool:
-        """Returns whether all layers keep tokens. Those that attend to images (Mllama) do not."""
-        cache = self.new_cache()
-        tokens = torch.tensor([[self.end_token]], device=self.device)
-        self.model(input_ids=tokens, past_key_values=cache, use_cache=True)
-        return all(layer.is_initialized for layer in cache.layers)
 
     def new_cache(self) -> Any:
         """Returns an empty `transformers` cache, or what takes its place."""

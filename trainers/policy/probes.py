@@ -106,6 +106,20 @@ def allows_padding(layers: list[Any]) -> bool:
     return all(isinstance(each, DynamicLayer) and type(each).__module__ == own for each in layers)
 
 
+@torch.no_grad()
+def fills_cache(model: Any, cache: Any, token: int) -> bool:
+    """Returns whether all layers of a model keep tokens. Those for images (Mllama) do not.
+
+    Args:
+        model: a `transformers` causal LM.
+        cache: an empty cache of `transformers`.
+        token: a token id of the probe.
+    """
+    tokens = torch.tensor([[token]], device=next(model.parameters()).device)
+    model(input_ids=tokens, past_key_values=cache, use_cache=True)
+    return all(layer.is_initialized for layer in cache.layers)
+
+
 def knows_cache(plain: Any, accepted: Any, layers: list[Any]) -> bool:
     """Returns whether a model is known to read the caches of `transformers` as others do.
 
