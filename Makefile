@@ -133,7 +133,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/python benchmarks/figures.py --check
+	$(BIN)/python benchmarks/figures/figures.py --check
 
 # The tests build the site, strictly.
 check: lint test wheel
@@ -148,9 +148,9 @@ wheel: $(INSTALLED)
 	cd build/empty && ../venv/bin/python ../../tests/helpers/reset_every_id.py
 
 bench: $(INSTALLED)
-	$(BIN)/python benchmarks/env_speed.py
-	$(BIN)/python benchmarks/credit_speed.py
-	$(BIN)/python benchmarks/credit_oracle.py
+	$(BIN)/python benchmarks/speed/env_speed.py
+	$(BIN)/python benchmarks/speed/credit_speed.py
+	$(BIN)/python benchmarks/credit/credit_oracle.py
 
 # A notice about MkDocs 2, which the site does not use, is turned off.
 docs: $(INSTALLED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -13,24 +12,18 @@ pytest.importorskip("torch")
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.run.cli import read_config
-
-from .helpers.benchmarks import benchmark_script
-
-
-@pytest.fixture(scope="module")
-def curriculum():
-    with benchmark_script("curriculum") as script:
-        yield script
+from benchmarks.figures import curriculum_figures as figures
+from benchmarks.learning import curriculum
 
 
-def test_every_curriculum_is_a_setting_of_grpo(curriculum: Any):
+def test_every_curriculum_is_a_setting_of_grpo():
     for settings in curriculum.CURRICULA.values():
         flags = ["--config", str(curriculum.CONFIG), *curriculum.as_flags(settings)]
         assert read_config("grpo", flags).rollout.group_size == 8
 
 
 def test_other_curricula_and_seeds_stay_and_a_seed_that_fails_is_named(
-    curriculum: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def train(settings: Any, seed: int) -> list[dict[str, Any]]:
         if seed == 4:
@@ -67,8 +60,7 @@ def run_of(name: str, seed: int, steps: int) -> dict[str, Any]:
     return found | {"equal_groups": 0.5}
 
 
-def test_differences_are_paired_by_seed(curriculum: Any, monkeypatch: pytest.MonkeyPatch):
-    figures = importlib.import_module("curriculum_figures")
+def test_differences_are_paired_by_seed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(figures, "results_if_any", lambda _: None)
     assert {block() for block in figures.BLOCKS.values()} == {"No results yet."}
 

@@ -22,15 +22,12 @@ from agentgym.utils.arguments import keyword_parameters
 pytest.importorskip("torch")  # pages of recipes read their settings
 
 ROOT = Path(__file__).resolve().parents[1]
-for folder in ("benchmarks", "docs/_scripts"):
-    sys.path.append(str(ROOT / folder))
+sys.path.append(str(ROOT / "docs" / "_scripts"))
 
 import cloning_notes  # noqa: E402
 import coverage_pages  # noqa: E402
 import curves  # noqa: E402
 import environment_pages  # noqa: E402
-import figure_blocks  # noqa: E402
-import figures  # noqa: E402
 import leaderboard_pages  # noqa: E402
 import project  # noqa: E402
 import recipe_pages  # noqa: E402
@@ -40,6 +37,7 @@ import wrapper_pages  # noqa: E402
 import writing  # noqa: E402
 
 from agentgym.trainers.run.cli import read_config  # noqa: E402
+from benchmarks.figures import figure_blocks, figures  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -370,7 +368,7 @@ def test_figures_are_those_of_the_results():
 
 def test_the_page_of_benchmarks_names_every_script():
     page = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
-    scripts = [p.name for p in ROOT.glob("benchmarks/*.py") if "tyro.cli" in p.read_text("utf-8")]
+    scripts = [p.name for p in ROOT.glob("benchmarks/*/*.py") if "tyro.cli" in p.read_text("utf-8")]
     assert len(scripts) > 20
     assert not [name for name in scripts if name not in page]
 
@@ -413,7 +411,7 @@ def test_a_stale_picture_is_found(tmp_path: Path, monkeypatch):
     new = {"runs": [dict(figure_blocks.results("learning_webshop")["runs"][0], env_steps=1)]}
     monkeypatch.setattr(figure_blocks, "results", lambda name: new)
     assert figures.problems() == [
-        "docs/curve.png: stale picture, run `python benchmarks/figures.py --write`"
+        "docs/curve.png: stale picture, run `python benchmarks/figures/figures.py --write`"
     ]
 
 

@@ -1,4 +1,4 @@
-"""`benchmarks/evidence_queue.py` chooses environments by its rule. Nothing is trained."""
+"""`benchmarks/learning/evidence_queue.py` chooses environments by its rule. Nothing is trained."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torch")
-
-from .helpers.benchmarks import benchmark_script
+from benchmarks.learning import evidence_queue
 
 
 @pytest.fixture
@@ -29,17 +28,15 @@ def trained() -> list[str]:
 
 @pytest.fixture
 def queue(rates: Any, trained: list[str], monkeypatch: pytest.MonkeyPatch):
-    with benchmark_script("evidence_queue") as script:
+    def train(settings: Any, job: Any, children: Any) -> dict[str, Any]:
+        trained.append(job.name)
+        rate = rates.get((job.env, job.demonstrations), 0.0)
+        return {"agents": {"imitation": {"success": [rate, rate, rate]}}, "seconds": 1}
 
-        def train(settings: Any, job: Any, children: Any) -> dict[str, Any]:
-            trained.append(job.name)
-            rate = rates.get((job.env, job.demonstrations), 0.0)
-            return {"agents": {"imitation": {"success": [rate, rate, rate]}}, "seconds": 1}
-
-        monkeypatch.setattr(script, "train", train)
-        monkeypatch.setattr(script, "smollm2", lambda folder: folder)
-        monkeypatch.setattr(script.os, "nice", lambda by: 0)
-        yield script
+    monkeypatch.setattr(evidence_queue, "train", train)
+    monkeypatch.setattr(evidence_queue, "smollm2", lambda folder: folder)
+    monkeypatch.setattr(evidence_queue.os, "nice", lambda by: 0)
+    return evidence_queue
 
 
 def test_the_rule_counts_environments_whose_clone_succeeds_sometimes(

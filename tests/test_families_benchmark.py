@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,9 @@ pytest.importorskip("torch")
 from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer
 from agentgym.trainers.run.cli import read_config
-
-from .helpers.benchmarks import benchmark_script
+from benchmarks.figures import families_figures
+from benchmarks.learning import families
+from benchmarks.shared import figure_results
 
 TINY = {
     "constrain": True,
@@ -27,16 +27,9 @@ TINY = {
 }
 
 
-@pytest.fixture(scope="module")
-def modules():
-    with benchmark_script("families") as script:
-        yield script, importlib.import_module("families_figures")
-
-
 def test_recipes_start_from_one_cloned_policy_and_other_results_are_kept(
-    modules: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    families, _ = modules
     launched = []
 
     def launch(recipe: str, config: Path, folder: Path, flags: list[str]) -> None:
@@ -68,9 +61,8 @@ def test_recipes_start_from_one_cloned_policy_and_other_results_are_kept(
 
 
 def test_other_seeds_stay_and_a_seed_that_fails_is_named(
-    modules: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    families, _ = modules
 
     def train(settings: Any, name: str, seed: int) -> list[dict[str, Any]]:
         if seed == 4:
@@ -107,14 +99,13 @@ def test_other_seeds_stay_and_a_seed_that_fails_is_named(
 
 
 def test_the_table_holds_results_that_were_written_after_the_import(
-    modules: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    _, figures = modules
-    monkeypatch.setattr(importlib.import_module("figure_results"), "RESULTS", tmp_path)
+    monkeypatch.setattr(figure_results, "RESULTS", tmp_path)
     for trained in (0.6, 0.8):
         content = {"environments": {"X-v0": {"runs": [run_of("poad", 0, 0.2, trained)]}}}
         (tmp_path / "families.json").write_text(json.dumps(content))
-        assert f"| 0.20 | {trained:.2f} |" in figures.families_table()
+        assert f"| 0.20 | {trained:.2f} |" in families_figures.families_table()
 
 
 def run_of(recipe: str, seed: int, cloned: float, trained: float) -> dict[str, Any]:
@@ -130,18 +121,15 @@ def run_of(recipe: str, seed: int, cloned: float, trained: float) -> dict[str, A
     }  # fmt: skip
 
 
-def test_gains_count_where_the_intervals_over_seeds_are_apart(
-    modules: Any, monkeypatch: pytest.MonkeyPatch
-):
-    _, figures = modules
+def test_gains_count_where_the_intervals_over_seeds_are_apart(monkeypatch: pytest.MonkeyPatch):
     runs = [run_of("poad", seed, 0.2 + seed / 100, 0.8 + seed / 100) for seed in range(3)]
     runs += [run_of("grpo", seed, 0.2 + seed / 100, 0.2 + 0.3 * seed) for seed in range(3)]
     content = {"environments": {"X-v0": {"settings": {}, "runs": runs}}}
-    monkeypatch.setattr(figures, "results_if_any", lambda name: content)
-    over_seeds, over_tasks = figures.families_summary().split(". ")
+    monkeypatch.setattr(families_figures, "results_if_any", lambda name: content)
+    over_seeds, over_tasks = families_figures.families_summary().split(". ")
     assert over_seeds.endswith("POAD in 1 and GRPO in 0")
     assert over_tasks.endswith("POAD in 1 and GRPO in 0.")  # GRPO gains nothing with seed 0
-    assert "| 0.21 [0.19, 0.23] | 0.81 [0.79, 0.83] |" in figures.families_table()
-    assert figures.families_table().endswith("| 0.10 to 0.50 |")
-    digest, draw = figures.picture()
+    assert "| 0.21 [0.19, 0.23] | 0.81 [0.79, 0.83] |" in families_figures.families_table()
+    assert families_figures.families_table().endswith("| 0.10 to 0.50 |")
+    digest, draw = families_figures.picture()
     assert digest.encode() in draw()

@@ -11,24 +11,19 @@ import pytest
 
 pytest.importorskip("torch")
 
-from .helpers.benchmarks import benchmark_script
+from benchmarks.speed import gpu, gpu_decoding
+from benchmarks.speed.gpu_models import MODELS
 
 
 @pytest.fixture(scope="module")
-def gpu():
-    with benchmark_script("gpu") as script:
-        yield script
-
-
-@pytest.fixture(scope="module")
-def folder(gpu: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     gpu.write_model("test", folder)
     return folder
 
 
 @pytest.fixture
-def settings(gpu: Any, tmp_path: Path) -> Any:
+def settings(tmp_path: Path) -> Any:
     return gpu.Settings(
         models=("test",),
         tokens=128,
@@ -42,7 +37,7 @@ def settings(gpu: Any, tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("engine", ["own", "generate", "vllm"])
-def test_generation(gpu: Any, folder: Path, settings: Any, engine: str):
+def test_generation(folder: Path, settings: Any, engine: str):
     if engine == "vllm":
         pytest.importorskip("vllm", reason="run with `make test-vllm`")
     found = gpu.generation(folder, engine, settings)
@@ -51,15 +46,13 @@ def test_generation(gpu: Any, folder: Path, settings: Any, engine: str):
     assert found["tokens_per_second"] > 0
 
 
-def test_training(gpu: Any, folder: Path, settings: Any):
+def test_training(folder: Path, settings: Any):
     found = gpu.training(folder, 64, settings)
     assert (found["length"], found["rows"]) == (64, 2)
     assert found["tokens_per_second"] > 0
 
 
-def test_operations_of_an_update(gpu: Any, folder: Path):
-    from gpu_models import MODELS
-
+def test_operations_of_an_update(folder: Path):
     from agentgym.trainers.policy.policy import Policy
     from agentgym.trainers.recipes import load
 
@@ -80,13 +73,13 @@ def test_operations_of_an_update(gpu: Any, folder: Path):
 
 
 @pytest.mark.slow
-def test_a_run(gpu: Any, folder: Path, settings: Any):
+def test_a_run(folder: Path, settings: Any):
     found = gpu.run(folder, "grpo", "NumberLine-v0", settings)
     assert found["collect"] > 0 and found["update"] > 0
 
 
 @pytest.mark.slow
-def test_the_whole_benchmark(gpu: Any, settings: Any, tmp_path: Path, monkeypatch: Any):
+def test_the_whole_benchmark(settings: Any, tmp_path: Path, monkeypatch: Any):
     """All parts after each other, with their results in a file. Here in one process."""
     monkeypatch.setattr(gpu, "apart", lambda work, *args: work(*args))
     monkeypatch.setattr(gpu.importlib.util, "find_spec", lambda _: None)  # vLLM has its own test
@@ -107,7 +100,7 @@ def fail() -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_part_that_fails_is_reported(gpu: Any, capsys: pytest.CaptureFixture[str]):
+def test_a_part_that_fails_is_reported(capsys: pytest.CaptureFixture[str]):
     found = gpu.apart(fail)
     assert found == {"error": "MemoryError: no room"}
     gpu.show({"training": [found, {"length": 64, "mfu": None}]})
@@ -116,11 +109,10 @@ def test_a_part_that_fails_is_reported(gpu: Any, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("engine", ["own", "generate"])
 def test_decoding(engine: str, tmp_path: Path):
-    with benchmark_script("gpu_decoding") as script:
-        settings = script.Settings(
-            models=("test",), rows=(2, 3), prompt=8, new_tokens=4, engines=(engine,)
-        )
-        found = script.measure_engine("test", engine, settings)
+    settings = gpu_decoding.Settings(
+        models=("test",), rows=(2, 3), prompt=8, new_tokens=4, engines=(engine,)
+    )
+    found = gpu_decoding.measure_engine("test", engine, settings)
     assert [row["rows"] for row in found["found"]] == [2, 3]
     for row in found["found"]:
         assert row["tokens"] == 4 * row["rows"]
@@ -128,8 +120,7 @@ def test_decoding(engine: str, tmp_path: Path):
 
 
 def test_a_decode_step_reads_weights_and_cache_once():
-    with benchmark_script("gpu_decoding") as script:
-        model, _ = script.new_model("test")
-        weights = sum(p.numel() for p in model.parameters())  # the head is the embeddings
-        cache = 2 * 2 * 32 * 10  # keys and values, layers, their dimensions, tokens
-        assert script.step_bytes(model, rows=3, length=10) == 4 * (weights + 3 * cache)
+    model, _ = gpu_decoding.new_model("test")
+    weights = sum(p.numel() for p in model.parameters())  # the head is the embeddings
+    cache = 2 * 2 * 32 * 10  # keys and values, layers, their dimensions, tokens
+    assert gpu_decoding.step_bytes(model, rows=3, length=10) == 4 * (weights + 3 * cache)

@@ -9,21 +9,15 @@ from typing import Any
 import pytest
 
 from agentgym.errors import ConfigError
-
-from .helpers.benchmarks import benchmark_script
-
-
-@pytest.fixture
-def grid_tables():
-    with benchmark_script("grid_tables") as script:
-        yield script
+from benchmarks.figures import grid_tables
 
 
 @pytest.fixture
 def grid():
     pytest.importorskip("torch")
-    with benchmark_script("grid") as script:
-        yield script
+    from benchmarks.learning import grid
+
+    return grid
 
 
 @pytest.mark.slow
@@ -122,7 +116,7 @@ def test_finished_runs_with_other_settings_are_not_reported(grid: Any, tmp_path:
         place.finished("rloo-0")
 
 
-def test_scores_are_0_at_the_start_and_1_for_the_expert(grid_tables: Any):
+def test_scores_are_0_at_the_start_and_1_for_the_expert():
     finals = {
         ("a", "poad"): [2.0, 4.0],
         ("b", "poad"): [0.0, 1.0],

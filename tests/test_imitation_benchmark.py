@@ -16,16 +16,9 @@ from agentgym.agents.expert import NoExpertError
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.making import make_env
 from agentgym.table import TABLE
-
-from .helpers.benchmarks import benchmark_script
+from benchmarks.learning import imitation
 
 ENTRIES = {entry.name: entry for entry in TABLE}
-
-
-@pytest.fixture(scope="module")
-def imitation():
-    with benchmark_script("imitation") as script:
-        yield script
 
 
 def prompts(name: str, seed: int) -> list[str]:
@@ -43,14 +36,14 @@ def prompts(name: str, seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["Arithmetic-v0", "Blocksworld-v0"])
-def test_the_characters_of_a_demonstration_are_those_of_its_prompts(imitation: Any, name: str):
+def test_the_characters_of_a_demonstration_are_those_of_its_prompts(name: str):
     texts = [prompts(name, seed) for seed in range(3)]
     assert max(map(len, texts)) > 4 or name == "Arithmetic-v0"
     expected = sum(len(text) for episode in texts for text in episode) / 3
     assert imitation.shape(name, episodes=3).characters == pytest.approx(expected)
 
 
-def test_long_prompts_shrink_the_number_of_demonstrations(imitation: Any):
+def test_long_prompts_shrink_the_number_of_demonstrations():
     def demonstrations(characters: int | None) -> int:
         return imitation.cloning("Blocksworld-v0", 300, 6000, characters)["bc_demonstrations"]
 
@@ -60,7 +53,7 @@ def test_long_prompts_shrink_the_number_of_demonstrations(imitation: Any):
     assert demonstrations(1) == 3
 
 
-def test_long_episodes_shrink_the_evaluation(imitation: Any):
+def test_long_episodes_shrink_the_evaluation():
     turns = sum(imitation.mean_turns("Blocksworld-v0", each) for each in ("random", "expert")) / 2
     assert imitation.held_out("Blocksworld-v0", 100, None) == 100
     assert imitation.held_out("Blocksworld-v0", 100, 10**6) == 100
@@ -68,7 +61,7 @@ def test_long_episodes_shrink_the_evaluation(imitation: Any):
     assert imitation.held_out("Blocksworld-v0", 100, 1) == 20
 
 
-def test_the_command_of_older_rows_has_no_limits(imitation: Any):
+def test_the_command_of_older_rows_has_no_limits():
     words = "--ids Ferry-v0 --again --characters None --evaluated-turns None".split()
     settings = tyro.cli(imitation.Settings, args=words)
     assert (settings.characters, settings.evaluated_turns) == (None, None)
@@ -83,12 +76,12 @@ def test_the_command_of_older_rows_has_no_limits(imitation: Any):
         ("Ferry-v0", ConfigError("wrong"), None),
     ],
 )
-def test_reasons(imitation: Any, name: str, error: AgentGymError | None, expected: str | None):
+def test_reasons(name: str, error: AgentGymError | None, expected: str | None):
     assert imitation.reason(ENTRIES[name], error) == expected
 
 
 def test_results_and_reasons_are_written_in_the_order_of_the_table(
-    imitation: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     agent = {"reward": 1.0, "success": 1.0, "progress": 1.0}
     row: dict[str, Any] = {"random": agent, "imitation": agent, "expert": agent}

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("pydantic_monty", reason="needs the extra code")
 
-from .helpers.benchmarks import benchmark_script
+from benchmarks.learning import interpreter
 
 
 class Scripted:
@@ -23,23 +23,15 @@ class Scripted:
         return [self.actions[len(view.history)] for view in views]
 
 
-@pytest.fixture(scope="module")
-def interpreter():
-    with benchmark_script("interpreter") as script:
-        yield script
-
-
 @pytest.mark.parametrize(("run", "missing"), [("kept", 0.0), ("reset", 1.0)])
-def test_a_policy_that_relies_on_variables_misses_them_after_a_reset(interpreter, run, missing):
+def test_a_policy_that_relies_on_variables_misses_them_after_a_reset(run, missing):
     settings = interpreter.Settings(episodes=5)
     found = interpreter.measure(Scripted(), interpreter.IDS[run], settings)
     assert found["missing_names"] == missing
     assert found["characters"] == sum(map(len, Scripted.actions))
 
 
-def test_an_interrupted_benchmark_continues_with_the_missing_seeds(
-    interpreter, tmp_path, monkeypatch
-):
+def test_an_interrupted_benchmark_continues_with_the_missing_seeds(tmp_path, monkeypatch):
     trained, seeds = [], []
 
     def cloned(env_id, seed, settings, folder):
@@ -68,7 +60,7 @@ def test_an_interrupted_benchmark_continues_with_the_missing_seeds(
         interpreter.main(interpreter.Settings(epochs=1, out=settings.out))
 
 
-def test_the_four_cells_are_written(interpreter, tmp_path, monkeypatch):
+def test_the_four_cells_are_written(tmp_path, monkeypatch):
     monkeypatch.setattr(interpreter, "cloned", lambda *_: Scripted())
     out = tmp_path / "interpreter.json"
     interpreter.main(interpreter.Settings(episodes=2, seeds=2, out=out))

@@ -8,16 +8,10 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("torch", reason="needs the extra `train`")
+
 from agentgym.errors import ConfigError
-
-from .helpers.benchmarks import benchmark_script
-
-
-@pytest.fixture
-def learning():
-    pytest.importorskip("torch", reason="needs the extra `train`")
-    with benchmark_script("learning") as script:
-        yield script
+from benchmarks.learning import learning
 
 
 @pytest.fixture
@@ -35,7 +29,7 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_finished_run_with_the_same_settings_is_kept(learning: Any, file: Path):
+def test_a_finished_run_with_the_same_settings_is_kept(file: Path):
     for more in ([], ["--threads", 3], ["--env-id", "AgentGym/NumberLine-v0"]):
         learning.launch("rloo", file, file.parent / "run", ["--stop", "a", "b", *more])
 
@@ -49,14 +43,14 @@ def test_a_finished_run_with_the_same_settings_is_kept(learning: Any, file: Path
     ],
 )
 def test_a_finished_run_with_other_settings_is_refused(
-    learning: Any, file: Path, recipe: str, flags: list[Any], difference: str
+    file: Path, recipe: str, flags: list[Any], difference: str
 ):
     with pytest.raises(ConfigError, match=f"{difference}.*choose a new folder"):
         learning.launch(recipe, file, file.parent / "run", flags)
 
 
 def test_other_recipes_and_seeds_stay_and_a_run_that_fails_is_named(
-    learning: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def launch(recipe: str, config: Path, folder: Path, *_: Any) -> None:
         if folder.name == "poad-9":
@@ -77,7 +71,7 @@ def test_other_recipes_and_seeds_stay_and_a_run_that_fails_is_named(
     drawn: list[int] = []
     config, out = tmp_path / "line.yaml", tmp_path / "results" / "learning_line.json"
     config.write_text("env_id: NumberLine-v0\nlr: 1.0e-3\nthreads: 2\n")
-    monkeypatch.setattr(learning, "HERE", tmp_path)
+    monkeypatch.setattr(learning, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(learning, "launch", launch)
     monkeypatch.setattr(learning, "summary", summary)
     monkeypatch.setattr(learning, "draw", lambda runs, *_: drawn.append(len(runs)))
@@ -101,7 +95,7 @@ def test_other_recipes_and_seeds_stay_and_a_run_that_fails_is_named(
         written(seeds=(3,))
 
 
-def test_a_finished_run_of_another_file_is_refused(learning: Any, file: Path):
+def test_a_finished_run_of_another_file_is_refused(file: Path):
     file.write_text(file.read_text().replace("size: 5", "size: 6"))
     with pytest.raises(ConfigError, match=r"env_kwargs = {'size': 5} -> {'size': 6}"):
         learning.launch("rloo", file, file.parent / "run", ["--stop", "a", "b"])

@@ -19,8 +19,9 @@ import agentgym
 from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer
 from agentgym.trainers.run.cli import read_config
-
-from .helpers.benchmarks import benchmark_script
+from benchmarks.figures import multiagent_figures
+from benchmarks.games import board_reading, multiagent, multiagent_measures
+from benchmarks.speed import game_cost
 
 SMALL = {
     "cooks": {"bc_demonstrations": 1, "episodes_per_iteration": 2},
@@ -45,11 +46,11 @@ def benchmark():
     """The benchmark. The game that it registers is there for these tests alone."""
     tables = agentgym.REGISTRY, gymnasium.registry
     before = [dict(entries) for entries in tables]
-    with benchmark_script("multiagent") as script:
-        yield script
+    yield multiagent
     for entries, known in zip(tables, before, strict=True):
         for id in entries.keys() - known.keys():
             del entries[id]
+    sys.modules.pop("benchmarks.games.two_scales", None)  # the next import registers it again
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def run_small(benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         make_trainer(recipe, read_config(recipe, words)).run()
 
     monkeypatch.setattr(benchmark, "launch", launch)
-    monkeypatch.setattr(sys.modules["multiagent_measures"], "GAMES", 2)
+    monkeypatch.setattr(multiagent_measures, "GAMES", 2)
     return benchmark.Settings(runs=tmp_path, seeds=(0, 1))
 
 
@@ -186,8 +187,6 @@ def test_interrupted_demonstrations_are_played_again(
 
 
 def test_results_become_a_table_and_a_picture(benchmark: Any, monkeypatch: pytest.MonkeyPatch):
-    import multiagent_figures
-
     assert list(multiagent_figures.NAMES) == list(benchmark.EXPERIMENTS)
     monkeypatch.setattr(multiagent_figures, "measured", dict)
     assert multiagent_figures.experiment_table("kuhn") == "No results yet."
@@ -225,8 +224,6 @@ def test_an_experiment_is_trained_and_measured(benchmark: Any, run_small: Any, n
 def test_single_agents_read_the_prompts_of_the_seats(
     benchmark: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    import game_cost
-
     def texts(trajectories: Any) -> Any:
         return [[(t.observation, t.admissible) for t in each.turns] for each in trajectories]
 
@@ -245,8 +242,7 @@ def test_single_agents_read_the_prompts_of_the_seats(
 def test_the_memory_of_roles_counts_their_base_once(
     benchmark: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    import game_cost
-    import memory
+    from benchmarks.speed import game_cost, memory
 
     small = {
         **{"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "vocab_size": 128},
@@ -270,8 +266,6 @@ def test_the_memory_of_roles_counts_their_base_once(
 
 
 def test_a_decoder_clones_a_teacher_who_never_loses(benchmark: Any, tmp_path: Path):
-    import board_reading
-
     boards = board_reading.reachable()
     assert len(boards) == 4520
     assert all(board_reading.losses(mark, board_reading.taught) == 0 for mark in "XO")
@@ -282,8 +276,7 @@ def test_a_decoder_clones_a_teacher_who_never_loses(benchmark: Any, tmp_path: Pa
 
 
 def test_a_search_is_measured_in_all_positions(benchmark: Any):
-    import board_reading
-    import board_search
+    from benchmarks.games import board_reading, board_search
 
     boards = board_reading.reachable()
     perfect = board_search.measures({board: board_reading.taught(board) for board in boards})

@@ -9,19 +9,10 @@ from typing import Any
 import pytest
 
 from agentgym.errors import ConfigError
-
-from .helpers.benchmarks import benchmark_script
-
-
-@pytest.fixture(scope="module")
-def script():
-    with benchmark_script("parallel_jobs") as script:
-        yield script
+from benchmarks.shared import parallel_jobs as script
 
 
-def test_a_job_that_fails_is_named_at_once_and_the_others_go_on(
-    script: Any, capsys: pytest.CaptureFixture[str]
-):
+def test_a_job_that_fails_is_named_at_once_and_the_others_go_on(capsys: pytest.CaptureFixture[str]):
     errors = ConfigError("no way"), KeyError("colour")
 
     def work(value: int) -> int:
@@ -42,9 +33,7 @@ def test_a_job_that_fails_is_named_at_once_and_the_others_go_on(
         script.end(sorted(failed))
 
 
-def test_an_interrupted_benchmark_starts_no_further_jobs(
-    script: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_interrupted_benchmark_starts_no_further_jobs(monkeypatch: pytest.MonkeyPatch):
     begun, free = [], Event()
 
     class Pool(ThreadPoolExecutor):

@@ -1,4 +1,4 @@
-"""`benchmarks/pretrained.py` keeps results and measures the missing ones. Nothing is trained."""
+"""The benchmark of a pre-trained model keeps results and measures the missing ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from .helpers.benchmarks import benchmark_script
+from benchmarks.learning import pretrained
 
 MEANS = {key: [0.5, 0.4, 0.6] for key in ("reward", "success", "valid", "turns")}
 
@@ -24,18 +24,17 @@ def asked() -> list[Any]:
 @pytest.fixture
 def benchmark(asked: list[Any], monkeypatch: pytest.MonkeyPatch):
     """The benchmark, which trains and measures nothing."""
-    with benchmark_script("pretrained") as script:
 
-        def measure(settings: Any, *job: Any) -> dict[str, Any]:
-            asked.append(job)
-            if job[0] == "Broken-v0":
-                raise ValueError("broken")
-            return {"agents": {"cloned": MEANS, "trained": MEANS}, "gain": [0, 0, 0]}
+    def measure(settings: Any, *job: Any) -> dict[str, Any]:
+        asked.append(job)
+        if job[0] == "Broken-v0":
+            raise ValueError("broken")
+        return {"agents": {"cloned": MEANS, "trained": MEANS}, "gain": [0, 0, 0]}
 
-        monkeypatch.setattr(script, "measure", measure)
-        monkeypatch.setattr(script, "smollm2", lambda folder: folder)
-        monkeypatch.setattr(script, "version", lambda name: "1")
-        yield script
+    monkeypatch.setattr(pretrained, "measure", measure)
+    monkeypatch.setattr(pretrained, "smollm2", lambda folder: folder)
+    monkeypatch.setattr(pretrained, "version", lambda name: "1")
+    return pretrained
 
 
 def test_other_environments_and_seeds_are_kept(

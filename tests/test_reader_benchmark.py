@@ -11,31 +11,24 @@ from agentgym.table import TABLE
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import tiny_model
 from agentgym.trainers.rollout.context import Context, ContextSettings
-
-from .helpers.benchmarks import benchmark_script
+from benchmarks.learning import pretrain_reader as script
 
 SHOWCASE = ("WebShop", "TextCraft", "Blocksworld", "Wordle", "Sokoban", "Household", "TicTacToe")
 
 
 @pytest.fixture(scope="module")
-def script():
-    with benchmark_script("pretrain_reader") as script:
-        yield script
-
-
-@pytest.fixture(scope="module")
-def policy(script):
+def policy():
     rng = random.Random(0)
     texts = [text for _ in range(20) for turn in script.asked(rng) for text in turn]
     return Policy(*tiny_model(texts, size="nano"))
 
 
-def test_showcase_environments_are_not_read(script):
+def test_showcase_environments_are_not_read():
     assert set(script.IDS) <= {entry.name for entry in TABLE if not entry.files}
     assert not [name for name in script.IDS if name.startswith(SHOWCASE)]
 
 
-def test_answers_of_every_kind_follow_from_the_page(script):
+def test_answers_of_every_kind_follow_from_the_page():
     known = {"yes", "no", *map(str, range(10))}
     for kind in script.KINDS:
         for seed in range(30):
@@ -45,7 +38,7 @@ def test_answers_of_every_kind_follow_from_the_page(script):
                 assert answer in known or answer in text or answer.startswith("row "), question
 
 
-def test_chains_and_plans_are_followed_in_order(script):
+def test_chains_and_plans_are_followed_in_order():
     for seed in range(30):
         text, questions = script.page(random.Random(seed), "missing")
         wanted = [each.split(": ")[-1] for each in text.removeprefix("Wanted: ").split(", ")]
@@ -54,7 +47,7 @@ def test_chains_and_plans_are_followed_in_order(script):
             assert answer == next(each for each in wanted if each not in held)
 
 
-def test_rows_are_rendered_as_prompts_of_the_trainer(script, policy):
+def test_rows_are_rendered_as_prompts_of_the_trainer(policy):
     turns = [("You are in a hall.", "go east"), ("You see a key.", "take key")]
     ((tokens, answers),) = script.rows(policy, turns, 512)
     talk = Context(ContextSettings(), policy.tokenizer, policy.format).begin("")
@@ -70,7 +63,7 @@ def test_rows_are_rendered_as_prompts_of_the_trainer(script, policy):
     assert [policy.decode(tokens[part]) for part in parts] == ["go east", "take key"]
 
 
-def test_long_episodes_are_divided(script, policy):
+def test_long_episodes_are_divided(policy):
     turns = [("word " * 40, "go east")] * 9
     found = list(script.rows(policy, turns, 200))
     assert len(found) > 1
@@ -78,7 +71,7 @@ def test_long_episodes_are_divided(script, policy):
     assert sum(answers.sum() for _, answers in found) == 9 * len(policy.encode_action("go east"))
 
 
-def test_pretraining_lowers_the_loss_and_repeats(script, policy):
+def test_pretraining_lowers_the_loss_and_repeats(policy):
     settings = script.Settings(steps=31, tokens=64, longest=64, save_every=1)
     learned = list(script.rows(policy, [("a b", "b")], 64))
 

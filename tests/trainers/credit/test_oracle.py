@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from dataclasses import is_dataclass
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 from agentgym.trainers import recipes
-
-from ...helpers.benchmarks import BENCHMARKS, benchmark_script
+from benchmarks.credit import credit_oracle as oracle
+from benchmarks.shared.result_files import RESULTS
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def oracle() -> Iterator[ModuleType]:
-    with benchmark_script("credit_oracle") as script:
-        yield script
-
-
-@pytest.fixture(scope="module")
-def results(oracle) -> dict[str, dict[str, float]]:
+def results() -> dict[str, dict[str, float]]:
     settings = oracle.Settings(trajectories=20_000, states=2, tokens=4)
     world = oracle.world_of(settings, settings.gamma)
     undiscounted = oracle.world_of(settings, 1.0)
@@ -36,7 +28,7 @@ def results(oracle) -> dict[str, dict[str, float]]:
     return one | oracle.measure(undiscounted, settings, groups)
 
 
-def test_the_exact_values_satisfy_the_bellman_backup(oracle):
+def test_the_exact_values_satisfy_the_bellman_backup():
     settings = oracle.Settings(states=2, tokens=3)
     world = oracle.world_of(settings, 0.9)
     v, q = world.values, world.q
@@ -76,18 +68,18 @@ def test_archer_with_exact_critics_is_unbiased(results):
     assert results["ArCHer, token baseline"]["bias_over_noise"] < 1.15
 
 
-def test_rows_are_of_recipes_that_there_are(oracle):
+def test_rows_are_of_recipes_that_there_are():
     """Every recipe has one row or a reason, and every row a recipe or a reason."""
     listed = " ".join([*oracle.ROWS.values(), *oracle.ABSENT.values()]).split()
     assert sorted(listed) == sorted(recipes.names())
     rows = oracle.with_critic(0.9, 0.9).keys() | oracle.without_critic().keys()
     variants = {name for name in rows if "," in name}
     assert rows - variants == oracle.ROWS.keys() | {"REINFORCE", "GAGPO"}  # of no recipe
-    saved = json.loads((BENCHMARKS / "results" / "credit_oracle.json").read_text())
+    saved = json.loads((RESULTS / "credit_oracle.json").read_text())
     assert saved["estimators"].keys() == rows
 
 
-def test_rows_are_the_estimators_of_their_recipes(oracle):
+def test_rows_are_the_estimators_of_their_recipes():
     """With its discounts: those of the world, and a trained or given part replaced."""
     replaced = "gamma gamma_token gamma_turn lambda_ lambda_turn lambda_token size source".split()
     estimators = oracle.with_critic(0.9, 0.9) | oracle.without_critic()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Iterator
-from types import ModuleType
 
 import pytest
 
-from ...helpers.benchmarks import BENCHMARKS, benchmark_script
+from benchmarks.shared.result_files import RESULTS
+from benchmarks.speed import head_memory, memory
 
 SHAPE = {
     "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4, "vocab_size": 1024,
@@ -18,14 +16,8 @@ SHAPE = {
 VECTOR = 2 * SHAPE["hidden_size"]
 
 
-@pytest.fixture(scope="module")
-def memory() -> Iterator[ModuleType]:
-    with benchmark_script("memory") as script:
-        yield script
-
-
 @pytest.mark.slow
-def test_a_step_keeps_a_vector_per_layer_and_token(memory):
+def test_a_step_keeps_a_vector_per_layer_and_token():
     short, long = (memory.count(SHAPE, n, 4, True) for n in (256, 512))
     plain = memory.count(SHAPE, 256, 4, False)
     layers = SHAPE["num_hidden_layers"]
@@ -40,7 +32,7 @@ def test_a_step_keeps_a_vector_per_layer_and_token(memory):
 
 
 def test_figures_of_the_models():
-    models = json.loads((BENCHMARKS / "results" / "memory.json").read_text())["models"]
+    models = json.loads((RESULTS / "memory.json").read_text())["models"]
     seven = next(row for row in models if row["model"] == "7B")
     assert seven["peak"]["8192"] < 40e9
     assert seven["peak"]["32768"] < 80e9
@@ -51,13 +43,11 @@ def test_figures_of_the_models():
 
 
 @pytest.mark.slow
-def test_the_scoring_head_holds_less_than_all_logits(memory, monkeypatch):
-    del memory  # which finds the benchmarks
-    heads = importlib.import_module("head_memory")
-    monkeypatch.setattr(heads, "find_spec", lambda name: None)
-    monkeypatch.setattr(heads.Bare, "logits_at_once", 8 * 512)
-    settings = heads.Settings(hidden=16, intermediate=32, layers=1, vocabulary=512, row=32)
-    found = heads.measure(settings, 64)  # which compares scores and gradients, too
+def test_the_scoring_head_holds_less_than_all_logits(monkeypatch):
+    monkeypatch.setattr(head_memory, "find_spec", lambda name: None)
+    monkeypatch.setattr(head_memory.Bare, "logits_at_once", 8 * 512)
+    settings = head_memory.Settings(hidden=16, intermediate=32, layers=1, vocabulary=512, row=32)
+    found = head_memory.measure(settings, 64)  # which compares scores and gradients, too
     own, whole, least = (
         found[name]["bytes_per_token"] for name in ("this project", "all logits", "layers only")
     )

@@ -1,0 +1,1 @@
+"""Scripts that measure AgentGym: speed, credit, learning, games and planning."""

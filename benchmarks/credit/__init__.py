@@ -1,0 +1,1 @@
+"""Estimators of advantages and critics beside exact or sampled values."""

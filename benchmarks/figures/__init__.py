@@ -1,0 +1,1 @@
+"""Figures of README and docs, generated from the result files."""

@@ -1,0 +1,84 @@
+"""The figures of the comparison of recipes (`grid.py`) for the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from benchmarks.figures import grid_tables
+from benchmarks.shared.figure_results import results, table
+
+
+def tables() -> str:
+    """Returns the tables of the comparison of recipes."""
+    return grid_tables.tables(results("grid"))
+
+
+def grid_first_tables() -> str:
+    """Returns the tables of the first comparison."""
+    return grid_tables.tables(results("grid_first"))
+
+
+def grid_learned() -> str:
+    """Returns which recipes reach the threshold in all runs of an environment, by environment."""
+    grid, parts = results("grid"), []
+    for env in grid["envs"]:
+        runs = [run for run in grid["runs"] if run["env"] == env]
+        reached: dict[str, list[bool]] = {}
+        for run in runs:
+            reached.setdefault(run["recipe"], []).append(run["steps_to_threshold"] is not None)
+        names = [f"`{recipe}`" for recipe, found in reached.items() if all(found)]
+        parts.append(f"{', '.join(names) or 'none'} in {env}")
+    return "; ".join(parts)
+
+
+def grid_final() -> str:
+    """Returns the final reward of every recipe in each environment, ordered by the mean rank."""
+    grid = results("grid")
+    final = {
+        env: {recipe: cells[1] for recipe, cells in grid_tables.rows(grid, env)}
+        for env in grid["envs"]
+    }
+    ranks: dict[str, list[int]] = {}
+    for found in final.values():
+        for rank, recipe in enumerate(sorted(found, key=lambda r: -float(found[r].split()[0]))):
+            ranks.setdefault(recipe, []).append(rank)
+    rows = [
+        (f"`{recipe}`", *(found.get(recipe, "-") for found in final.values()))
+        for recipe in sorted(ranks, key=lambda recipe: np.mean(ranks[recipe]))
+    ]
+    return table(("Recipe", *final), rows)
+
+
+def grid_equal_groups() -> str:
+    """Returns the shares of groups in which all returns are equal, by recipe and environment."""
+    grid, parts = results("grid"), []
+    for recipe, name in (("rloo", "groups of eight"), ("rloo, pairs", "pairs")):
+        shares: dict[str, list[float]] = {}
+        for run in grid["runs"]:
+            if run["recipe"] == recipe and run.get("equal_groups") is not None:
+                shares.setdefault(run["env"], []).append(run["equal_groups"])
+        each = [f"{100 * np.mean(found):.0f} % in {env}" for env, found in shares.items()]
+        parts.append(f"of {name}, {', '.join(each)}")
+    return "; ".join(parts)
+
+
+def grid_over_environments() -> str:
+    """Returns the statistics of every recipe over all environments."""
+    return table(grid_tables.OVER_ENVIRONMENTS, grid_tables.over_environments(results("grid")))
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "grid_tables": tables,
+    **{
+        function.__name__: function
+        for function in (
+            grid_first_tables,
+            grid_learned,
+            grid_final,
+            grid_equal_groups,
+            grid_over_environments,
+        )
+    },
+}

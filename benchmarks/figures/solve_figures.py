@@ -1,0 +1,169 @@
+"""The results of `solve.py` for the documentation. Without results, a note takes their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+from agentgym.evaluation.failures import FAILURES
+from benchmarks.shared.figure_results import NOTHING, results, results_if_any, table
+
+AGENTS = ("random", "cloned", "trained", "expert")
+
+
+MANY = "solve_300_demonstrations"
+"""Results of an earlier rule: 300 demonstrations, cloned until the held-out loss rises."""
+LAST = "solve_last_policy"
+"""Results of the rule after it: 30 demonstrations. The last policy of RL counts."""
+
+
+def measured(name: str = "solve") -> dict[str, Any]:
+    """Returns the results by environment, empty if there are none."""
+    return (results_if_any(name) or {"environments": {}})["environments"]
+
+
+def solve_table() -> str:
+    """Returns the rewards of all agents, the gain of RL and the scores, a row per environment."""
+    found = measured()
+    keeps = any("kept" in row for row in found.values())
+    header = ("Environment", "Random", "Cloned", "Trained", "Expert", *(("Kept",) if keeps else ()))
+    rows = [
+        (
+            env,
+            *(_interval(row[agent]["reward"]) for agent in AGENTS),
+            *((row["kept"],) if keeps else ()),
+            _interval(row["gain"], "+.2f"),
+            " to ".join(f"{score:.2f}" for score in row.get("scores", ())) or "-",
+            ", ".join(_selected(row)),
+            ", ".join(f"{FAILURES[kind]} {100 * x:.0f} %" for kind, x in row["failures"].items()),
+            limit(row),
+        )
+        for env, row in found.items()
+    ]
+    header = (*header, "Gain of RL", "Score", "Selected", "Failures", "Limit")
+    return table(header, rows) if rows else NOTHING
+
+
+def solve_many() -> str:
+    """Returns how much RL gains after many demonstrations."""
+    return solve_summary(MANY)
+
+
+def solve_last_summary() -> str:
+    """Returns the summary of the rule without keeping."""
+    return solve_summary(LAST)
+
+
+def solve_limits() -> str:
+    """Returns the rule of `limit`."""
+    return (
+        "The *limit* is what holds the kept policy below a score of 0.9, by a rule on the row: "
+        "*RL* if the kept policy is below the cloned one (the interval of the gain is below 0), "
+        "*exploration* if the cloned policy succeeds in at most 5 % of episodes with a score of at "
+        "most 0.05, so that RL sees hardly any reward, *horizon* if most failures run out of turns "
+        "or repeat states, and *wrong answers* otherwise: episodes end in time, but wrongly, also "
+        "by a lost game."
+    )
+
+
+def limit(row: dict[str, Any]) -> str:
+    """Returns what holds the kept policy below a score of 0.9, by the rule of `solve_limits`."""
+    before, after = row.get("scores", (0.0, 0.0))
+    if after >= 0.9:
+        return "-"
+    if row["gain"][2] < 0:
+        return "RL"
+    if max(row["cloned"]["success"][0], before) <= 0.05:
+        return "exploration"
+    out_of_time = sum(row["failures"].get(kind, 0.0) for kind in ("turns", "loop"))
+    return "horizon" if out_of_time > sum(row["failures"].values()) / 2 else "wrong answers"
+
+
+def solve_summary(name: str = "solve") -> str:
+    """Returns in how many environments RL gains, and in how many it is near the expert."""
+    rows = measured(name).values()
+    if not rows:
+        return NOTHING
+    gains = sum(row["gain"][1] > 0 for row in rows)
+    losses = sum(row["gain"][2] < 0 for row in rows)
+    near = [row["scores"] for row in rows if "scores" in row and row["scores"][1] >= 0.9]
+    before = sum(cloned >= 0.9 for cloned, _ in near)
+    text = (
+        f"RL is above behaviour cloning in {gains} of {len(rows)} environments and below in "
+        f"{losses} (the interval of the gain excludes 0). The score is at least 0.9 in "
+        f"{len(near)}, and in {before} of these it was so before RL."
+    )
+    cloned = sum(row.get("kept") == "cloned" for row in rows)
+    lower = sum(row["trained"]["reward"][0] < row["cloned"]["reward"][0] for row in rows)
+    kept = (
+        f" The cloned policy is kept in {cloned}. In {lower}, the last policy of RL has a lower "
+        "reward on held-out tasks than the cloned one."
+    )
+    return text + kept if any("kept" in row for row in rows) else text
+
+
+def solve_budget() -> str:
+    """Returns how many environments were measured, and the budget of each."""
+    rows = measured()
+    if not rows:
+        return NOTHING
+    settings = results("solve")["settings"]
+    steps = [row["env_steps"] for row in rows.values()]
+    return (
+        f"Environments measured by this rule: {len(rows)}. Each has at most "
+        f"{settings['demonstrations']} demonstrations. The aim is {settings['env_steps']:,} "
+        f"environment steps of each recipe. The selected recipe took from {min(steps):,} to "
+        f"{max(steps):,} (median {median(steps):,.0f}), because the numbers of episodes "
+        "and iterations follow from the lengths of random and expert episodes."
+    ) + _explained(list(rows.values()))
+
+
+def _explained(rows: Sequence[dict[str, Any]]) -> str:
+    """Returns how much POAD's critic explains, in the rows that say so."""
+    found = [both for row in rows if (both := row.get("explained_variance"))]
+    if not found:
+        return ""
+    first, last = (median(part) for part in zip(*found, strict=True))
+    above = sum(end > 0.1 for _, end in found)
+    return (
+        f" POAD's critic explains a median of {first:.2f} of the variance of returns in the first "
+        f"quarter of its iterations and {last:.2f} in the last one, more than 0.1 in {above} of "
+        f"the {len(found)} environments in which it was recorded and returns vary."
+    )
+
+
+def solve_commands() -> str:
+    """Returns the commands that train the policies of each environment."""
+    parts = [f"# {name}\n" + "\n".join(row["commands"]) for name, row in measured().items()]
+    return "```bash\n" + "\n\n".join(parts) + "\n```" if parts else NOTHING
+
+
+def _selected(row: dict[str, Any]) -> list[str]:
+    """Returns the recipe of RL, the context, and how the kept policy plays."""
+    found = [row["selected"]]
+    if "context" in row:
+        found.append(row["context"])
+    if "temperatures" in row:
+        run = "cloned" if row["kept"] == "cloned" else row["selected"]
+        found.append("sampled" if row["temperatures"][run] else "greedy")
+    return found
+
+
+def _interval(estimate: Sequence[float], form: str = ".2f") -> str:
+    mean, low, high = (format(x, form) for x in estimate)
+    return f"{mean} [{low}, {high}]" if high != low else mean
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    function.__name__: function
+    for function in (
+        solve_table,
+        solve_summary,
+        solve_budget,
+        solve_commands,
+        solve_many,
+        solve_last_summary,
+        solve_limits,
+    )
+}

@@ -1,0 +1,1 @@
+"""Learning in games of several agents."""

@@ -1,0 +1,1 @@
+"""Training: recipes, behaviour cloning, curricula and pre-trained models."""

@@ -1,0 +1,1 @@
+"""Searches on snapshots, world models, and memory of agents."""

@@ -1,0 +1,1 @@
+"""Result files, tables and parallel jobs, for the scripts of all subjects."""

@@ -1,0 +1,1 @@
+"""Speed and memory of environments, estimators, generation, training and serving."""
