@@ -366,11 +366,12 @@ def test_figures_are_those_of_the_results():
     assert figures.problems() == []
 
 
-def test_the_page_of_benchmarks_names_every_script():
+def test_the_page_of_benchmarks_is_an_index_of_every_script():
     page = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     scripts = [p.name for p in ROOT.glob("benchmarks/*/*.py") if "tyro.cli" in p.read_text("utf-8")]
     assert len(scripts) > 20
     assert not [name for name in scripts if name not in page]
+    assert page.count("\n") < 120, "studies have pages of their own, in docs/studies"
 
 
 def test_a_stale_figure_is_found(tmp_path: Path, monkeypatch):

@@ -15,11 +15,6 @@ def tables() -> str:
     return grid_tables.tables(results("grid"))
 
 
-def grid_first_tables() -> str:
-    """Returns the tables of the first comparison."""
-    return grid_tables.tables(results("grid_first"))
-
-
 def grid_learned() -> str:
     """Returns which recipes reach the threshold in all runs of an environment, by environment."""
     grid, parts = results("grid"), []
@@ -74,7 +69,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     **{
         function.__name__: function
         for function in (
-            grid_first_tables,
             grid_learned,
             grid_final,
             grid_equal_groups,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 
 import coverage_pages
@@ -33,6 +32,8 @@ SECTIONS = {
     "reference/": reference_pages.navigation,
 }
 """Entries of `nav` in mkdocs.yml that stand for generated sections."""
+PICTURE = re.compile(r"\]\(((?:\.\./)*)\.\./benchmarks/results/")
+"""The start of a link from a page in docs/ to a picture of the benchmarks."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -58,7 +59,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Returns a page with its longest tables, and links to the pictures of the benchmarks."""
-    return build(markdown).replace("](../benchmarks/results/", "](benchmarks/")
+    return PICTURE.sub(r"](\1benchmarks/", build(markdown))
 
 
 def _contributing() -> str:
@@ -68,12 +69,9 @@ def _contributing() -> str:
 
 
 def _benchmarks() -> dict[str, str | bytes]:
-    """Returns benchmarks/README.md as a page, with its pictures."""
+    """Returns benchmarks/README.md as a page, and the pictures of the benchmarks."""
     folder = project.ROOT / "benchmarks"
-    text = (folder / "README.md").read_text(encoding="utf-8").replace("](../docs/", "](")
-    found: dict[str, str | bytes] = {}
-    for target in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text):
-        path = posixpath.join("benchmarks", posixpath.basename(target))
-        found[path] = (folder / target).read_bytes()
-        text = text.replace(f"]({target})", f"]({path})")
-    return {"benchmarks.md": text, **found}
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    pictures = sorted((folder / "results").glob("*.png"))
+    found: dict[str, str | bytes] = {f"benchmarks/{p.name}": p.read_bytes() for p in pictures}
+    return {"benchmarks.md": text.replace("](../docs/", "]("), **found}

@@ -136,7 +136,7 @@ def _results(name: str) -> list[str]:
         "Thin: seeds. Thick: their mean. Grey: the other recipes. Dotted: random agent. Dashed:",
         "scripted expert. Runs of an environment with the same seed start from the same cloned",
         "decoder of 0.2 million parameters (`benchmarks/learning/grid.py`).",
-        "[Benchmarks](../benchmarks.md) compares the recipes and gives the thresholds.",
+        "[Comparison of recipes](../studies/recipes.md) gives the thresholds.",
         "",
     ]
     rows = []
@@ -156,7 +156,7 @@ INDEX = """
 A recipe is one training algorithm in one file. All recipes share rollouts, policy, optimiser,
 evaluation and checkpoints, so that they can be compared from the same start. They are listed by
 the source of their credit. [Choosing a recipe](../tutorials/choosing_a_recipe.md) goes by
-situation, and [Benchmarks](../benchmarks.md#comparison-of-recipes) compares some of them.
+situation, and [Comparison of recipes](../studies/recipes.md) compares some of them.
 `agentgym train` lists them in the terminal.
 """
 
