@@ -440,6 +440,26 @@ def test_other_numbers_are_left_alone(text: str):
     assert figures.stray_figures(text) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "crowded"),
+    [
+        ("It rises to 0.9 [0.8, 1.0] in 1,024 steps. Then 5.", 1),
+        ("It rises to 0.9 [0.8, 1.0]. Then 1, 2 and 3.", 0),
+        ("\n\n| A | B | C | D |\n| --- | --- | --- | --- |\n| 1 | 2 | 3 | 4 |\n\n", 0),
+        ("\n\n- 1 and 2\n- 3 and 4\n\n", 0),
+        ("`--seeds 0 1 2 3`", 0),
+    ],
+)
+def test_a_sentence_has_at_most_three_generated_numbers(text: str, crowded: int):
+    page = f"8 of 16 and 1 of 2. <!-- figures:x -->{text}<!-- end -->"
+    assert len(figures.crowded_sentences(page)) == crowded
+
+
+def test_numbers_of_several_blocks_in_a_sentence_count_together():
+    page = "From <!-- figures:x -->1 to 2<!-- end --> and <!-- figures:y -->3 to 4<!-- end -->."
+    assert figures.crowded_sentences(page) == ["From # to # and # to #."]
+
+
 def test_an_unknown_block_is_refused():
     with pytest.raises(ValueError, match="webshop_speedup"):
         figures.render("<!-- figures:nothing --><!-- end -->")

@@ -19,6 +19,16 @@ from benchmarks.shared.figure_results import (
 FEWEST = 30
 """States that an explained variance by turn needs."""
 COLUMNS = ("place", "sign", "within", "correlation")
+SETTINGS = {
+    "shared": "head on the policy (default)",
+    "own": "own trunk",
+    "hidden": "own trunk, hidden state beside the prompt",
+    "state": "own trunk, hidden state in place of the prompt",
+}
+"""Critics that differ in their settings, as the documentation calls them."""
+NEAR = "At least 80 %"
+EPISODES = (300, 1000, 3000)
+OTHER_PLAYERS = ("expert", "noisy expert", "random")
 ALIKE = ("rloo", "dr_grpo", "flow_grpo")
 """Estimators that order the tokens of an episode as `grpo` does."""
 
@@ -53,44 +63,31 @@ def critics_by_turn() -> str:
 
 
 def critics_summary() -> str:
-    """Returns the shares of the possible that critics explain, by their input."""
-    default = _shares("shared")
-    if not default:
-        return NOTHING
-    prompt = _shares("shared", "shared, normalised", "own").values()
-    privileged = _shares("hidden", "state").values()
-    return (
-        f"In {len(default)} environments, the default critic explains "
-        f"{_percents(default.values())} of the possible. The best critic that reads the prompt "
-        f"alone explains {_percents(prompt)} (at least 80 % in {_near(prompt)}), and the best one "
-        "that reads a text of the hidden state, which the policy does not see, "
-        f"{_percents(privileged)} (at least 80 % in {_near(privileged)})."
-    )
+    """Returns the shares of the possible that the best critics explain, by their input."""
+    best = {
+        "the default": ("shared",),
+        "the best that reads the prompt": ("shared", "shared, normalised", "own"),
+        "the best that reads the hidden state": ("hidden", "state"),
+    }
+    rows = [
+        (label, _percents(shares.values()), f"{_near(shares.values())} of {len(shares)}")
+        for label, names in best.items()
+        if (shares := _shares(*names))
+    ]
+    return table(("Critic", "Share of the possible", NEAR), rows) if rows else NOTHING
 
 
 def critics_settings() -> str:
     """Returns the share of the possible that critics explain, by their settings."""
-    default = _shares("shared")
-    if not default:
-        return NOTHING
-    parts = [f"{_percents(default.values())} with a head on the policy's hidden states"]
-    for name, label in (
-        ("own", "a trunk of its own"),
-        ("hidden", "a trunk of its own and the hidden state beside the prompt"),
-        ("state", "a trunk of its own and the hidden state in place of the prompt"),
-    ):
-        shares = _shares(name)
-        parts.append(
-            f"{_percents(shares.values())} with {label} (more than the head in "
-            f"{_higher(shares, default)}, at least 80 % in {_near(shares.values())}, worse than "
-            f"a constant in {sum(share < 0 for share in shares.values())})"
-        )
-    return (
-        f"From about equal numbers of tokens, in {len(default)} environments, critics explain "
-        f"these shares of the possible: {', '.join(parts[:-1])}, and {parts[-1]}. In place of the "
-        "prompt, the hidden state explains more than beside it in "
-        f"{_higher(_shares('state'), _shares('hidden'))}."
-    )
+    default, rows = _shares("shared"), []
+    for name, label in SETTINGS.items():
+        if shares := _shares(name):
+            higher = "-" if name == "shared" else _higher(shares, default)
+            near, worse = _near(shares.values()), sum(share < 0 for share in shares.values())
+            counts = (f"{count} of {len(shares)}" for count in (near, worse))
+            rows.append((label, _percents(shares.values()), higher, *counts))
+    header = ("Critic", "Share of the possible", "Above the head", NEAR, "Worse than a constant")
+    return table(header, rows) if rows else NOTHING
 
 
 def _shares(*names: str) -> dict[str, float]:
@@ -141,21 +138,17 @@ def critics_data_summary() -> str:
     if found is None:
         return NOTHING
 
-    def share(critic: str, episodes: int, player: str) -> str:
-        row = found["rows"][f"{critic}: {episodes}, {player}"]
-        return f"{100 * row['explained'][0] / found['possible'][0]:.0f} %"
+    def share(critic: str, player: str, episodes: int) -> str:
+        row = found["rows"].get(f"{critic}: {episodes}, {player}")
+        return "-" if row is None else f"{100 * row['explained'][0] / found['possible'][0]:.0f} %"
 
-    return (
-        "In `WebShop-v0`, `--critic-sees state` explains "
-        f"{share('state', 300, 'policy')} of the possible after a fit to 300 episodes of the "
-        f"policy, {share('state', 1000, 'policy')} after 1,000 and "
-        f"{share('state', 3000, 'policy')} after 3,000, from about equal numbers of tokens. With "
-        f"`--critic-head two_hot`, it is {share('state, two-hot', 300, 'policy')} and "
-        f"{share('state, two-hot', 3000, 'policy')}. From 3,000 episodes of the expert it is "
-        f"{share('state', 3000, 'expert')}, of random actions {share('state', 3000, 'random')}, "
-        "and of an expert with random actions in three turns of ten "
-        f"{share('state', 3000, 'noisy expert')}."
-    )
+    rows = [
+        (label, player, *(share(critic, player, count) for count in EPISODES))
+        for critic, label in (("state", "scalar"), ("state, two-hot", "two-hot"))
+        for player in (("policy", *OTHER_PLAYERS) if critic == "state" else ("policy",))
+    ]
+    header = ("Head", "Episodes of", *(f"{count:,} episodes" for count in EPISODES))
+    return table(header, rows)
 
 
 def decisive_turns() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
@@ -48,9 +49,11 @@ def webshop_speed() -> str:
         )
         for title, row in ((title, _speed(file)) for title, file in names.items())
     ]
-    reference = _speed("env_speed")["reference"]
+    reference = _speed("env_speed")["reference"].rpartition(": ")[2].split(", ")
+    speed, start, memory = (re.sub(r" steps/s$|^start ", "", words) for words in reference)
+    rows.append(("the original program", speed, start, memory))
     header = ("1,000 products", "Steps/s, one core", "Start to first observation", "Memory")
-    return f"{table(header, rows)}\n\nReference: {reference}."
+    return table(header, rows)
 
 
 def webshop_search() -> str:
@@ -191,12 +194,22 @@ FILES = {"truncate": "webshop_files", "terminate": "webshop_files_terminal"}
 
 
 def learning_webshop() -> str:
-    """Returns the rewards on generated products, a row per seed."""
+    """Returns the rewards on generated products, and what the critic explains, by seed."""
     rows = [
-        (str(agents["run"]["seed"]), *(_interval(agents[a]["reward"]) for a in LEARNED.values()))
+        (
+            str(agents["run"]["seed"]),
+            *(_interval(agents[name]["reward"]) for name in LEARNED.values()),
+            _range(agents["run"]["explained_variance"]),
+        )
         for agents in _learned("webshop")
     ]
-    return table(("Seed", *LEARNED), rows)
+    return table(("Seed", *LEARNED, "Explained variance"), rows)
+
+
+def _range(curve: Sequence[Sequence[float]]) -> str:
+    """Returns the least and the largest explained variance of an iteration."""
+    shares = [share for _, share in curve]
+    return f"{min(shares):.2f} to {max(shares):.2f}"
 
 
 def learning_webshop_files() -> str:
@@ -243,9 +256,8 @@ def learning_webshop_few() -> str:
     rows = []
     for agents in sorted(_learned("webshop_few"), key=lambda each: each["run"]["recipe"]):
         run = agents["run"]
-        points, shares = run["curve"], [share for _, share in run["explained_variance"]]
+        points, explained = run["curve"], _range(run["explained_variance"])
         rewards = (_interval(points[i][1:]) for i in (0, len(points) // 2, -1))
-        explained = f"{min(shares):.2f} to {max(shares):.2f}"
         rows.append(
             (f"`{run['recipe']}`", str(run["seed"]), *rewards, f"{run['env_steps']:,}", explained)
         )
@@ -310,26 +322,6 @@ def demo_table() -> str:
     return table(("Agent", "Reward (95 % confidence interval)", "Success", "Turns"), rows)
 
 
-def demo_seeds() -> str:
-    """Returns the rewards of the other seeds in words."""
-    return " and ".join(
-        f"{a['imitation']['reward'][0]:.2f} to {a['poad']['reward'][0]:.2f} (seed {seed})"
-        for a in _learned("webshop")
-        if (seed := a["run"]["seed"]) != 0
-    )
-
-
-def demo_critic() -> str:
-    """Returns the least and the largest explained variance of an iteration in words, by seed."""
-    curves = {
-        a["run"]["seed"]: [share for _, share in a["run"]["explained_variance"]]
-        for a in _learned("webshop")
-    }
-    return ", ".join(
-        f"{min(curve):.2f} to {max(curve):.2f} (seed {seed})" for seed, curve in curves.items()
-    )
-
-
 BLOCKS: dict[str, Callable[[], str]] = {
     function.__name__: function
     for function in (
@@ -350,8 +342,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
         learning_longer,
         engines,
         demo_table,
-        demo_seeds,
-        demo_critic,
     )
 }
 

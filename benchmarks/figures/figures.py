@@ -59,6 +59,13 @@ RESULT = re.compile(
     r"|\b\d[\d,.]* times\b"
 )
 """Text that reads like a measured result."""
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+MARK = "\0"
+"""Takes the place of a generated number."""
+MOST = 3
+"""Generated numbers in a sentence. A table shows more of them better."""
+PARAGRAPHS = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.)\s)")
+"""Between paragraphs, items of lists and rows of tables."""
 BUILT = re.compile(r"<!-- built:(\S+) -->")
 """The place of a block that is too long for a file: only the site has it."""
 ALLOWED = {
@@ -129,8 +136,24 @@ def stray_figures(text: str) -> list[str]:
     return found
 
 
+def crowded_sentences(text: str) -> list[str]:
+    """Returns the sentences outside tables with more than `MOST` generated numbers.
+
+    A number in code, such as a setting, is none.
+    """
+
+    def marked(match: re.Match[str]) -> str:
+        parts = re.split(r"(`[^`\n]*`|^\|.*$)", match[3], flags=re.MULTILINE)  # code and table rows
+        return "".join(part if i % 2 else NUMBER.sub(MARK, part) for i, part in enumerate(parts))
+
+    plain = PARAGRAPHS.split(BLOCK.sub(marked, text.replace(MARK, "")))
+    sentences = [each for part in plain for each in re.split(r"(?<=[.!?])\s+", part)]
+    crowded = [each for each in sentences if each.count(MARK) > MOST]
+    return [" ".join(each.replace(MARK, "#").split()) for each in crowded]
+
+
 def problems() -> list[str]:
-    """Returns stale blocks, stale pictures and figures outside blocks."""
+    """Returns stale blocks, stale pictures, figures outside blocks and crowded sentences."""
     found = []
     for path in documents():
         text, name = path.read_text(encoding="utf-8"), path.relative_to(ROOT)
@@ -139,7 +162,8 @@ def problems() -> list[str]:
                 f"{name}: stale figures, run `python benchmarks/figures/figures.py --write`"
             )
         found += [f"{name}, {stray}: outside a figures block" for stray in stray_figures(text)]
-        build(text)
+        for sentence in crowded_sentences(build(text)):
+            found.append(f"{name}: more than {MOST} numbers, take a table: {sentence}")
     for name, picture in PICTURES.items():
         file = ROOT / name
         if not file.exists() or picture()[0].encode() not in file.read_bytes():

@@ -48,15 +48,15 @@ def grid_final() -> str:
 
 def grid_equal_groups() -> str:
     """Returns the shares of groups in which all returns are equal, by recipe and environment."""
-    grid, parts = results("grid"), []
-    for recipe, name in (("rloo", "groups of eight"), ("rloo, pairs", "pairs")):
-        shares: dict[str, list[float]] = {}
+    grid, rows = results("grid"), []
+    for recipe, name in (("rloo", "eight"), ("rloo, pairs", "two")):
+        shares: dict[str, list[float]] = {env: [] for env in grid["envs"]}
         for run in grid["runs"]:
             if run["recipe"] == recipe and run.get("equal_groups") is not None:
-                shares.setdefault(run["env"], []).append(run["equal_groups"])
-        each = [f"{100 * np.mean(found):.0f} % in {env}" for env, found in shares.items()]
-        parts.append(f"of {name}, {', '.join(each)}")
-    return "; ".join(parts)
+                shares[run["env"]].append(run["equal_groups"])
+        cells = (f"{100 * np.mean(found):.0f} %" if found else "-" for found in shares.values())
+        rows.append((name, *cells))
+    return table(("Episodes per group", *grid["envs"]), rows)
 
 
 def grid_over_environments() -> str:

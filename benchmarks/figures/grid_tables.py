@@ -19,6 +19,8 @@ DETAILS = ("Explained variance", "Thousand tokens", "Seconds", "Learning rate")
 """Titles of the last columns. The variance is that of new returns, the median of a run."""
 BASELINE = "poad"
 """Recipe that the others are compared with over all environments."""
+BASELINES = {"Random": "random", "Cloned": "warm start", "Expert": "expert"}
+"""Columns of the rewards that are the same for all recipes, and their names in the results."""
 SAMPLES = 1000
 
 
@@ -77,12 +79,18 @@ def table(grid: Mapping[str, Any], env: str) -> str:
     return figure_results.table(header(grid, env), lines)
 
 
-def caption(grid: Mapping[str, Any], env: str) -> str:
-    """Returns an environment's id, budget and baselines in a line."""
-    about = grid["envs"][env]
-    config = about["config"]
-    named = ", ".join(f"{name} {reward:.2f}" for name, reward in about["baselines"].items())
-    return f"**{env}** (`{config['env_id']}`, {config['env_steps']:,} steps): {named}"
+def environments(grid: Mapping[str, Any]) -> str:
+    """Returns the table of the environments in Markdown: id, budget and baselines."""
+    rows = [
+        (
+            env,
+            f"`{about['config']['env_id']}`",
+            f"{about['config']['env_steps']:,}",
+            *(f"{about['baselines'][name]:.2f}" for name in BASELINES.values()),
+        )
+        for env, about in grid["envs"].items()
+    ]
+    return figure_results.table(("Name", "Environment", "Steps", *BASELINES), rows)
 
 
 def scores(grid: Mapping[str, Any]) -> dict[str, list[list[float]]]:
@@ -128,4 +136,5 @@ def _bounds(estimate: Estimate) -> str:
 
 def tables(grid: Mapping[str, Any]) -> str:
     """Returns the tables of all environments in Markdown."""
-    return "\n\n".join(f"{caption(grid, env)}\n\n{table(grid, env)}" for env in grid["envs"])
+    each = (f"**{env}**\n\n{table(grid, env)}" for env in grid["envs"])
+    return "\n\n".join((environments(grid), *each))

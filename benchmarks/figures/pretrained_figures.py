@@ -40,16 +40,13 @@ def training() -> str:
     content = results_if_any("pretrained")
     if content is None:
         return NOTHING
-    sentences = []
+    rows = []
     for name, found in content["environments"].items():
         for seed, row in found["models"].get("smollm2", {}).items():
             shares = [share for _, share in row["curves"]["success"]]
-            first, last = sum(shares[:5]) / 5, sum(shares[-5:]) / 5
-            sentences.append(
-                f"In `{name}` (seed {seed}), success in training is {100 * first:.0f} % in the "
-                f"first five of {len(shares)} iterations, and {100 * last:.0f} % in the last five."
-            )
-    return " ".join(sentences)
+            ends = (f"{100 * sum(part) / 5:.0f} %" for part in (shares[:5], shares[-5:]))
+            rows.append((f"`{name}`", seed, str(len(shares)), *ends))
+    return table(("Environment", "Seed", "Iterations", "First five", "Last five"), rows)
 
 
 BLOCKS = {"pretrained": pretrained, "pretrained_training": training}

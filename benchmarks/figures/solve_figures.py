@@ -10,12 +10,13 @@ from agentgym.evaluation.failures import FAILURES
 from benchmarks.shared.figure_results import NOTHING, results, results_if_any, table
 
 AGENTS = ("random", "cloned", "trained", "expert")
-
-
-MANY = "solve_300_demonstrations"
-"""Results of an earlier rule: 300 demonstrations, cloned until the held-out loss rises."""
-LAST = "solve_last_policy"
-"""Results of the rule after it: 30 demonstrations. The last policy of RL counts."""
+RULES = {
+    "solve": "this one",
+    "solve_last_policy": "the last policy counts",
+    "solve_300_demonstrations": "300 demonstrations",
+}
+"""Results by the present rule and by two earlier ones. The oldest cloned until the held-out loss
+rose."""
 
 
 def measured(name: str = "solve") -> dict[str, Any]:
@@ -45,26 +46,16 @@ def solve_table() -> str:
     return table(header, rows) if rows else NOTHING
 
 
-def solve_many() -> str:
-    """Returns how much RL gains after many demonstrations."""
-    return solve_summary(MANY)
-
-
-def solve_last_summary() -> str:
-    """Returns the summary of the rule without keeping."""
-    return solve_summary(LAST)
-
-
 def solve_limits() -> str:
     """Returns the rule of `limit`."""
-    return (
-        "The *limit* is what holds the kept policy below a score of 0.9, by a rule on the row: "
-        "*RL* if the kept policy is below the cloned one (the interval of the gain is below 0), "
-        "*exploration* if the cloned policy succeeds in at most 5 % of episodes with a score of at "
-        "most 0.05, so that RL sees hardly any reward, *horizon* if most failures run out of turns "
-        "or repeat states, and *wrong answers* otherwise: episodes end in time, but wrongly, also "
-        "by a lost game."
-    )
+    return """\
+The *limit* is what holds the kept policy below a score of 0.9, by the first rule that holds:
+
+- *RL*: the kept policy is below the cloned one, since the interval of the gain is below 0.
+- *exploration*: the cloned policy succeeds in at most 5 % of episodes, with a score of at most
+  0.05, so that RL sees hardly any reward.
+- *horizon*: most failures run out of turns or repeat states.
+- *wrong answers*: episodes end in time, but wrongly, also by a lost game."""
 
 
 def limit(row: dict[str, Any]) -> str:
@@ -80,27 +71,35 @@ def limit(row: dict[str, Any]) -> str:
     return "horizon" if out_of_time > sum(row["failures"].values()) / 2 else "wrong answers"
 
 
-def solve_summary(name: str = "solve") -> str:
+def solve_summary() -> str:
     """Returns in how many environments RL gains, and in how many it is near the expert."""
-    rows = measured(name).values()
-    if not rows:
-        return NOTHING
-    gains = sum(row["gain"][1] > 0 for row in rows)
-    losses = sum(row["gain"][2] < 0 for row in rows)
+    rows = [(rule, *counts(measured(name))) for name, rule in RULES.items() if measured(name)]
+    header = (
+        "Rule", "Environments", "RL above cloning", "RL below", "Near the expert",
+        "Already cloned", "Clone kept", "Lower after RL",
+    )  # fmt: skip
+    return table(header, rows) if rows else NOTHING
+
+
+def counts(found: dict[str, Any]) -> list[str]:
+    """Returns the numbers of environments of a rule, in the order of `solve_summary`.
+
+    A gain counts if its interval excludes 0. Only the last rule keeps the better policy.
+    """
+    rows = found.values()
     near = [row["scores"] for row in rows if "scores" in row and row["scores"][1] >= 0.9]
-    before = sum(cloned >= 0.9 for cloned, _ in near)
-    text = (
-        f"RL is above behaviour cloning in {gains} of {len(rows)} environments and below in "
-        f"{losses} (the interval of the gain excludes 0). The score is at least 0.9 in "
-        f"{len(near)}, and in {before} of these it was so before RL."
-    )
-    cloned = sum(row.get("kept") == "cloned" for row in rows)
+    numbers = [
+        len(rows),
+        sum(row["gain"][1] > 0 for row in rows),
+        sum(row["gain"][2] < 0 for row in rows),
+        len(near),
+        sum(cloned >= 0.9 for cloned, _ in near),
+    ]
+    if not any("kept" in row for row in rows):
+        return [*map(str, numbers), "-", "-"]
+    kept = sum(row.get("kept") == "cloned" for row in rows)
     lower = sum(row["trained"]["reward"][0] < row["cloned"]["reward"][0] for row in rows)
-    kept = (
-        f" The cloned policy is kept in {cloned}. In {lower}, the last policy of RL has a lower "
-        "reward on held-out tasks than the cloned one."
-    )
-    return text + kept if any("kept" in row for row in rows) else text
+    return [*map(str, numbers), str(kept), str(lower)]
 
 
 def solve_budget() -> str:
@@ -128,8 +127,8 @@ def _explained(rows: Sequence[dict[str, Any]]) -> str:
     above = sum(end > 0.1 for _, end in found)
     return (
         f" POAD's critic explains a median of {first:.2f} of the variance of returns in the first "
-        f"quarter of its iterations and {last:.2f} in the last one, more than 0.1 in {above} of "
-        f"the {len(found)} environments in which it was recorded and returns vary."
+        f"quarter of its iterations and {last:.2f} in the last one. It explains more than 0.1 in "
+        f"{above} of the {len(found)} environments in which it was recorded and returns vary."
     )
 
 
@@ -162,8 +161,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
         solve_summary,
         solve_budget,
         solve_commands,
-        solve_many,
-        solve_last_summary,
         solve_limits,
     )
 }

@@ -177,15 +177,19 @@ def _share(row: dict[str, Sequence[float]] | None, name: str) -> str:
 
 
 def serve_load() -> str:
-    """Returns the load of a server, in one sentence."""
+    """Returns the load of a server."""
     row = results_if_any("serve_load")
     if row is None:
         return NOTHING
-    return (
-        f"{row['settings']['clients']} clients, {row['steps']:,} steps, "
-        f"{row['wrong_observations']} wrong observations, {row['steps_per_second']:,.0f} steps/s, "
-        f"{row['median_ms']:.0f} ms per step (99 %: {row['p99_ms']:.0f} ms)"
-    )
+    cells = {
+        "Clients": f"{row['settings']['clients']}",
+        "Steps": f"{row['steps']:,}",
+        "Wrong observations": f"{row['wrong_observations']}",
+        "Steps/s": f"{row['steps_per_second']:,.0f}",
+        "Time of a step, median": f"{row['median_ms']:.0f} ms",
+        "99th percentile": f"{row['p99_ms']:.0f} ms",
+    }
+    return table([*cells], [[*cells.values()]])
 
 
 def reader() -> str:

@@ -290,8 +290,8 @@ def baseline_notes() -> list[str]:
         "default opponents. Behaviour cloning is a decoder of 0.2 million parameters trained for",
         f"{settings['passes']} epochs on at most {settings['demonstrations']} expert episodes",
         f"(`benchmarks/learning/imitation.py`). In {limited} of {len(rows)} ids, their prompts",
-        f"have at most about {settings['characters']:,} characters together, and the evaluation",
-        f"about {settings['evaluated_turns']:,} turns.",
+        f"have at most about {settings['characters']:,} characters together. Their evaluations",
+        f"have at most about {settings['evaluated_turns']:,} turns.",
     ]
 
 
