@@ -1,0 +1,119 @@
+"""Imports between the modules of a checkout: rooms, floors and circles."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+PARTS = ("envs", "trainers")
+"""Folders beside `agentgym/` that links make part of it."""
+FLOORS = (
+    "trajectory", "model_defaults", "policy", "rollout", "opponents", "settings", "config_checks",
+    "config", "credit", "critics", "update", "policy_agent", "hooks", "callbacks", "algorithm",
+    "run", "trainer", "recipes", "api", "__main__",
+)  # fmt: skip
+"""Rooms of `trainers/` from the ground up, of a checkout whose tests list none."""
+Graph = Mapping[str, Iterable[str]]
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """Returns the files of all modules of a checkout by name. Links are left out."""
+    places = ((root / "agentgym", "agentgym"), *((root / n, f"agentgym.{n}") for n in PARTS))
+    found = {}
+    for top, name in places:
+        for path in sorted(top.rglob("*.py")):
+            parts = path.relative_to(top).with_suffix("").parts
+            if top.name == "agentgym" and parts[0] in PARTS:
+                continue
+            parts = parts[:-1] if parts[-1] == "__init__" else parts
+            found[".".join((name, *parts))] = path
+    return found
+
+
+def statements(node: ast.AST, types: bool) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yields the imports below a node, with those for type checkers if `types`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test) and not types:
+            for other in child.orelse:
+                yield from statements(other, types)
+        elif isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif not isinstance(child, ast.expr):
+            yield from statements(child, types)
+
+
+def imports(files: Mapping[str, Path], types: bool = True) -> dict[str, set[str]]:
+    """Returns the modules of the project that each module imports, at any place."""
+    graph = {}
+    for name, path in files.items():
+        found: set[str] = set()
+        for statement in statements(ast.parse(path.read_text(encoding="utf-8")), types):
+            if isinstance(statement, ast.Import):
+                found |= {alias.name for alias in statement.names}
+            elif statement.module is not None and statement.level == 0:
+                inner = {f"{statement.module}.{alias.name}" for alias in statement.names}
+                found |= (inner & files.keys()) or {statement.module}
+        graph[name] = (found & files.keys()) - {name}
+    return graph
+
+
+def reachable(graph: Graph, start: str) -> set[str]:
+    """Returns the nodes that arrows lead to from a node."""
+    found: set[str] = set()
+    waiting = [*graph.get(start, ())]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += graph.get(node, ())
+    return found
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Returns the groups of nodes that all reach each other, the largest first."""
+    reach = {node: reachable(graph, node) for node in graph}
+    groups = {
+        frozenset(other for other in reach[node] if node in reach.get(other, ()))
+        for node in graph
+        if node in reach[node]
+    }
+    return sorted((sorted(group) for group in groups), key=lambda group: (-len(group), group))
+
+
+def room(name: str, scope: str) -> str:
+    """Returns the room of a module in a package, empty for the package itself and others."""
+    return name.removeprefix(f"{scope}.").partition(".")[0] if name.startswith(f"{scope}.") else ""
+
+
+def rooms(graph: Graph, scope: str) -> dict[str, set[str]]:
+    """Returns the rooms of a package, each with the rooms that it imports."""
+    found: dict[str, set[str]] = {room(name, scope): set() for name in graph}
+    for name, others in graph.items():
+        found[room(name, scope)] |= {room(other, scope) for other in others}
+    return {here: there - {here, ""} for here, there in found.items() if here}
+
+
+def floors(root: Path) -> tuple[tuple[str, ...], ...]:
+    """Returns the floors of `trainers/` that the tests of a checkout list, from the ground up.
+
+    A floor is a room, or several ones that do not import each other in a circle.
+    """
+    for node in ast.parse((root / "tests" / "test_layers.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and ast.unparse(node).startswith("FLOORS"):
+            assert node.value is not None
+            listed = ast.literal_eval(node.value)
+            return tuple((f,) if isinstance(f, str) else tuple(f) for f in listed)
+    return tuple((name,) for name in FLOORS)
+
+
+def back_up(arrows: Graph, levels: Iterable[Iterable[str]]) -> list[str]:
+    """Returns the arrows to a floor above, and those from or to a room that is on none."""
+    height = {name: number for number, floor in enumerate(levels) for name in floor}
+    wrong = [
+        f"{here} -> {there}"
+        for here, others in arrows.items()
+        for there in others
+        if height.get(here, -1) < height.get(there, len(height))
+    ]
+    return sorted(wrong)
