@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import numbers
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -73,9 +74,11 @@ _FIELDS = (
     ("feedback", str, str),
 )
 """Name of a field, the type that most values have, and the type that all values have."""
+_values = operator.attrgetter(*(name for name, _, _ in _FIELDS))
+_USUAL = [usual for _, usual, _ in _FIELDS]
 
 
-@functools.lru_cache(256)  # most fast environments have few states
+@functools.lru_cache(4096)  # most fast environments have few states
 def state_digest(key: str) -> str:
     """Returns the digest of a state's key: 16 hexadecimal digits, the same in every process.
 
@@ -124,10 +127,10 @@ def check_step(where: str, step: Any, reward_names: tuple[str, ...]) -> None:
     """
     if not isinstance(step, TimeStep):
         raise TypeError(f"{where} must return a TimeStep, got {type(step).__name__}.")
-    for name, usual, kind in _FIELDS:
+    # The tests of `_FIELDS` one by one are slow, and those for `Mapping` and unions even more so.
+    for name, _, kind in () if [*map(type, _values(step))] == _USUAL else _FIELDS:
         value = getattr(step, name)
-        # The second test is slow for `Mapping` and unions.
-        if type(value) is not usual and not isinstance(value, kind):
+        if not isinstance(value, kind):
             given = f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
             raise TypeError(
                 f"{where} must return a TimeStep whose {name} is a "
@@ -161,8 +164,6 @@ def check_reward_terms(
 
 
 def _fits(value: Any) -> bool:
-    if type(value) is float:
-        return abs(value) <= LARGEST_REWARD
-    if isinstance(value, int):  # may be too large for a float
+    if isinstance(value, float | int):  # may be too large for a float
         return abs(value) <= LARGEST_REWARD
     return isinstance(value, numbers.Real) and abs(float(value)) <= LARGEST_REWARD

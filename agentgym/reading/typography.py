@@ -44,8 +44,10 @@ def _table() -> dict[int, str]:
 
 
 _PLAIN = _table()
-_DIGIT = re.compile(r"(?![0-9])\d")
+_DIGIT = re.compile(r"[^\D0-9]")
 _ACCENTED = re.compile("[A-Za-z][\u0300-\u036f]{1,4}(?![\u0300-\u036f])")
+_UNPLAIN = frozenset(map(chr, (*_PLAIN, *range(0x300, 0x370))))
+"""Characters with a plain form of its own, and marks that belong to the letter before them."""
 _OPERATORS = str.maketrans({"\u00d7": "*", "\u00b7": "*", "\u22c5": "*", "\u2219": "*",
                             "\u2715": "*", "\u2716": "*", "\u00f7": "/", "\u2795": "+",
                             "\u2797": "/"})  # fmt: skip
@@ -59,7 +61,7 @@ def normalized(text: str) -> str:
     Zero-width marks and soft hyphens are removed. Letters of languages, such as é, stay, each as
     one character. The function is idempotent, and leaves ASCII as it is.
     """
-    if text.isascii():
+    if text.isascii() or (_UNPLAIN.isdisjoint(text) and not _DIGIT.search(text)):
         return text
     text = text.translate(_PLAIN)
     if text.isascii():
@@ -77,8 +79,8 @@ _STRING = re.compile(
 
 def normalized_code(text: str) -> str:
     """Returns `normalized` of a program or command, whose strings in plain quotes stay."""
-    if text.isascii():
-        return text
+    if text.isascii() or not ('"' in text or "'" in text):
+        return normalized(text)
     pieces, done = [], 0
     for match in _STRING.finditer(text):
         pieces += [normalized(text[done : match.start()]), match[0]]

@@ -34,6 +34,9 @@ _CODE = re.compile(r"`([^`]+)`")
 _MAX_BRACES = 16
 _AROUND = "\"'`*_"
 _BEHIND = _AROUND + ".,;:!?"
+_MARK = re.compile(f"[<\\[{_BEHIND}]")
+"""A character of everything that is ignored, but for white space."""
+_COLON = re.compile("[:\uff1a\ufe55\u2236]")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 
 
@@ -44,7 +47,10 @@ def labelled(answer: str) -> str:
     2210.03629). Text that a model generates after its action, such as an "Observation:", is
     ignored. The result is also "" if another action follows without one.
     """
-    _, start, stop = find_labelled(answer) or (0, 0, 0)
+    found = find_labelled(answer)
+    if found is None:
+        return ""
+    _, start, stop = found
     text = answer[start:stop].strip()
     second = find_labelled(answer[stop:])
     if second and not OBSERVATION.search(answer, stop, stop + second[0]):
@@ -58,7 +64,7 @@ def find_labelled(answer: str) -> tuple[int, int, int] | None:
 
     The text stops at the next label. None if there is no label.
     """
-    label = _ACTION_LABEL.search(answer)
+    label = _ACTION_LABEL.search(answer) if _COLON.search(answer) else None
     if label is None:
         return None
     following = _ANY_LABEL.search(answer, label.end())
@@ -139,7 +145,7 @@ def plain(text: str, *, cased: bool = False) -> str:
     """
     text = normalized(text[:LONGEST].strip())
     before, text = None, text if cased else text.casefold()
-    while text != before:
+    while _MARK.search(text) and text != before:
         before = text
         text = text[slice(*find_reply(text))].strip()
         text = unfenced((":" in text and labelled(text)) or text)
@@ -157,10 +163,14 @@ def match_action(action: str, actions: Sequence[str], *, cased: bool = False) ->
     """
     if action in actions:
         return action
+    if not actions:
+        return None
     known = [plain(each, cased=cased) for each in actions]
     words = plain(action, cased=cased)
     if words not in known and not any("\n" in each for each in actions):
-        words = plain(first_paragraph(action[:LONGEST]), cased=cased)
+        answer = action[:LONGEST]
+        paragraph = first_paragraph(answer)
+        words = words if paragraph is answer else plain(paragraph, cased=cased)
     found = [each for each, form in zip(actions, known, strict=True) if form == words]
     return found[0] if len(found) == 1 else None
 
