@@ -6,7 +6,7 @@ import re
 
 from agentgym.reading.errors import NotUnderstood
 from agentgym.reading.numbers import undecorated
-from agentgym.reading.typography import find_reply, normalized
+from agentgym.reading.typography import find_reply, folds_plainly, normalized
 
 LONGEST = 100_000
 """Maximum number of characters of a reply."""
@@ -30,6 +30,8 @@ def find_answer_text(text: str) -> list[str]:
 
     Each is in its undecorated form. The list is empty if nothing is marked.
     """
+    if not _may_be_marked(text):
+        return []
     found = [match[1] for match in _TAGGED.finditer(text)]
     for match in list(_BOXED.finditer(text))[:_MOST]:
         if (stop := _closing(text, match.end())) >= 0:
@@ -43,6 +45,14 @@ def find_answer_text(text: str) -> list[str]:
                 line = following.partition("\n")[0]
             found.append(_boxed(line))
     return [undecorated(answer) for answer in found]
+
+
+def _may_be_marked(text: str) -> bool:
+    """Whether a reply has a part that every mark of an answer has. It is much faster."""
+    if "\\" in text or "####" in text or not folds_plainly(text):
+        return True
+    lower = text.lower()
+    return "answer" in lower or "result" in lower or "solution" in lower
 
 
 def _boxed(line: str) -> str:

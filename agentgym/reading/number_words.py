@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
+from agentgym.reading.typography import folds_plainly
+
 SMALL: dict[str, int] = {
     word: value
     for value, word in enumerate(
@@ -53,7 +55,7 @@ class _Word(NamedTuple):
 
 
 def _words(text: str) -> list[_Word]:
-    if text.isascii() and _ALL.isdisjoint(_TOKEN.findall(text.lower())):
+    if folds_plainly(text) and _ALL.isdisjoint(_TOKEN.findall(text.lower())):
         return []
     found: list[_Word] = []
     end = -100

@@ -70,6 +70,18 @@ def normalized(text: str) -> str:
     return _ACCENTED.sub(lambda found: unicodedata.normalize("NFC", found[0]), text)
 
 
+_FOLDED = re.compile("[\u0130\u0131\u017f\u212a]")
+
+
+def folds_plainly(text: str) -> bool:
+    """Whether no other letters of a text than ASCII ones match ASCII letters, if case is ignored.
+
+    Such letters are ı, İ, ſ and the sign of Kelvin. Without them, the words that a
+    pattern finds are words of `text.lower()`.
+    """
+    return text.isascii() or not _FOLDED.search(text)
+
+
 _STRING = re.compile(
     r"\"{3}.{0,2000}?\"{3}|'{3}.{0,2000}?'{3}"
     r"|\"(?:\\.|[^\"\\\n]){0,500}\"|'(?:\\.|[^'\\\n]){0,500}'",

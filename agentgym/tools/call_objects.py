@@ -46,6 +46,9 @@ _THOUGHTS = ("thought", "thoughts", "reasoning", "reasoningcontent", "thinking",
 _TYPES = ("function", "tool_use", "tool_call", "function_call", "tool", "custom")
 
 
+_in_order = json.JSONEncoder(sort_keys=True).encode
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A call of a tool.
@@ -61,7 +64,7 @@ class Call:
     @property
     def key(self) -> str:
         """The call as text that depends neither on the order of arguments nor on 5 or 5.0."""
-        return json.dumps([self.name, by_value(self.arguments)], sort_keys=True)
+        return _in_order([self.name, by_value(self.arguments)])
 
 
 def by_value(value: Any) -> Any:

@@ -52,6 +52,7 @@ _MAX_THOUGHTS = 16
 _SIGN = re.compile("[{<`=\\[(\"':\uff1a]")
 """A character of every call and of every mark around an answer."""
 _ARGUMENTS = ("arguments", "parameters")
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def read_call(text: str, tools: Signatures | None = None) -> Call | None:
@@ -160,5 +161,5 @@ def write_call(call: Call, format: str = "json") -> str:
     if format == "python":
         return f"{call.name}({', '.join(f'{k}={v!r}' for k, v in call.arguments.items())})"
     key = "parameters" if format == "llama_call" else "arguments"
-    text = json.dumps({"name": call.name, key: call.arguments}, ensure_ascii=False)
+    text = _as_json({"name": call.name, key: call.arguments})
     return f"{OPEN}\n{text}\n{CLOSE}" if format == "tool_call" else text

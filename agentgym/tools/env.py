@@ -20,6 +20,7 @@ from agentgym.tools.calls import HINTS, Call, CallFormat, message_of, read_call,
 from agentgym.tools.decorator import Tool, ToolError, tool
 from agentgym.tools.rewards import Reward
 
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
 LONGEST_RESULT = 20_000
 """Maximum number of characters of a result. The rest is cut."""
 
@@ -41,7 +42,7 @@ def as_text(result: Any) -> str:
     """Returns the result of a tool as text: strings as they are, other values as JSON."""
     if result is None:
         return "Done."
-    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+    text = result if isinstance(result, str) else _as_json(result)
     if len(text) > LONGEST_RESULT:
         return f"{text[:LONGEST_RESULT]}... ({len(text) - LONGEST_RESULT:,} more characters)"
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import types
@@ -78,7 +79,7 @@ def schema_of(hint: Any, where: str) -> dict[str, Any]:
         return {
             "type": "object",
             "properties": {name: schema_of(kind, where) for name, kind in fields.items()},
-            "required": _required(hint),
+            "required": [*_required(hint)],
             "additionalProperties": False,
         }
     raise TypeError(
@@ -152,17 +153,19 @@ def _is(value: Any, kind: type) -> bool:
     return isinstance(value, kind) and (kind is not float or math.isfinite(value))
 
 
+@functools.cache  # types live as long as the process
 def _fields(hint: Any) -> dict[str, Any]:
-    """Returns the types of the keys of a `TypedDict`."""
+    """Returns the types of the keys of a `TypedDict`. It must not be modified."""
     return typing.get_type_hints(hint)
 
 
-def _required(hint: Any) -> list[str]:
+@functools.cache
+def _required(hint: Any) -> tuple[str, ...]:
     """Returns the required keys of a `TypedDict`, also if its annotations are strings."""
     hints = typing.get_type_hints(hint, include_extras=True).items()
     if hint.__total__:
-        return [name for name, kind in hints if get_origin(kind) is not NotRequired]
-    return [name for name, kind in hints if get_origin(kind) is Required]
+        return tuple(name for name, kind in hints if get_origin(kind) is not NotRequired)
+    return tuple(name for name, kind in hints if get_origin(kind) is Required)
 
 
 def _check_fields(value: dict[str, Any], hint: Any, where: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 
 Value = str | bytes | int | float | None
@@ -54,10 +54,15 @@ class _Functions:
     """The originals, on a connection of their own."""
 
     def __init__(self, budget: Budget, limits: Mapping[int, int]):
-        self.budget = budget
-        self._plain = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        for limit, value in limits.items():
-            self._plain.setlimit(limit, value)
+        self.budget, self._limits = budget, limits
+
+    @cached_property
+    def _plain(self) -> sqlite3.Connection:
+        """The connection, which most statements do not need."""
+        plain = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        for limit, value in self._limits.items():
+            plain.setlimit(limit, value)
+        return plain
 
     def _call(self, name: str, values: Sequence[Value]) -> Value:
         marks = ",".join("?" * len(values))

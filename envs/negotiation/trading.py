@@ -121,30 +121,26 @@ def _offer(words: str) -> Offer:
     sides = _ARROW.split(words.casefold())
     if len(sides) != 2:
         raise ValueError("the goods given and the goods wanted must be separated by one ->")
-    gives, wants = (_pieces(side) for side in sides)
+    gives, wants = ([*_pieces(side)] for side in sides)
     return Offer(gives, wants)
 
 
 @lru_cache(maxsize=4096)
-def _counted(part: str) -> dict[str, int]:
-    return read_counts(part, dict.fromkeys(GOODS, _MOST))
-
-
-def _pieces(words: str) -> Pieces:
+def _pieces(words: str) -> tuple[int, ...]:
     """Returns the pieces on one side of an offer, of which every word is understood."""
     pieces = dict.fromkeys(GOODS, 0)
     if re.search(r"\d[.,]\d", words):
         raise ValueError("numbers must be whole, without a sign, a point or a comma")
     for part in filter(str.strip, _PARTS.split(words)):
         try:
-            counts = _counted(part)
+            counts = read_counts(part, dict.fromkeys(GOODS, _MOST))
         except NotUnderstood as reason:
             raise ValueError(f"{part.strip()!r} is not understood ({reason})") from reason
         for good, count in counts.items():
             pieces[good] += count
     if not any(pieces.values()) or max(pieces.values()) >= _MOST:
         raise ValueError("each side needs a number and a good, for example 3 salt")
-    return list(pieces.values())
+    return tuple(pieces.values())
 
 
 def has(stock: Sequence[int], pieces: Sequence[int]) -> bool:

@@ -6,6 +6,7 @@ import copy
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from agentgym.reading import (
@@ -43,6 +44,11 @@ class Assignment:
     world: dict[str, Any]
     calls: tuple[Call, ...]
     answer: str | None = None
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The calls as text."""
+        return tuple(call.key for call in self.calls)
 
 
 @dataclass(kw_only=True)
@@ -128,13 +134,13 @@ class AssignmentEnv(ToolEnv):
             self.state = given
 
     def _progress(self) -> float:
-        calls = self.assignment(self.task).calls
-        return sum(call.key in self.state.made for call in calls) / (len(calls) + 1)
+        keys = self.assignment(self.task).keys
+        return sum(key in self.state.made for key in keys) / (len(keys) + 1)
 
     def _solve(self) -> Call:
         found = self.assignment(self.task)
-        for call in found.calls:
-            if call.key not in self.state.made:
+        for call, key in zip(found.calls, found.keys, strict=True):
+            if key not in self.state.made:
                 return call
         return Call("finish", {} if found.answer is None else {"answer": found.answer})
 

@@ -110,11 +110,21 @@ class Database:
         """Adds a record."""
         self.changes.setdefault(table, {})[key] = record
 
-    def difference(self) -> dict[tuple[str, str], str]:
-        """Returns the records that differ from the initial ones, as text.
+    def equals(self, other: Database) -> bool:
+        """Returns whether two databases with the same initial tables are equal."""
+        changes = (*self.changes.items(), *other.changes.items())
+        places = {(table, key) for table, changed in changes for key in changed}
+        return all(self._text(*place) == other._text(*place) for place in places)
 
-        Two databases with the same initial tables are equal iff their differences are.
-        """
+    def _text(self, table: str, key: str) -> str:
+        """Returns a record as text, or "" if there is none."""
+        changed = self.changes.get(table, {}).get(key)
+        if changed is not None:
+            return self.tables.text_of(changed)
+        return self.tables.initial(table, key) if key in self.tables.records[table] else ""
+
+    def difference(self) -> dict[tuple[str, str], str]:
+        """Returns the records that differ from the initial ones, as text."""
         found = {}
         for table, changed in self.changes.items():
             records = self.tables.records[table]
@@ -150,11 +160,14 @@ def canonical(value: Any) -> str:
 
     It is the text of nested tuples, as tau-bench hashes it.
     """
+    return repr(_nested(value))
+
+
+def _nested(value: Any) -> Any:
+    """Returns a JSON value as nested tuples."""
     if isinstance(value, dict):
-        return _tuple([f"({key!r}, {canonical(item)})" for key, item in sorted(value.items())])
-    if isinstance(value, list):
-        return _tuple([canonical(item) for item in value])
-    return repr(value)
+        return tuple([(key, _nested(item)) for key, item in sorted(value.items())])
+    return tuple([_nested(item) for item in value]) if isinstance(value, list) else value
 
 
 def by_value(value: Any) -> str:
@@ -163,21 +176,26 @@ def by_value(value: Any) -> str:
     Numbers count as rounded to 6 digits, so that 195 is 195.0, but not true. Capitals, white space
     and the typography of strings do not matter.
     """
-    if isinstance(value, dict):
-        return _tuple([f"({key!r}, {by_value(item)})" for key, item in sorted(value.items())])
-    if isinstance(value, list):
-        return _tuple([by_value(item) for item in value])
+    return repr(_nested_by_value(value))
+
+
+def _nested_by_value(value: Any) -> Any:
+    """Returns a JSON value as nested tuples, with one value in place of equal ones."""
     if isinstance(value, str):
         return _plain(value)
+    if isinstance(value, dict):
+        return tuple([(key, _nested_by_value(item)) for key, item in sorted(value.items())])
+    if isinstance(value, list):
+        return tuple([_nested_by_value(item) for item in value])
     if isinstance(value, float):
         rounded = round(value, 6)
-        return repr(int(rounded) if rounded.is_integer() else rounded)
-    return repr(value)
+        return int(rounded) if rounded.is_integer() else rounded
+    return value
 
 
 @functools.lru_cache(maxsize=4096)
 def _plain(text: str) -> str:
-    return repr(" ".join(normalized(text).casefold().split()))
+    return " ".join(normalized(text).casefold().split())
 
 
 @functools.lru_cache(maxsize=4096)

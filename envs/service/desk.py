@@ -305,7 +305,7 @@ class ServiceDesk(ToolEnv):
         case = self.case
         told = [message for who, message in self.state.conversation if who == "agent"]
         return {
-            "database": self.database.difference() == self._expected(case),
+            "database": self.database.equals(self._expected(case)),
             "outputs": all(any(self._tells(m, o) for m in told) for o in case.outputs),
             "policy": self.user != "scripted" or not self._violated(),
         }
@@ -314,14 +314,14 @@ class ServiceDesk(ToolEnv):
         """Returns whether a message of the agent tells the user a required output."""
         return claims_value(message, output)
 
-    def _expected(self, case: Case) -> dict[tuple[str, str], str]:
-        """Returns the difference of the expected database."""
+    def _expected(self, case: Case) -> Database:
+        """Returns the expected database."""
         current = self.state
         self.state = self._opening()
         try:
             for call in case.calls:
                 self._replay(call)
-            return self.database.difference()
+            return self.database
         finally:
             self.state = current
 

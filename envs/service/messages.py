@@ -8,10 +8,10 @@ from fractions import Fraction
 from functools import lru_cache
 
 from agentgym.envs.service.database import plain_key
-from agentgym.reading.clauses import Clause
-from agentgym.reading.clauses import find_clauses as read_clauses
+from agentgym.reading.clause_patterns import WORD
+from agentgym.reading.clauses import Clause, find_clauses
 from agentgym.reading.numbers import Number, exact, find_numbers
-from agentgym.reading.typography import normalized
+from agentgym.reading.typography import folds_plainly, normalized
 
 _POLITE = re.compile(
     r",? ?\bif (?:you|this|that|it|everything|all|these|there)\b[^,.?!\n]{0,60}\b(?:confirm|agree|"
@@ -24,9 +24,17 @@ _POLITE = re.compile(
 
 
 @lru_cache(maxsize=1024)
-def find_clauses(text: str) -> tuple[Clause, ...]:
-    """Returns `agentgym.reading.find_clauses` of a text. Agents repeat their messages."""
-    return tuple(read_clauses(text))
+def _words(text: str) -> frozenset[str] | None:
+    """Returns the words of a text, without capitals, or None if patterns may find others."""
+    return frozenset(WORD.findall(text.lower())) if folds_plainly(text) else None
+
+
+def _may_hold(text: str, words: frozenset[str], starts: tuple[str, ...] = ()) -> bool:
+    """Whether a text can have one of some words, or one that starts so. It is much faster."""
+    found = _words(text)
+    if found is None or not found.isdisjoint(words):
+        return True
+    return bool(starts) and any(word.startswith(starts) for word in found)
 
 
 def plain(message: str) -> str:
@@ -52,6 +60,11 @@ _ASKS = re.compile(
     r"confirm|verify)\b|\?",
     re.IGNORECASE,
 )
+_ASK_WORDS = frozenset(
+    "please kindly provide tell give share send specify state let need require required requires "
+    "may can could would what which when where why how who whose enter confirm verify".split()
+)
+"""Words, one of which each match of `_ASKS` but "?" starts with."""
 _NOT_ASKED = re.compile(
     r"(?:\bnot\b|n't\b|\bnever\b|\bno need\b|\bwithout\b)[^,.?!\n]{0,20}\b(?:need|have to|tell|"
     r"telling|give|giving|provide|providing|share|sharing|send|sending|ask|asking|require)\b",
@@ -67,6 +80,8 @@ def questions(text: str) -> str:
 
     The items of a list belong to the line above it.
     """
+    if "?" not in text and not _may_hold(text, _ASK_WORDS):
+        return ""
     found, heading = [], False
     for line in text.split("\n"):
         item = bool(_ITEM.match(line))
@@ -97,6 +112,12 @@ _CONFIRM = re.compile(
     r"\bare you (?:okay|ok|fine|happy|sure|certain)\b|\byes or no\b|\byes ?/ ?no\b|\by/n\b|"
     r"\b(?:reply|respond|answer|say|type|write|with)(?: with)?:? [\"']?yes\b"
 )
+_CONFIRM_WORDS = frozenset(
+    "confirm your shall should may can could would do ready okay ok happy like want wish agree "
+    "proceed go is are does correct right agreed alright sound sounds yes y reply respond answer "
+    "say type write with".split()
+)
+"""Words, one of which each match of `_CONFIRM` starts with."""
 _NO_CONFIRM = re.compile(
     r"^(?:how|what|which|when|where|who|why)\b|(?:\bnot\b|n't|\bno need\b)[^.]{0,20}\bconfirm|"
     r"\bdid you\b|\b(?:i|we)(?: can| will|'ll|'d like to| just| hereby)? confirm\b|"
@@ -112,7 +133,7 @@ _NO_CONFIRM = re.compile(
 @lru_cache(maxsize=1024)
 def asks_to_confirm(text: str) -> bool:
     """Returns whether a message asks the user to confirm a change, not a fact of the user."""
-    return any(
+    return _may_hold(text, _CONFIRM_WORDS) and any(
         _CONFIRM.search(sentence) and not _NO_CONFIRM.search(sentence)
         for sentence in sentences(text.lower())
     )
@@ -245,6 +266,8 @@ _NO_DENIAL = re.compile(
     r"(?:confirm\w*|consent|approv\w*|permission|agree\w*|go-ahead|authori[sz]\w+|verif\w+|identi\w+|email|id|zip)\b",
     re.IGNORECASE,
 )
+_NO_DENIAL_WORDS = frozenset("not no nothing can cannot why won will unable".split())
+"""Words, one of which each match of `_NO_DENIAL` starts with."""
 _CAN_NOT = r"\b(?:can(?:not|'t| not)|cant|could(?:n't| not)|may not|must not|mustn't)\b"
 _WILL_NOT = r"\b(?:won't|wont|will not|would(?:n't| not)|shall not)\b"
 _STRONG = re.compile(
@@ -267,6 +290,16 @@ _WEAK = re.compile(
     r"\b(?:must|has to|have to|needs? to) (?:be|have been)\b|\brequires?\b|\bunavailable\b",
     re.IGNORECASE,
 )
+_DENIAL_WORDS = frozenset(
+    "not t no neither never cannot cant wont unable impossible ineligible unfeasible deny denied "
+    "denies too against contrary outside nothing nope nah only must has have need needs require "
+    "requires unavailable".split()
+)
+_DENIAL_STARTS = (
+    "disallow", "prohibit", "forbid", "declin", "refus", "reject", "disqualif", "violat",
+    "breach", "polic", "prevent", "non",
+)  # fmt: skip
+"""Words, and starts of words, one of which each match of `_STRONG`, `_WEAK` and `_NO` holds."""
 _GENERIC = re.compile(
     r"\b(?:do (?:that|this|it|so)|be able|allow\w*|possible|help|assist|honou?r|approve|grant|"
     r"process|make|go through|proceed|accommodate|fulfil\w*|complete|carry|that|this|it)\b",
@@ -300,7 +333,11 @@ def denies(message: str, topic: str, key: str = "") -> bool:
         topic: pattern of the words that name the requested change.
         key: number of the order or reservation. A denial about another one does not count.
     """
-    text = _NO_DENIAL.sub(" ", without_polite(plain(message)))
+    text = without_polite(plain(message))
+    if _may_hold(text, _NO_DENIAL_WORDS):
+        text = _NO_DENIAL.sub(" ", text)
+    if not _may_hold(text, _DENIAL_WORDS, _DENIAL_STARTS):
+        return False
     if not (_STRONG.search(text) or _WEAK.search(text) or _NO.search(text)):
         return False
     own, confirms = re.compile(topic, re.IGNORECASE), asks_to_confirm(text)

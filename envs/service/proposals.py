@@ -14,10 +14,10 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from agentgym.envs.service.database import plain_key
-from agentgym.envs.service.messages import find_clauses, plain, without_polite
+from agentgym.envs.service.messages import plain, without_polite
 from agentgym.envs.service.roles import is_old
 from agentgym.envs.service.vocabulary import Words
-from agentgym.reading.clauses import Clause
+from agentgym.reading.clauses import Clause, find_clauses
 from agentgym.reading.dates import Date, find_dates
 from agentgym.reading.numbers import Number, exact, find_numbers
 
@@ -339,14 +339,16 @@ def _is_known(proposal: Proposal, mention: Mention) -> bool:
     if text in allowed or (mention.kind == "number" and text == "1"):
         return True
     amounts = tuple(sorted(proposal.allowed.get("amount", ())))
-    return Fraction(text) in _derived(proposal.base, amounts)
+    known, value = _amounts(proposal.base, amounts), Fraction(text)
+    # One of the amounts, or the sum or the difference of two.
+    return value in known or any(value - n in known or value + n in known for n in known)
 
 
 @lru_cache(maxsize=1024)
-def _derived(base: tuple[float, ...], amounts: tuple[str, ...]) -> frozenset[Fraction]:
-    """Returns 0 and the amounts with their sums and differences."""
-    known = [abs(n) for n in map(exact, (*base, *amounts)) if n is not None] + [Fraction(0)]
-    return frozenset(n for a in known for b in known for n in (a + b, abs(a - b)))
+def _amounts(base: tuple[float, ...], amounts: tuple[str, ...]) -> frozenset[Fraction]:
+    """Returns the absolute values of amounts, and 0."""
+    found = (exact(n) for n in (*base, *amounts))
+    return frozenset((Fraction(0), *(abs(n) for n in found if n is not None)))
 
 
 def _named(value: Value, named: list[Mention], text: str, clauses: list[Clause]) -> bool:

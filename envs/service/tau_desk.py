@@ -130,8 +130,8 @@ class TauDesk(ServiceDesk):
             return f"The answer is {', '.join(request.outputs)}. Is there anything else?"
         if not request.calls:
             return "I am sorry, I cannot do that. Is there anything else?"
-        for call in request.calls:
-            if call.key not in state.written:
+        for call, key in zip(request.calls, request.call_keys, strict=True):
+            if key not in state.written:
                 draft = request.correction and not state.user.corrected
                 summary = request.draft if draft else request.summary
                 return call if state.confirmed else f"{summary} Do you confirm (yes/no)?"

@@ -89,12 +89,17 @@ class Request:
         """The calls that find the needed facts, as text."""
         return tuple(call.key for call in self.look_ups)
 
-    @property
+    @cached_property
+    def call_keys(self) -> tuple[str, ...]:
+        """The calls that fulfil it, as text."""
+        return tuple(call.key for call in self.calls)
+
+    @cached_property
     def record(self) -> str:
         """The call that looks up the order or reservation, as text, or ""."""
         return self.look_up_keys[-1] if self.look_ups else ""
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The number of the order or reservation, or ""."""
         arguments = [*self.look_ups[-1].arguments.values()] if self.look_ups else []
@@ -221,7 +226,7 @@ def reply(
     _, answer, agreement, _ = STYLES[scenario.mood]
     text, request = plain(message), scenario.requests[user.at]
     asking = questions(text)
-    asked = [subject for subject, pattern in _ASKED.items() if pattern.search(asking)]
+    asked = [subject for subject, form in _ASKED.items() if form.search(asking)] if asking else []
     decided = request.refused and request.record in looked_up
     if decided and denies(text, request.proposal.topic, request.key):
         user.denied.append(user.at)

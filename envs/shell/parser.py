@@ -21,6 +21,9 @@ _TO_OUTPUT = "2>&1"
 _FOR_OUTPUT = {"1>": ">", "1>>": ">>"}
 _OPERATORS = (_TO_OUTPUT, "1>>", "1>", "&&", "||", ">>", "2>", "|", ";", ">", "<", "\n")
 _SPECIAL = "*?["
+_LITERAL = re.compile(r"[*?[\\]")
+_PLAIN = re.compile(r"[\w./:,=+@%-]+", re.ASCII)
+"""Characters without a meaning of their own within a word."""
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*|\?)|\{([A-Za-z_][A-Za-z0-9_]*|\?)\}")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
@@ -28,7 +31,10 @@ _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 
 @dataclass
 class Word:
-    """A word: pieces of text, each with its kind: "bare", "quoted" or "variable"."""
+    """A word: pieces of text, each with its kind: "bare", "quoted" or "variable".
+
+    Bare characters with a meaning of their own are pieces of their own.
+    """
 
     pieces: list[tuple[str, str]] = field(default_factory=list)
 
@@ -44,16 +50,16 @@ class Word:
 
     def expanded(self, tree: Tree, values: Mapping[str, str]) -> list[str]:
         """Returns the paths that match the word, or else its text."""
-        text, pattern, special = "", "", False
-        for piece, kind in self.pieces:
-            piece = values[piece] if kind == "variable" else piece
-            text += piece
-            if kind == "bare":
-                pattern += piece
-                special = special or piece in _SPECIAL
-            else:
-                pattern += "".join(f"\\{c}" if c in f"{_SPECIAL}\\" else c for c in piece)
-        return (tree.expand(pattern) if special else []) or [text]
+        pieces = [
+            (values[piece] if kind == "variable" else piece, kind) for piece, kind in self.pieces
+        ]
+        text = "".join(piece for piece, _ in pieces)
+        if not any(kind == "bare" and piece in _SPECIAL for piece, kind in pieces):
+            return [text]
+        pattern = "".join(
+            piece if kind == "bare" else _LITERAL.sub(r"\\\g<0>", piece) for piece, kind in pieces
+        )
+        return tree.expand(pattern) or [text]
 
 
 @dataclass
@@ -181,6 +187,9 @@ def _tokens(line: str) -> list[Word | str]:
 
 def _part(line: str, place: int, word: Word) -> int:
     """Appends the next character or quoted part to a word and returns the place after it."""
+    if plain := _PLAIN.match(line, place):
+        word.pieces.append((plain[0], "bare"))
+        return plain.end()
     char = line[place]
     if char == "$" and line[place + 1 : place + 2] not in ("'", '"'):
         return _variable(line, place, word, kind="bare")
@@ -203,8 +212,6 @@ def _part(line: str, place: int, word: Word) -> int:
 def _check_bare(line: str, place: int) -> None:
     """Raises `Failed` if an unquoted character has another meaning in a shell, or none."""
     char = line[place]
-    if char.isalnum() and char.isascii():
-        return
     if char == "`":
         raise Failed("command substitution is not supported")
     if char == "&":
