@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.cli.train import read_config
 from benchmarks.figures import curriculum_figures as figures
 from benchmarks.learning import curriculum
 

@@ -36,7 +36,7 @@ import transcripts  # noqa: E402
 import wrapper_pages  # noqa: E402
 import writing  # noqa: E402
 
-from agentgym.trainers.run.cli import read_config  # noqa: E402
+from agentgym.trainers.cli.train import read_config  # noqa: E402
 from benchmarks.figures import figure_blocks, figures  # noqa: E402
 
 

@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer
-from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.cli.train import read_config
 from benchmarks.figures import families_figures
 from benchmarks.learning import families
 from benchmarks.shared import figure_results

@@ -25,7 +25,7 @@ def test_seeds_are_added_to_earlier_results(
     grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     from agentgym.trainers import make_trainer
-    from agentgym.trainers.run.cli import read_config
+    from agentgym.trainers.cli.train import read_config
 
     small = {"env_steps": 48, "bc_demonstrations": 4, "eval_episodes": 20, "num_envs": 4}
     full = grid.Place.settings

@@ -17,7 +17,7 @@ from benchmarks.learning import learning
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     """The file of a run that has finished, in the folder `run` beside it."""
-    from agentgym.trainers.run.cli import read_config
+    from agentgym.trainers.cli.train import read_config
 
     file, folder = tmp_path / "settings.yaml", tmp_path / "run"
     file.write_text("env_id: NumberLine-v0\nenv_kwargs: {size: 5}\nlr: 1.0e-3\n")

@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 import agentgym
 from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer
-from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.cli.train import read_config
 from benchmarks.figures import multiagent_figures
 from benchmarks.games import board_reading, multiagent, multiagent_measures
 from benchmarks.speed import game_cost

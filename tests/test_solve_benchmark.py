@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 from agentgym.agents.expert import NoExpertError
 from agentgym.evaluation.report import Record, Report
 from agentgym.trainers import make_trainer
-from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.cli.train import read_config
 from benchmarks.figures import solve_figures as figures
 from benchmarks.learning import solve
 

@@ -30,8 +30,8 @@ from agentgym.errors import CheckpointError, DataError
 from agentgym.making import full_id
 from agentgym.registration import REGISTRY
 from agentgym.trainers import recipes, train
-from agentgym.trainers.run.cli import read_config
-from agentgym.trainers.run.sweep import read_sweep
+from agentgym.trainers.cli.sweep import read_sweep
+from agentgym.trainers.cli.train import read_config
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))

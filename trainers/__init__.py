@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from agentgym.trainers.api import make_trainer as make_trainer
     from agentgym.trainers.api import train as train
     from agentgym.trainers.callbacks import Callback as Callback
-    from agentgym.trainers.config import TrainConfig as TrainConfig
+    from agentgym.trainers.settings.config import TrainConfig as TrainConfig
     from agentgym.trainers.trainer import Trainer as Trainer
 
 _HOMES = {
     "Algorithm": "algorithm",
     "Callback": "callbacks",
-    "TrainConfig": "config",
+    "TrainConfig": "settings.config",
     "Trainer": "trainer",
     "load_policy": "api",
     "make_trainer": "api",

@@ -12,6 +12,6 @@ if __name__ == "__main__":
     if importlib.util.find_spec("torch") is None:
         print(f"error: {MissingExtraError('Training', 'train', 'torch')}", file=sys.stderr)
         sys.exit(2)
-    from agentgym.trainers.run.cli import main
+    from agentgym.trainers.cli.train import main
 
     sys.exit(main(sys.argv[1:]))

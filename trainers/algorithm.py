@@ -6,18 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.data.batch import CreditFn
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from agentgym.trainers.config import TrainConfig
     from agentgym.trainers.critics.heads import ValueHead
     from agentgym.trainers.hooks.base import RecipeHooks
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy.policy import Policy
-    from agentgym.trainers.trainer import Trainer
-
-CreditFn = Callable[[Batch, Values | None], Credit]
+    from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Algorithm:
 
     credit: CreditFn | None = None
     critic: Callable[[Policy], nn.Module] | None = None
-    hooks: Callable[[Trainer], RecipeHooks] | None = None
+    hooks: Callable[[Run], RecipeHooks] | None = None
     trains_policy: bool = False
 
 

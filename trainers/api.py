@@ -13,11 +13,11 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
 from agentgym.trainers import recipes
 from agentgym.trainers.callbacks import Callback
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.run.environment import RewardFn
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.trainer import Trainer
 from agentgym.wrappers.wrapping import answer_format
 

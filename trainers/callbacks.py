@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agentgym.evaluation.report import Report
-    from agentgym.trainers.trainer import Trainer
-    from agentgym.trainers.trajectory import Trajectory
+    from agentgym.trainers.data.trajectory import Trajectory
+    from agentgym.trainers.hooks.run import Run
 
 
 class Callback:
@@ -22,22 +22,22 @@ class Callback:
     episodes) and `trainer.folder.path`. Callbacks are not part of a checkpoint.
     """
 
-    def on_training_start(self, trainer: Trainer) -> None:
+    def on_training_start(self, trainer: Run) -> None:
         """Called once, before the first evaluation."""
 
-    def on_iteration_start(self, trainer: Trainer) -> bool | None:
+    def on_iteration_start(self, trainer: Run) -> bool | None:
         """Called before the episodes of an iteration are played."""
 
-    def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> bool | None:
+    def on_rollout_end(self, trainer: Run, trajectories: Sequence[Trajectory]) -> bool | None:
         """Called with the trajectories that the policy played in this iteration."""
 
-    def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool | None:
+    def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool | None:
         """Called after the update with the scalars of the iteration, as in metrics.jsonl."""
 
-    def on_evaluation_end(self, trainer: Trainer, report: Report) -> bool | None:
+    def on_evaluation_end(self, trainer: Run, report: Report) -> bool | None:
         """Called after an evaluation on held-out tasks."""
 
-    def on_training_end(self, trainer: Trainer) -> None:
+    def on_training_end(self, trainer: Run) -> None:
         """Called once, after the last checkpoint, and not after an error or a signal."""
 
 

@@ -21,37 +21,33 @@ from agentgym.making import tasks_of
 from agentgym.time_limits import limit_env
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.callbacks import Callback, CallbackList
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel, own_critic
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.imitation.behaviour_cloning import clone_expert
+from agentgym.trainers.players.lineup import Lineup
 from agentgym.trainers.policy.sampling import Request, Sample
-from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
+from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context, policy_agent
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
-from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rewards.penalties import with_penalties
+from agentgym.trainers.rewards.reward_options import RewardOptions
+from agentgym.trainers.rollout.env_pool import EnvPool, instructions_by_id
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.checks import check_hooks, check_recipe, check_start
-from agentgym.trainers.run.environment import (
-    RewardFn,
-    environment_factory,
-    evaluation_factory,
-    instructions_by_id,
-)
-from agentgym.trainers.run.evaluation import Evaluator, conclude, policy_agent
-from agentgym.trainers.run.games import Lineup
+from agentgym.trainers.run.environment import RewardFn, environment_factory, evaluation_factory
+from agentgym.trainers.run.evaluation import Evaluator, conclude
 from agentgym.trainers.run.iteration import Iteration
 from agentgym.trainers.run.logger import RunLog
-from agentgym.trainers.run.processes import align, from_main, shared
 from agentgym.trainers.run.roles import build_updaters, load_policies
 from agentgym.trainers.run.rollouts import CLONING, CRITIC, TASKS, Rollouts
 from agentgym.trainers.run.saving import Saver, load_run_state, write_frozen, write_reference
 from agentgym.trainers.run.setup import make_accelerator, open_folder, slow_precision
-from agentgym.trainers.run.signals import Interrupted, StopSignal
-from agentgym.trainers.trajectory import Batch, Trajectory
-from agentgym.trainers.update.behaviour_cloning import clone_expert
+from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.system.processes import align, from_main, shared
+from agentgym.trainers.system.signals import Interrupted, StopSignal
 from agentgym.trainers.update.learner import ForwardPass
-from agentgym.trainers.update.penalties import with_penalties
-from agentgym.trainers.update.reward_options import RewardOptions
 from agentgym.trainers.update.updater import Diverged
 from agentgym.utils.files import shown
 
@@ -231,7 +227,7 @@ class Trainer:
             except Interrupted as interrupted:
                 # Until `_begin` ends, an epoch or what follows behaviour cloning is in progress.
                 if self.saver.saved is not None and self.saver.cloning is None:
-                    self.saver.save(keep_journal=True)
+                    self.save()
                 at = self.state.iteration
                 interrupted.add_note(f"Stopped after iteration {at}. --resume continues the run.")
                 raise
@@ -361,6 +357,23 @@ class Trainer:
         found = shared(self.accelerator, requests, lambda some: self.policy.act(some, sampling))
         self.rollouts.tokens += sum(len(sample.tokens) for sample in found)
         return found
+
+    def count(self, played: Sequence[Trajectory] = (), tokens: int = 0) -> None:
+        """Adds turns that were played otherwise, and generated tokens, to the budget.
+
+        Args:
+            played: trajectories that `play` did not play.
+            tokens: tokens that `act` did not generate.
+        """
+        self.rollouts.count(played)
+        self.rollouts.tokens += tokens
+
+    def save(self) -> None:
+        """Writes a checkpoint of the finished iterations in the middle of the next one.
+
+        The finished episodes of that one are kept in the journal.
+        """
+        self.saver.save(keep_journal=True)
 
     def spend(self) -> tuple[int, int]:
         """Adds what was played since the last call to the budget, and returns turns and tokens."""

@@ -57,7 +57,7 @@ _SIMPLE: dict[str, Callable[..., Agent]] = {
 }
 POLICY_AGENTS = {
     "policy": "agentgym.trainers.policy_agent:load_agent",
-    "league": "agentgym.trainers.policy_agent:load_league",
+    "league": "agentgym.trainers.players.loading:load_league",
     "model": "agentgym.trainers.policy_agent:load_pretrained",
 }
 """Entry points of policy agents: strings, so that this package does not import trainers."""

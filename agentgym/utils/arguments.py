@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import json
 import math
@@ -272,3 +273,20 @@ class CheckedArguments:
         """Checks the types of all arguments, including those of subclasses."""
         check_types(cls.__name__, keyword_parameters(cls), kwargs)
         return super().__new__(cls)
+
+
+def imported(name: str, option: str) -> Callable[..., Any]:
+    """Returns the function "module:function", the value of an option.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"{option} must name a module:function, got {name!r}: {error}") from error
+    if not callable(found):
+        kind = type(found).__name__
+        raise ConfigError(f"{option} must name a module:function, got {name!r}, a {kind}.")
+    return found

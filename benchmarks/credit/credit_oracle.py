@@ -53,9 +53,9 @@ from agentgym.trainers.credit.turn_rewards import (
     value_gains,
 )
 from agentgym.trainers.credit.two_clock import BilevelGAE, ntpo, poad, turn
+from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.recipes.mt_grpo import TurnGroups
 from agentgym.trainers.recipes.spo import WinRate
-from agentgym.trainers.trajectory import Batch, Credit, Values
 from benchmarks.credit.estimate_statistics import Moments, bias_of, gradients_of
 from benchmarks.credit.token_world import Samples, World, divide, make_world, sample
 from benchmarks.shared.result_files import RESULTS, settings_of, write

@@ -36,7 +36,8 @@ from agentgym.agents.expert import ExpertAgent
 from agentgym.agents.random import RandomAgent
 from agentgym.agents.view import View
 from agentgym.trainers.critics.two_hot import BINS
-from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.update.update_data import correlation
 from benchmarks.credit import critic_episodes
 from benchmarks.credit.critic_episodes import Player, clone, play

@@ -16,15 +16,16 @@ from agentgym.agents.view import Agent
 from agentgym.making import make_env, tasks_of
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.scan import discounted_returns
-from agentgym.trainers.hooks.packing import pack_all, unpack_all
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.packing import pack_all, unpack_all
+from agentgym.trainers.data.trajectory import FloatArray
+from agentgym.trainers.imitation.demonstrations import demonstrate
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import collect
-from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, action_room, samples_of
 from agentgym.trainers.rollout.task_sampling import draw_tasks
-from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.wrappers import PrivilegedText
 from benchmarks.shared.result_files import RESULTS, refuse_other
 

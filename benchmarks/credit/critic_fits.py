@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from agentgym.trainers.critics.heads import TurnValueHead, ValueHead
 from agentgym.trainers.critics.privileged import critic_view
 from agentgym.trainers.critics.value_model import ValueModel
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
-from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.trainers.update.update_data import explained_variance
 from benchmarks.credit.critic_episodes import Settings, returns_to_go
 

@@ -56,16 +56,17 @@ from rich.table import Table
 
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.compare import side_by_side
-from agentgym.trainers.credit.shaping import turn_scores
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.critics.heads import TokenValueHead
 from agentgym.trainers.critics.value_model import ValueModel
+from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.lookahead import Lookahead
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.rewards.shaping import turn_scores
 from agentgym.trainers.rollout.episode import samples_of
-from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory, Values
 from agentgym.trainers.update.update_data import correlation
 from benchmarks.credit import critic_episodes
 from benchmarks.credit.critic_episodes import ForkSpec, Player, clone, play

@@ -40,7 +40,8 @@ from rich.table import Table
 
 from agentgym.trainers.credit.compare import side_by_side
 from agentgym.trainers.critics.heads import TokenValueHead
-from agentgym.trainers.trajectory import Batch, FloatArray
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import FloatArray
 from benchmarks.credit import critic_episodes
 from benchmarks.credit.critic_episodes import clone, play
 from benchmarks.credit.critic_fits import CRITICS, fit, interval

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn, Values
+from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.trajectory import Segment, Trajectory, Turn
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -19,10 +19,11 @@ from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
 from agentgym.registration import find
 from agentgym.tasks import task_rng
-from agentgym.trainers.policy_agent import load_agent, load_league
+from agentgym.trainers.players.loading import load_league
+from agentgym.trainers.players.pool import Pool
+from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.run.pool import Pool
 
 Measures = dict[str, float]
 Points = list[tuple[int, float]]

@@ -32,7 +32,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from agentgym.trainers.run.children import Children
+from agentgym.trainers.cli.subprocesses import Children
 from benchmarks.learning.learning import as_flags, launch, summary
 from benchmarks.learning.pretrained import smollm2
 from benchmarks.shared.result_files import RESULTS, read, refuse_other, versions, write

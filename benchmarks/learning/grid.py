@@ -31,8 +31,8 @@ import yaml
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import evaluate
+from agentgym.trainers.cli.sweep import training_return
 from agentgym.trainers.run.logger import critic_curve, read_metrics
-from agentgym.trainers.run.sweep import training_return
 from benchmarks.figures.grid_tables import OVER_ENVIRONMENTS, over_environments, ranks, tables
 from benchmarks.learning.learning import launch
 from benchmarks.shared.parallel_jobs import end, finished

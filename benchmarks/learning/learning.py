@@ -29,10 +29,10 @@ from rich.console import Console
 from rich.table import Table
 
 from agentgym.evaluation.report import Report
-from agentgym.trainers.run.children import WITHOUT_EFFECT, Children, train_in_process
-from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.cli.subprocesses import WITHOUT_EFFECT, Children, train_in_process
+from agentgym.trainers.cli.sweep import flags_of
+from agentgym.trainers.cli.train import read_config
 from agentgym.trainers.run.logger import critic_curve, read_metrics
-from agentgym.trainers.run.sweep import flags_of
 from agentgym.utils.serialization import from_json
 from benchmarks.shared.parallel_jobs import end, finished
 from benchmarks.shared.result_files import BENCHMARKS, RESULTS, read, refuse_other, versions, write

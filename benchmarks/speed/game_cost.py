@@ -32,6 +32,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.trainers import Callback, train
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.loading import LoraSettings, add_adapter
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.env_pool import EnvPool
@@ -39,7 +40,6 @@ from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
 from agentgym.trainers.rollout.recorded import RecordedEnv
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Trajectory
 from agentgym.trainers.update.optimizer import AdamW
 from benchmarks.shared.result_files import RESULTS, measured, settings_of, versions
 from benchmarks.speed.memory import SIZES, Bare, allocate, make_model

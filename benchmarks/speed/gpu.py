@@ -162,10 +162,10 @@ def training(folder: Path, length: int, settings: Settings) -> dict[str, Any]:
     """Returns speed and peak memory of a LoRA update on rows of `length` tokens."""
     from accelerate import Accelerator
 
+    from agentgym.trainers.data.batch import Credit
     from agentgym.trainers.policy.policy import Policy
     from agentgym.trainers.recipes import load
     from agentgym.trainers.run.setup import build_updater
-    from agentgym.trainers.trajectory import Credit
 
     config = load("grpo").Config.of(
         model=str(folder),
@@ -221,7 +221,8 @@ def operations(model: Any, length: int) -> float:
 
 def episodes(count: int, length: int) -> Any:
     """Returns a batch of trajectories of `length` tokens, of which `SHARE` are actions."""
-    from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
+    from agentgym.trainers.data.batch import Batch
+    from agentgym.trainers.data.trajectory import Segment, Trajectory, Turn
 
     rng = np.random.default_rng(0)
     size = int(length * SHARE) // TURNS

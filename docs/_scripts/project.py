@@ -25,7 +25,7 @@ from agentgym.errors import AgentGymError, MissingExtraError
 from agentgym.making import author_class
 from agentgym.table import TABLE
 from agentgym.trainers import recipes
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.settings.config import TrainConfig
 from benchmarks.figures import grid_tables as grid_tables
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -36,11 +36,10 @@ from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.parallel import ParallelGame
 from agentgym.multiagent.rules import GameRules, InvalidMove
 from agentgym.multiagent.single_seat import SingleSeat
-from agentgym.trainers import trajectory
 from agentgym.trainers.api import LoadedPolicy, load_policy, train
 from agentgym.trainers.callbacks import Callback
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import chunk, group, normalize, turn_rewards, two_clock
+from agentgym.trainers.data import trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.policy import Policy
@@ -48,6 +47,7 @@ from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.settings import groups_of
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.trainer import Algorithm, Trainer
 
 PAGES: dict[str, tuple[str, str, list[Any]]] = {

@@ -487,10 +487,10 @@ def test_progress_without_a_terminal_is_a_line_every_ten_seconds():
 
 
 class Trainers(types.ModuleType):
-    """Stands in for `agentgym.trainers.run.cli`."""
+    """Stands in for `agentgym.trainers.cli.train`."""
 
     def __init__(self, error: Exception | None = None):
-        super().__init__("agentgym.trainers.run.cli")
+        super().__init__("agentgym.trainers.cli.train")
         self.error = error
         self.calls = []
 
@@ -503,7 +503,7 @@ class Trainers(types.ModuleType):
 
 def test_train_hands_the_rest_of_the_line_on(monkeypatch):
     trainers = Trainers()
-    monkeypatch.setitem(sys.modules, "agentgym.trainers.run.cli", trainers)
+    monkeypatch.setitem(sys.modules, "agentgym.trainers.cli.train", trainers)
     assert run("train", "poad", "--env", "X", "--help") == 0
     assert run("train") == run("train", "--help") == 0
     assert trainers.calls == [["poad", "--env", "X", "--help"], [], ["--help"]]
@@ -511,7 +511,7 @@ def test_train_hands_the_rest_of_the_line_on(monkeypatch):
 
 def test_train_without_torch_says_what_to_install(monkeypatch, capsys):
     trainers = Trainers(ModuleNotFoundError("No module named 'torch'", name="torch"))
-    monkeypatch.setitem(sys.modules, "agentgym.trainers.run.cli", trainers)
+    monkeypatch.setitem(sys.modules, "agentgym.trainers.cli.train", trainers)
     assert run("train", "poad") == cli.WRONG_USE
     assert "pip install 'agentgym-suite[train]'" in capsys.readouterr().err
 

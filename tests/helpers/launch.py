@@ -21,7 +21,7 @@ import torch
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
-        *("agentgym.trainers.run.cli", "agentgym.trainers.trainer", "torch.utils.tensorboard"),
+        *("agentgym.trainers.cli.train", "agentgym.trainers.trainer", "torch.utils.tensorboard"),
         *("matplotlib.figure", "matplotlib.backends.backend_agg"),
         "transformers.models.llama.modeling_llama",
     ]

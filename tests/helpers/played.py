@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentgym.trainers import Callback
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Trajectory
 
 
 class Played(Callback):

@@ -13,14 +13,14 @@ import numpy as np
 import torch
 
 from agentgym.trainers import trainer
-from agentgym.trainers.hooks.packing import pack
+from agentgym.trainers.data.packing import pack
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.imitation import behaviour_cloning
+from agentgym.trainers.imitation.behaviour_cloning import fit_demonstrations
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.run import evaluation, setup
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.saving import Saver
-from agentgym.trainers.trajectory import Trajectory
-from agentgym.trainers.update import behaviour_cloning
-from agentgym.trainers.update.behaviour_cloning import fit_demonstrations
 
 MADE: dict[tuple[str, int, str], Path] = {}
 """Folders of new models, by environment, seed and size."""

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from agentgym.trainers import trainer
 from agentgym.trainers.critics.heads import TokenValueHead
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.run.setup import build_updater
-from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.accumulation import accumulate
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.sharding import as_whole

@@ -17,12 +17,13 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from agentgym.trainers.critics.heads import TokenValueHead
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Segment, Trajectory
+from agentgym.trainers.imitation.behaviour_cloning import fit_demonstrations
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.run.setup import build_updater
-from agentgym.trainers.trajectory import Batch, Credit, Segment, Trajectory
-from agentgym.trainers.update.behaviour_cloning import fit_demonstrations
 from agentgym.trainers.update.optimizer import AdamW
 from agentgym.trainers.update.updater import Updater
 

@@ -16,9 +16,9 @@ from typing import Any
 from accelerate import PartialState
 
 from agentgym.evaluation import runner
+from agentgym.trainers.cli.train import main
+from agentgym.trainers.imitation import behaviour_cloning
 from agentgym.trainers.rollout import episode
-from agentgym.trainers.run.cli import main
-from agentgym.trainers.update import behaviour_cloning
 
 from .train_all import quicken
 

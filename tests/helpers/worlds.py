@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn, Values
+from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.trajectory import Segment, Trajectory, Turn
 
 
 def trajectory(

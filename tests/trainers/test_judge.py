@@ -14,14 +14,15 @@ from agentgym.agents import make_agent
 from agentgym.errors import AgentGymError
 from agentgym.evaluation.runner import evaluate
 from agentgym.making import make_env
-from agentgym.trainers.credit import shaping
-from agentgym.trainers.credit.model_judge import ModelJudge
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.recipes.orm import OutcomeReward
-from agentgym.trainers.run.environment import instructions_by_id
-from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.rewards import shaping
+from agentgym.trainers.rewards.model_judge import ModelJudge
+from agentgym.trainers.rollout.env_pool import instructions_by_id
 
 from .recipes.test_recipes import train_quickly
 

@@ -24,14 +24,14 @@ from agentgym.evaluation import nashconv
 from agentgym.evaluation.meta_games import META_STRATEGIES
 from agentgym.trainers import train
 from agentgym.trainers.api import make_trainer
-from agentgym.trainers.opponents import Opponent
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.players.league import GAMES, League, Results, member_name, pfsp
+from agentgym.trainers.players.payoffs import Payoffs
+from agentgym.trainers.players.pool import Pool
 from agentgym.trainers.policy.loading import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.seats import OUTCOME, SELF, GamePlay
-from agentgym.trainers.run.league import GAMES, League, Results, member_name, pfsp
-from agentgym.trainers.run.payoffs import Payoffs
-from agentgym.trainers.run.pool import Pool
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.settings.opponents import Opponent
 
 from .test_self_play import SMALL, Played, equal, model, quick, run, weights
 
@@ -285,7 +285,7 @@ def test_a_run_adds_a_member_when_it_wins_at_the_rate(
     rate: str, members: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The rate counts after 32 games, which are two iterations."""
-    monkeypatch.setattr("agentgym.trainers.run.league.GAMES", 32)
+    monkeypatch.setattr("agentgym.trainers.players.league.GAMES", 32)
     few = {"env_kwargs": {"hands": 1}, "episodes_per_iteration": 16, "num_envs": 16}
     few |= {"iterations": 3, "snapshot_every": 1, "opponents": f"winrate:{rate}"}
     played = Played()

@@ -12,6 +12,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.prefix_cache import BLOCK, PrefixCache
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy_agent.agent import make_context
@@ -19,7 +21,6 @@ from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.trajectory import Batch, Trajectory
 
 from ..helpers.echo import Echo
 from ..helpers.short_of_memory import learn, updater_of

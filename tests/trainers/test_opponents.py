@@ -14,8 +14,8 @@ from agentgym.errors import ConfigError
 from agentgym.making import make_env
 from agentgym.multiagent.seats import game_agent
 from agentgym.trainers import recipes
-from agentgym.trainers.opponents import FORMS, Opponent, parse_opponents
-from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.cli.train import read_config
+from agentgym.trainers.settings.opponents import FORMS, Opponent, parse_opponents
 
 WORDS = [
     "scripted", "scripted:tight", "mirror", "past:5", "policy:runs/a=b/policy",

@@ -18,14 +18,14 @@ from agentgym.evaluation import nashconv
 from agentgym.multiagent.seats import seat_view
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.trainers.critics.value_model import action_model
+from agentgym.trainers.players.loading import load_league
+from agentgym.trainers.players.pool import Pool
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
-from agentgym.trainers.policy_agent import load_league
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.rollout.context import ContextSettings
-from agentgym.trainers.run.pool import Pool
 
 
 @pytest.fixture(scope="module")

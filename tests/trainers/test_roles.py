@@ -26,15 +26,15 @@ from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.seats import seat_view
 from agentgym.trainers import load_policy
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.cli.train import read_config
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.seats import GamePlay
-from agentgym.trainers.run.cli import read_config
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch
 
 ROLES = ("player_0", "player_1")
 ADAPTERS = {"roles": "adapters", "lora_rank": 1}

@@ -22,12 +22,14 @@ from agentgym.evaluation import nashconv
 from agentgym.making import make_env
 from agentgym.trainers import Callback, recipes, train
 from agentgym.trainers.api import make_trainer
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import GroupBaseline
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.value_model import ValueModel
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.continuations import VALUES
+from agentgym.trainers.players.lineup import Lineup
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.loading import LoraSettings
 from agentgym.trainers.policy.policy import Policy
@@ -39,11 +41,10 @@ from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
 from agentgym.trainers.rollout.seats import GamePlay, GameSpec
 from agentgym.trainers.run.evaluation import _baseline
-from agentgym.trainers.run.games import Lineup
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.run.signals import Interrupted
+from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.system.signals import Interrupted
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch, Trajectory
 
 from ..helpers.played import Played
 from ..helpers.worlds import generators, random_batch, trajectory
@@ -107,7 +108,7 @@ def test_a_game_of_experts_is_a_demonstration_of_every_seat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opponents: str, agents: int
 ):
     cloned: list[Trajectory] = []
-    name = "agentgym.trainers.update.behaviour_cloning.with_general"
+    name = "agentgym.trainers.imitation.behaviour_cloning.with_general"
     monkeypatch.setattr(name, lambda _, found, *more: cloned.extend(found) or found)
     few = {"bc_demonstrations": 5, "bc_epochs": 1, "iterations": 0}
     run("poad", tmp_path, opponents=opponents, **few)

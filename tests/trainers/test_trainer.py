@@ -23,6 +23,9 @@ from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.imitation.demonstrations import demonstrate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
@@ -32,12 +35,10 @@ from agentgym.trainers.policy_agent.best_of import Majority
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
-from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.run.alternatives import find_alternatives
+from agentgym.trainers.run.action_logprobs import find_alternatives
 from agentgym.trainers.run.setup import build_updater
-from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.updater import Updater
 
 from ..helpers.short_of_memory import limit_memory

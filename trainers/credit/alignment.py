@@ -10,7 +10,7 @@ from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.scan import Float64, discounted_returns
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.data.batch import Batch, Credit, Values
 
 
 @dataclass(frozen=True)

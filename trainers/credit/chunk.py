@@ -9,7 +9,7 @@ import numpy as np
 
 from agentgym.trainers.credit.scan import discounted_returns, reverse_scan
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.data.batch import Batch, Credit, Values
 
 
 @dataclass(frozen=True)

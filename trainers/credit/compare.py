@@ -9,7 +9,8 @@ import numpy as np
 from agentgym.trainers.credit import group, two_clock
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.scan import discounted_returns
-from agentgym.trainers.trajectory import Batch, FloatArray, Values
+from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.trajectory import FloatArray
 
 
 def side_by_side(batch: Batch, values: Values | None) -> Mapping[str, FloatArray]:

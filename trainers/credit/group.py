@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from agentgym.trainers.credit.scan import Float64, discounted_returns
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, turn
-from agentgym.trainers.trajectory import Batch, Credit, IntArray, Values
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.trajectory import IntArray
 
 
 @dataclass(frozen=True)

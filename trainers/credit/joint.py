@@ -26,15 +26,8 @@ from agentgym.trainers.credit.two_clock import (
     check_fraction,
     require_values,
 )
-from agentgym.trainers.trajectory import (
-    Batch,
-    Credit,
-    IntArray,
-    Trajectory,
-    Turn,
-    Values,
-    episode_numbers,
-)
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.trajectory import IntArray, Trajectory, Turn, episode_numbers
 
 ACTORS = "actors"
 """Key of the agents of the turns of a joint trajectory in its `extras`."""

@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from agentgym.trainers.credit.scan import Float64
-from agentgym.trainers.trajectory import Batch, Credit, IntArray
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import IntArray
 
 Per = Literal["batch", "env", "task", "agent", "group"]
 Over = Literal["tokens", "turns"]

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from agentgym.trainers.credit.scan import Float64
-from agentgym.trainers.trajectory import Batch, FloatArray
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import FloatArray
 
 
 def reliability(advantages: FloatArray, returns: Float64, batch: Batch) -> float:

@@ -9,10 +9,11 @@ import numpy as np
 
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.credit.two_clock import broadcast
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.trajectory import FloatArray
 
 if TYPE_CHECKING:
-    from agentgym.trainers.algorithm import CreditFn
+    from agentgym.trainers.data.batch import CreditFn
 
 
 @dataclass(frozen=True)

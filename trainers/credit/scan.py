@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agentgym.trainers.trajectory import IntArray
+from agentgym.trainers.data.trajectory import IntArray
 
 Float64 = NDArray[np.float64]
 

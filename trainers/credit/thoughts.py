@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from agentgym.trainers.trajectory import Batch, Credit
+from agentgym.trainers.data.batch import Batch, Credit
 
 
 def share_turn_credit(credit: Credit, batch: Batch) -> Credit:

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from agentgym.trainers.credit.group import anchor_groups, members_of, trajectory_outcomes
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, IntArray, Values
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.trajectory import FloatArray, IntArray
 
 
 def attribute_progress(

@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from agentgym.trainers.credit.scan import Float64, discounted_returns, reverse_scan
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, IntArray, Values
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.trajectory import FloatArray, IntArray
 
 Reads = Literal["tokens", "turns"]
 

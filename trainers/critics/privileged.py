@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Segment, Trajectory, Turn
 from agentgym.trainers.rollout.context import Context, Tokens
-from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
 
 
 def critic_view(sees: str, context: Context) -> Callable[[Batch], Batch] | None:

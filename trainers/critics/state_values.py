@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from agentgym.errors import CheckpointError
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.transitions import one_turn
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample
-from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget
 

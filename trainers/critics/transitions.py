@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agentgym.trainers.hooks.base import ReplayBuffer
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.replay import ReplayBuffer
+from agentgym.trainers.data.trajectory import Segment, Trajectory, Turn
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.policy.sampling import Request, Sample, Tokens
-from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
-from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Turn
+from agentgym.trainers.policy.sampling import Sample, Tokens
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget
 from agentgym.trainers.update.optimizer import LOW_PRECISION
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from agentgym.trainers.policy.policy import Policy
-    from agentgym.trainers.trainer import Trainer
 
 Prompt = tuple[Tokens, tuple[str, ...]]
 """Prompt tokens, and the admissible actions."""
@@ -289,33 +288,6 @@ def prompt_of(trajectory: Trajectory) -> Prompt:
     """Returns the prompt and the admissible actions of the first turn."""
     turn = trajectory.turns[0]
     return trajectory.segments[turn.segment].tokens[: turn.start], turn.admissible
-
-
-def answer(
-    trainer: Trainer, prompts: Sequence[Prompt], rng: np.random.Generator
-) -> list[Trajectory]:
-    """Samples a new action for each prompt, as an episode of one turn with reward 0.
-
-    Args:
-        trainer: the trainer of the policy.
-        prompts: prompts with their admissible actions.
-        rng: random generator.
-    """
-    constrain, span = trainer.config.rollout.constrain, span_finder(trainer.pool.env(0))
-    seeds = rng.integers(2**63, size=len(prompts))
-    requests = [
-        Request(tokens, np.random.default_rng(seed), texts if constrain and texts else None)
-        for (tokens, texts), seed in zip(prompts, seeds, strict=True)
-    ]
-    samples = trainer.act(requests)
-    found = [
-        one_turn(number, tokens, texts, sample)
-        for number, ((tokens, texts), sample) in enumerate(zip(prompts, samples, strict=True))
-    ]
-    if span is not None:
-        for trajectory, sample in zip(found, samples, strict=True):
-            trajectory.turns[0].thought = thought_mask(sample, trainer.policy.decode, span)
-    return found
 
 
 def say(policy: Policy, prompt: Prompt, text: str) -> Trajectory:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.update.losses import Sum
 
 BINS = 129

@@ -26,12 +26,13 @@ from torch import Tensor, nn
 from agentgym.trainers.critics.heads import ActionValueHead, ValueHead
 from agentgym.trainers.critics.privileged import critic_view
 from agentgym.trainers.critics.two_hot import cross_entropy
-from agentgym.trainers.hooks.packing import pack_all, unpack_all
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.packing import pack_all, unpack_all
+from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.settings import CriticConfig
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.losses import Sum
 from agentgym.trainers.update.memory import TokenBudget, divide_gradients

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.trainers.config import GroupConfig
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.settings import NonNegative, Positive
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
+from agentgym.trainers.settings.config import GroupConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
 
 BRANCHES = 1 << 20
 """Offset that separates the seeds of branches from those of other episodes."""
@@ -63,7 +64,7 @@ class Branching(RecipeHooks):
 
     def __init__(
         self,
-        trainer: Trainer,
+        trainer: Run,
         config: BranchingConfig,
         *,
         adaptive: bool,

@@ -8,6 +8,8 @@ import numpy as np
 
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.returns import observed_returns
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import (
     episodes_of,
@@ -16,10 +18,9 @@ from agentgym.trainers.rollout.branches import (
     state_of,
     turns_before,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 CONTINUATIONS = 1 << 21
@@ -44,7 +45,7 @@ class Continuations(RecipeHooks):
 
     branches = True
 
-    def __init__(self, trainer: Trainer, *, count: int, gamma: float, lambda_turn: float):
+    def __init__(self, trainer: Run, *, count: int, gamma: float, lambda_turn: float):
         super().__init__()
         self.trainer, self.count, self.gamma = trainer, count, gamma
         self.gae = two_clock.turn(gamma, lambda_turn)

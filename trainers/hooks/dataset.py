@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
-from agentgym.trainers.rollout.demonstrations import demonstrate, read_data, with_general
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.replay import ReplayBuffer
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.imitation.demonstrations import demonstrate, read_data, with_general
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings import Count, LossConfig, OptimisationConfig, defaults
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -85,7 +88,7 @@ class DataSet(RecipeHooks):
 
     plays = False
 
-    def __init__(self, trainer: Trainer, dataset: DatasetConfig, *, rewarded: bool = True):
+    def __init__(self, trainer: Run, dataset: DatasetConfig, *, rewarded: bool = True):
         super().__init__()
         self.trainer, self.rewarded = trainer, rewarded
         self.sizes = dataset.dataset_demonstrations, dataset.dataset_episodes
@@ -142,3 +145,28 @@ class Demonstrations(DataSet):
     ) -> Credit:
         """Returns the advantage 1 for every token."""
         return turn_credit(np.ones(batch.num_turns), batch)
+
+
+def expert_rollout(
+    trainer: Run, starts: Iterable[tuple[str, int]], iteration: int
+) -> list[Trajectory]:
+    """Returns episodes of the scripted expert under the turn limit of an iteration.
+
+    Args:
+        trainer: the trainer of the policy that learns from them.
+        starts: the task and the seed of each episode.
+        iteration: the number of finished iterations.
+
+    Raises:
+        ConfigError: if the environment has no expert.
+    """
+    limit = trainer.config.environment.turn_limit(iteration)
+    constrain = trainer.config.rollout.constrain
+    return demonstrate(
+        trainer.policy,
+        trainer.pool,
+        [EpisodeSpec(*start, (i,), max_turns=limit) for i, start in enumerate(starts)],
+        trainer.context,
+        action_room(trainer.policy, trainer.config.sampling(), constrain),
+        constrain=constrain,
+    )

@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.rollout.branches import state_of
 from agentgym.trainers.rollout.context import Tokens
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, samples_of
-from agentgym.trainers.run.processes import from_main, shared
-from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory, Values
+from agentgym.trainers.system.processes import from_main, shared
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
 
 LOOKS = 1 << 22
 """Offset that separates the seeds of tried actions from those of other episodes."""
@@ -110,7 +111,7 @@ class Lookahead(RecipeHooks):
     games = False
     branches = True
 
-    def __init__(self, trainer: Trainer, *, least: float, gamma: float):
+    def __init__(self, trainer: Run, *, least: float, gamma: float):
         super().__init__()
         if not trainer.policy.blocks and trainer.config.rollout.normalization is None:
             raise ConfigError(

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from agentgym.trainers.credit.scan import Float64
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.trajectory import Batch, FloatArray
 from agentgym.trainers.update.learner import Row, Rows
 from agentgym.trainers.update.memory import TokenBudget, divide_gradients
 from agentgym.trainers.update.optimizer import AdamW
@@ -19,9 +20,9 @@ from agentgym.trainers.update.optimizer import AdamW
 if TYPE_CHECKING:
     from torch import nn
 
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy.collate import Collated
     from agentgym.trainers.policy.policy import Policy
-    from agentgym.trainers.trainer import Trainer
 
 
 class PreferenceModel(RecipeHooks):
@@ -35,7 +36,7 @@ class PreferenceModel(RecipeHooks):
 
     one_policy = True
 
-    def __init__(self, trainer: Trainer, *, lr: float, beta: float):
+    def __init__(self, trainer: Run, *, lr: float, beta: float):
         super().__init__()
         self.config, self.beta = trainer.config, beta
         self.autocast = trainer.accelerator.autocast

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentgym.trainers.credit.turn_rewards import episode_credit
-from agentgym.trainers.hooks.base import RecipeHooks, pairs_of
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.replay import pairs_of
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.base import RecipeHooks
 
 if TYPE_CHECKING:
     from agentgym.trainers.update.learner import ForwardPass

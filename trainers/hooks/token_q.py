@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
 from agentgym.trainers.critics.token_q import TokenQ
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, OfflineConfig
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.run.setup import parameter_group
 from agentgym.trainers.settings import Fraction, NonNegative, Positive, defaults
-from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import TokenBudget, divide_gradients
-from agentgym.trainers.update.optimizer import AdamW
+from agentgym.trainers.update.optimizer import AdamW, parameter_group
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
 
 Int64 = NDArray[np.int64]
 STEP_TOKENS = 2048
@@ -95,9 +95,7 @@ class TokenQHooks(Demonstrations):
         tau: Polyak coefficient of the target networks, updated at every step. 1: no delay.
     """
 
-    def __init__(
-        self, trainer: Trainer, dataset: DatasetConfig, settings: TokenQConfig, tau: float
-    ):
+    def __init__(self, trainer: Run, dataset: DatasetConfig, settings: TokenQConfig, tau: float):
         super().__init__(trainer, dataset)
         self.settings, self.tau = settings, tau
         config, policy = trainer.config, trainer.policy

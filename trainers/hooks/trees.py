@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.trajectory import Trajectory
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
 
 TREES = 1 << 23
 """Offset that separates the seeds of the episodes of a tree from those of other episodes."""
@@ -61,13 +61,13 @@ def roots(fresh: Sequence[Trajectory]) -> list[list[Node]]:
     return list(starts.values())
 
 
-def play(trainer: Trainer, episodes: Sequence[EpisodeSpec]) -> list[list[Trajectory]]:
+def play(trainer: Run, episodes: Sequence[EpisodeSpec]) -> list[list[Trajectory]]:
     """Plays branches, and returns the trajectories of each."""
     return episodes_of(trainer.play(episodes)) if episodes else []
 
 
 def grow(
-    trainer: Trainer, parents: Sequence[Node], size: int, key: tuple[int, ...]
+    trainer: Run, parents: Sequence[Node], size: int, key: tuple[int, ...]
 ) -> list[list[Node]]:
     """Plays branches after the turns of some nodes, unless their episodes end there.
 

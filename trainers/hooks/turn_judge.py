@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym.trainers.critics.value_model import Loss, action_model, squared_error
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.policy_agent.agent import policy_agent
 from agentgym.trainers.policy_agent.judge import Judge
-from agentgym.trainers.run.checkpoint import replace_folder
-from agentgym.trainers.run.evaluation import policy_agent
+from agentgym.trainers.system.checkpoint import replace_folder
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
 
 
 class TurnJudge(RecipeHooks):
@@ -33,7 +33,7 @@ class TurnJudge(RecipeHooks):
     one_policy = True
     whole = False
 
-    def __init__(self, trainer: Trainer, *, lr: float, epochs: int, loss: Loss = squared_error):
+    def __init__(self, trainer: Run, *, lr: float, epochs: int, loss: Loss = squared_error):
         super().__init__()
         self.trainer = trainer
         self.model = action_model(

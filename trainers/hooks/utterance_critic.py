@@ -17,17 +17,13 @@ import numpy as np
 import torch
 
 from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.critics.transitions import (
-    Encoder,
-    Features,
-    TransitionBuffer,
-    TurnBuffer,
-    answer,
-)
+from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer, TurnBuffer
 from agentgym.trainers.critics.utterance import UtteranceCritic
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.answers import answer
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, Positive
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.memory import divide_gradients
 from agentgym.trainers.update.offline_losses import (
     expectile_loss,
@@ -42,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 TARGET_EVERY = 10
@@ -95,7 +91,7 @@ class UtteranceHooks(RecipeHooks):
 
     def __init__(
         self,
-        trainer: Trainer,
+        trainer: Run,
         settings: UtteranceConfig,
         gamma: float,
         *,

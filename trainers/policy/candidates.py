@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from agentgym.trainers.data.trajectory import IntArray, Support
 from agentgym.trainers.policy.collate import Choice, Collated
 from agentgym.trainers.policy.distribution import check_finite, draw
 from agentgym.trainers.policy.exploration import mix_candidates
+from agentgym.trainers.policy.forward import read, score_places
 from agentgym.trainers.policy.language_model import LanguageModel
-from agentgym.trainers.policy.reading import read, score_places
 from agentgym.trainers.policy.sampling import Normalization, Request, Sample, Sampling
 from agentgym.trainers.policy.shared_prefix import as_mask
-from agentgym.trainers.trajectory import IntArray, Support
 
 
 def candidate_logprobs(

@@ -14,8 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import IntArray, Turn
 from agentgym.trainers.policy.sampling import Normalization
-from agentgym.trainers.trajectory import Batch, IntArray, Turn
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from agentgym.trainers.policy.row import Row
+from agentgym.trainers.policy.request_state import Row
 
 
 def mix(logprobs: Tensor, uniform: Tensor, odds: Tensor) -> Tensor:

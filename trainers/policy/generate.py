@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agentgym.trainers.policy.continuous_batching import Advance, Refill, Window
 from agentgym.trainers.policy.distribution import check_finite, draw
 from agentgym.trainers.policy.exploration import TokenMixture
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.prefix_cache import PrefixCache
-from agentgym.trainers.policy.row import Row
+from agentgym.trainers.policy.request_state import Row
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
-from agentgym.trainers.policy.window import Advance, Refill, Window
 
 Answer = Callable[[Sequence[tuple[Request, Sample]], bool], Sequence[Request]]
 """Takes finished actions, and whether others are in progress, and returns further requests."""

@@ -11,14 +11,13 @@ import re
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from agentgym.trainers.data.trajectory import Tokens
 from agentgym.trainers.policy.chat_template import Pieces
 from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.utils.printable import encodable
 from agentgym.utils.recent import Recent, text_size
 
-Tokens = NDArray[np.int32]
 MARKS = ("▁", "Ġ")
 """Marks of the start of a word in the vocabularies of SentencePiece and of byte-level BPE."""
 

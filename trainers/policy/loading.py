@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from agentgym.errors import BaseModelError, ConfigError, MissingExtraError
-from agentgym.trainers.model_defaults import NEW_MODELS, check_spelling
 from agentgym.trainers.policy.base_folder import find_base
 from agentgym.trainers.policy.hub_cache import cache_first
 from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.lora_targets import lora_targets
 from agentgym.trainers.policy.model_config import without_dropout
+from agentgym.trainers.policy.model_defaults import NEW_MODELS, check_spelling
 from agentgym.trainers.policy.model_files import (
     check_adapter,
     load_tokenizer,

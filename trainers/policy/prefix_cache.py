@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
+from agentgym.trainers.data.packing import equal_tokens
 from agentgym.trainers.policy.sampling import Tokens
-from agentgym.trainers.policy.shared_attention import Sharing, States, equal_tokens
+from agentgym.trainers.policy.shared_attention import Sharing, States
 
 IntArray = NDArray[np.int64]
 Slot = int | str

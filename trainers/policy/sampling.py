@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.trajectory import FloatArray, Support
+from agentgym.trainers.data.trajectory import FloatArray, Support, Tokens
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy.language_model import LanguageModel
 
-Tokens = NDArray[np.int32]
 Normalization = Literal["sum", "token", "word"]
 UNBOUNDED = (
     "vLLM returns the most probable tokens of a position up to a number, and top_p alone has no "

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from agentgym.trainers.policy.candidates import Forest, choice_scores, choice_totals
 from agentgym.trainers.policy.collate import Collated
+from agentgym.trainers.policy.forward import read, score_places
 from agentgym.trainers.policy.language_model import LanguageModel
-from agentgym.trainers.policy.reading import read, score_places
 
 
 class Scores(NamedTuple):

@@ -24,6 +24,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from agentgym.trainers.data.packing import equal_tokens
 from agentgym.trainers.policy.loading import base_model
 from agentgym.trainers.policy.sampling import Tokens
 
@@ -118,12 +119,6 @@ def common_prefixes(
         else:
             families.append([i])
     return length, sorted(map(sorted, families))
-
-
-def equal_tokens(one: Tokens, other: Tokens, most: int) -> int:
-    """Returns how many of the first `most` tokens are equal, up to the first difference."""
-    differs = np.flatnonzero(one[:most] != other[:most])
-    return int(differs[0]) if len(differs) else most
 
 
 States = dict[int, tuple[Tensor, Tensor]]

@@ -24,7 +24,7 @@ from agentgym.trainers.policy.generate import finish
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.loading import base_model
 from agentgym.trainers.policy.prefix_cache import Slot
-from agentgym.trainers.policy.row import Row
+from agentgym.trainers.policy.request_state import Row
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling, check_bounded
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors.torch import save_file
 
 from agentgym.errors import AgentGymError, ConfigError
-from agentgym.trainers.policy.row import Row
+from agentgym.trainers.policy.request_state import Row
 from agentgym.trainers.policy.vllm_base import VLLM, Step, weights
 
 if TYPE_CHECKING:

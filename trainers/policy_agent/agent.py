@@ -20,6 +20,7 @@ from agentgym.trainers.critics.state_values import state_values
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context, ContextSettings, Conversation
+from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.critics.heads import ValueHead
@@ -260,4 +261,16 @@ def make_context(policy: Policy, settings: ContextSettings) -> Context:
         policy.tokenizer,
         policy.format,
         model_max_tokens=policy.max_length,
+    )
+
+
+def policy_agent(config: TrainConfig, policy: Policy, name: str) -> PolicyAgent:
+    """Returns the policy as an agent with the prompts and sampling of the settings."""
+    return PolicyAgent(
+        policy,
+        config.context_settings(),
+        config.evaluation_sampling(),
+        constrain=config.rollout.constrain,
+        name=name,
+        wrap=config.environment.wrap,
     )

@@ -15,10 +15,11 @@ from agentgym.agents.view import View
 from agentgym.errors import ConfigError
 from agentgym.trainers.critics.transitions import one_turn, say
 from agentgym.trainers.critics.value_model import ValueModel, action_model
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.policy.sampling import Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.judge import Judge
-from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory
 
 FILE = "judge.pt"
 

@@ -13,7 +13,7 @@ from agentgym.agents.view import View
 from agentgym.errors import CheckpointError
 from agentgym.trainers.critics.transitions import say
 from agentgym.trainers.critics.value_model import ValueModel, action_model
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy_agent.agent import PolicyAgent

@@ -1,4 +1,4 @@
-"""Load agents: trained policies (`load_agent`, `load_league`), models (`load_pretrained`)."""
+"""Load agents: trained policies (`load_agent`), models (`load_pretrained`)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 
 from transformers.utils import logging as transformers_logging
 
-from agentgym.agents import MixedAgent
 from agentgym.errors import CheckpointError, ConfigError, did_you_mean
 from agentgym.trainers.critics.state_values import load_head
 from agentgym.trainers.critics.token_q import TokenQ
-from agentgym.trainers.model_defaults import DEFAULTS, kind_of
+from agentgym.trainers.policy.model_defaults import DEFAULTS, kind_of
 from agentgym.trainers.policy.policy import STEERING_FILE, Policy
 from agentgym.trainers.policy.roles import load_sibling, role_folder
 from agentgym.trainers.policy.sampling import Sampling
@@ -22,9 +21,7 @@ from agentgym.trainers.policy_agent.best_of import BestOf, Majority
 from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.context import ContextSettings, Mode
-from agentgym.trainers.run.checkpoint import loading
-from agentgym.trainers.run.league import member_name
-from agentgym.trainers.run.pool import Pool
+from agentgym.trainers.system.checkpoint import loading
 
 
 def load_agent(
@@ -241,57 +238,3 @@ def load_pretrained(
     transformers_logging.disable_progress_bar()
     policy = Policy.load(model, dtype="auto", device=device)
     return PolicyAgent(policy, settings, sampling, constrain=constrain, name=Path(model).name)
-
-
-def load_league(
-    folder: str,
-    *,
-    temperature: float | None = None,
-    constrain: bool | None = None,
-    max_new_tokens: int | None = None,
-    device: str = "cpu",
-) -> MixedAgent:
-    """Loads the average policy of a run with a pool of opponents.
-
-    A member of the pool is sampled at the start of an episode: from the meta-strategy of `psro`,
-    otherwise uniformly. Members play as opponents in training do. A judge (`BestOf`) belongs to the
-    last policy, so they have none.
-
-    Args:
-        folder: the folder of the run.
-        temperature: overrides the saved value.
-        constrain: overrides the saved value.
-        max_new_tokens: overrides the saved value.
-        device: device of the models.
-
-    Raises:
-        CheckpointError: if the folder contains no policy or no pool, or a member is damaged.
-        ConfigError: if the device does not exist or a value is out of range.
-    """
-    agent = load_agent(
-        folder,
-        temperature=temperature,
-        constrain=constrain,
-        max_new_tokens=max_new_tokens,
-        device=device,
-    )
-    if isinstance(agent, RoleAgent):
-        raise CheckpointError(
-            f"{folder} holds policies of roles, and no pool of opponents: leave out league:."
-        )
-    pool = Pool(Path(folder), agent.policy.requires_grad_(False))
-    weights = {number: weight for number, weight in pool.read_mixture().items() if weight > 0}
-    members = [
-        PolicyAgent(
-            policy,
-            agent.settings,
-            agent.sampling,
-            constrain=agent.constrain,
-            name=member_name(number),
-            wrap=agent.wrap,
-        )
-        for number, policy in pool.load(weights).items()
-    ]
-    return MixedAgent(
-        members, [weights[n] for n in sorted(weights)], name=f"league of {agent.name}"
-    )

@@ -24,7 +24,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.alignment import AdvantageAlignment
 from agentgym.trainers.settings import (
     Fraction,
@@ -34,6 +33,7 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

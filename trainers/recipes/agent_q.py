@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import PreferenceConfig
-from agentgym.trainers.hooks.base import ReplayBuffer
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.replay import ReplayBuffer
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.continuations import discounted
 from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences
 from agentgym.trainers.rollout.branches import single_turn
@@ -41,10 +42,10 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.settings.config import PreferenceConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 TREES = 1 << 23
@@ -182,7 +183,7 @@ class TreePreferences(ActionPreferences):
     games = False
     branches = True
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         thought = config.loss.thought_coef
         super().__init__(config.beta, config.threshold, thought_coef=thought)
         self.trainer, self.config = trainer, config

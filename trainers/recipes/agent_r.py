@@ -25,8 +25,9 @@ import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import EQUAL_WEIGHTS, TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.sampling import Sample, candidate_support
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
@@ -37,10 +38,10 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 REVISIONS = 5 << 20
@@ -105,7 +106,7 @@ class Revisions(RecipeHooks):
 
     games = False
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
 

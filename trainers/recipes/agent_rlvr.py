@@ -23,9 +23,8 @@ import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.credit.shaping import imported
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
@@ -36,10 +35,11 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.settings.config import TrainConfig
+from agentgym.utils.arguments import imported
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
 
 RETRIES = 1 << 23
 """Offset that separates the seeds of retries from those of other episodes."""
@@ -117,7 +117,7 @@ class Guidance(RecipeHooks):
 
     games = False
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
         hint = expert_action if config.hint == "expert" else imported(config.hint, "hint")
@@ -136,7 +136,7 @@ class Guidance(RecipeHooks):
         failed = dict.fromkeys((t.task, t.seed) for t in fresh if t.group not in solved)
         config, trainer = self.config, self.trainer
         starts = [start for start in failed for _ in range(config.retries)]
-        limit = trainer.rollouts.turn_limit(iteration)
+        limit = trainer.config.environment.turn_limit(iteration)
         episodes = [
             EpisodeSpec(task, seed, (config.run.seed, RETRIES + iteration, i), max_turns=limit)
             for i, (task, seed) in enumerate(starts)
@@ -144,7 +144,7 @@ class Guidance(RecipeHooks):
         guided: list[Trajectory] = []
         if episodes:
             from agentgym.trainers.rollout.collector import collect
-            from agentgym.trainers.run.processes import from_main
+            from agentgym.trainers.system.processes import from_main
 
             guided = collect(
                 trainer.policy,
@@ -155,7 +155,7 @@ class Guidance(RecipeHooks):
                 constrain=config.rollout.constrain,
             )
             guided = from_main(trainer.accelerator, guided)
-            trainer.rollouts.count(guided)
+            trainer.count(guided)
         good = [i for i, t in enumerate(guided) if t.success]
         again = [
             replace(episodes[i], opening=samples_of(guided[i], len(guided[i].turns))) for i in good

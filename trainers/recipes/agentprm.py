@@ -33,14 +33,16 @@ import numpy as np
 from annotated_types import Gt, Le
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import (
     monte_carlo_values,
     outcome_returns,
     turn_credit,
     value_gains,
 )
-from agentgym.trainers.critics.transitions import answer, prompt_of
+from agentgym.trainers.critics.transitions import prompt_of
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
+from agentgym.trainers.hooks.answers import answer
 from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.best_of import BestOf
@@ -52,11 +54,11 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
+from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy_agent.agent import PolicyAgent
-    from agentgym.trainers.trainer import Trainer
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -107,7 +109,7 @@ class ProcessReward(TurnJudge):
 
     whole = True
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
         self.gamma, self.best_of, self.paired = config.gamma, config.best_of, config.paired
         self.preferences: ActionPreferences | None = None

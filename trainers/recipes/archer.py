@@ -26,13 +26,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentgym.trainers.algorithm import Algorithm, value_head
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.hooks.utterance_critic import (
     ReplayConfig,
     UtteranceConfig,
     UtteranceHooks,
 )
 from agentgym.trainers.settings import CriticConfig, Fraction, defaults
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

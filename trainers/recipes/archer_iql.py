@@ -20,6 +20,8 @@ from annotated_types import Gt, Lt
 
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.credit.turn_rewards import turn_credit, weights_of
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.dataset import DataSet, OfflineConfig
 from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
 from agentgym.trainers.settings import (
@@ -27,11 +29,10 @@ from agentgym.trainers.settings import (
     NonNegative,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.offline_losses import utterance_advantages
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -58,7 +59,7 @@ class OfflineUtteranceHooks(UtteranceHooks):
 
     plays = False
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, config.utterance, config.gamma, expectile=config.expectile)
         self.data, self.beta = DataSet(trainer, config.dataset), config.beta
 

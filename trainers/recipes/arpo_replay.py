@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
+from agentgym.trainers.data.packing import pack_all, unpack_all
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.hooks.packing import pack_all, unpack_all
+from agentgym.trainers.rewards.penalties import without_equal_groups
 from agentgym.trainers.settings import LossConfig, defaults
+from agentgym.trainers.settings.config import GroupConfig
 from agentgym.trainers.settings.credit import SAME_RETURNS
-from agentgym.trainers.trajectory import Trajectory
-from agentgym.trainers.update.penalties import without_equal_groups
 
 
 @dataclass

@@ -27,17 +27,18 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.two_clock import broadcast
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turn_at
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 STATES = 1 << 22
@@ -76,7 +77,7 @@ class StateGroups(RecipeHooks):
 
     branches = True
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentgym.trainers.algorithm import Algorithm, value_head
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.settings import Fraction, LossConfig, Positive, defaults
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

@@ -31,12 +31,13 @@ import numpy as np
 from agentgym.envs.team.roles import SCORES
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.returns import ReturnToGo
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Turn
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, defaults
-from agentgym.trainers.trajectory import Batch, Turn
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.utils.action_parsing import match_action
 
 if TYPE_CHECKING:

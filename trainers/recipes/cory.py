@@ -30,12 +30,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm, value_head
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.two_clock import TwoClockGAE
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.update.learner import ForwardPass

@@ -24,11 +24,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.hooks.base import RecipeHooks, members_by_group
+from agentgym.trainers.data.replay import members_by_group
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import LossConfig, Positive, defaults
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.settings.config import GroupConfig
 
 
 @dataclass

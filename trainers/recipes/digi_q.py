@@ -30,8 +30,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.critics.transitions import answer, prompt_of, turns_of
+from agentgym.trainers.critics.transitions import prompt_of, turns_of
 from agentgym.trainers.critics.value_model import action_model
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.answers import answer
 from agentgym.trainers.hooks.dataset import DataSet, OfflineConfig
 from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
 from agentgym.trainers.settings import (
@@ -43,14 +46,13 @@ from agentgym.trainers.settings import (
     Positive,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
 from agentgym.trainers.update.losses import Sum
 from agentgym.trainers.update.offline_losses import utterance_advantages
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -85,7 +87,7 @@ class BestActions(UtteranceHooks):
 
     plays = False
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, config.utterance, config.gamma, expectile=0.5)
         self.config, self.data = config, DataSet(trainer, config.dataset)
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import PreferenceConfig
 from agentgym.trainers.hooks.preferences import Preferences
+from agentgym.trainers.settings.config import PreferenceConfig
 
 
 @dataclass

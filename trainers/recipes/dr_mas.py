@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

@@ -35,20 +35,20 @@ from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.errors import ConfigError
 from agentgym.making import tasks_of
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit.shaping import imported
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
+from agentgym.trainers.imitation.demonstrations import demonstrate, recorded
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.rollout.branches import single_turn
-from agentgym.trainers.rollout.demonstrations import demonstrate, recorded
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings import Count, LossConfig, OptimisationConfig, Positive, defaults
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.settings.config import TrainConfig
+from agentgym.utils.arguments import imported
 
 if TYPE_CHECKING:
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy_agent.agent import PolicyAgent
-    from agentgym.trainers.trainer import Trainer
 
 PREDICTS = "predicts"
 """Key of a transition in a trajectory's `extras`."""
@@ -224,7 +224,7 @@ class EarlyExperience(Demonstrations):
         config: the settings.
     """
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, DatasetConfig(0, config.demonstrations), rewarded=False)
         self.config = config
         if trainer.policy.format.newline:
@@ -274,7 +274,7 @@ class EarlyExperience(Demonstrations):
         agent = self._agent()
         explorer = Explorer(agent, config.own_actions, reflect)
         shown = self._explore(explorer, starts, 1 << 30)
-        trainer.rollouts.tokens += agent.generated
+        trainer.count(tokens=agent.generated)
         self.env_steps = sum(len(each.turns) for each in shown) + len(explorer.found)
         predictions = self._predictions(explorer.found, shown[0].env_id)
         if config.world_iterations and not predictions:

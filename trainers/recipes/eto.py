@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import PreferenceConfig
-from agentgym.trainers.hooks.base import pairs_of
+from agentgym.trainers.data.replay import pairs_of
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.dataset import expert_rollout
 from agentgym.trainers.hooks.preferences import Preferences
-from agentgym.trainers.rollout.demonstrations import expert_rollout
 from agentgym.trainers.settings import GroupRolloutConfig, RolloutConfig, defaults
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.settings.config import PreferenceConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
 
 EXPERT = "expert"
 """Key of the expert's episodes in a trajectory's `extras`."""
@@ -59,7 +59,7 @@ class Contrast(Preferences):
 
     games = False
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(config.beta, thought_coef=config.loss.thought_coef)
         self.trainer = trainer
 

@@ -33,13 +33,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.critics.token_q import TokenQ
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.settings import Fraction, Positive
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Values
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.memory import divide_gradients
 from agentgym.trainers.update.optimizer import AdamW
@@ -47,8 +48,8 @@ from agentgym.trainers.update.optimizer import AdamW
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy.collate import Collated
-    from agentgym.trainers.trainer import Trainer
     from agentgym.trainers.update.learner import ForwardPass
 
 STEP_TOKENS = 2048
@@ -86,7 +87,7 @@ class SoftBackup(RecipeHooks):
 
     needs_reference = True
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.policy, self.config = trainer.policy, config
         self.trunk = trainer.policy.clone()

@@ -35,9 +35,12 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.seats import game_agent
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import EQUAL_WEIGHTS, TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.replay import ReplayBuffer
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.imitation.demonstrations import demonstrate
 from agentgym.trainers.rollout.branches import (
     episodes_of,
     orders_of,
@@ -45,14 +48,13 @@ from agentgym.trainers.rollout.branches import (
     turns_before,
     with_action,
 )
-from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.episode import action_room
 from agentgym.trainers.settings import Count, LossConfig, defaults
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
 
 if TYPE_CHECKING:
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy_agent.agent import PolicyAgent
-    from agentgym.trainers.trainer import Trainer
     from agentgym.trainers.update.learner import ForwardPass
 
 SEARCHES = 3 << 20
@@ -102,7 +104,7 @@ class Teaching(RecipeHooks):
 
     branches = True
 
-    def __init__(self, trainer: Trainer, config: Config, teacher: Agent | None = None):
+    def __init__(self, trainer: Run, config: Config, teacher: Agent | None = None):
         super().__init__()
         self.trainer, self.config = trainer, config
         self.earlier = ReplayBuffer(None)
@@ -204,7 +206,7 @@ class Teaching(RecipeHooks):
         trainer, config = self.trainer, self.config
         keys = [(config.run.seed, SEARCHES + iteration, i) for i in range(len(own))]
         room = action_room(trainer.policy, config.sampling(), config.rollout.constrain)
-        limit = trainer.rollouts.turn_limit(iteration)
+        limit = trainer.config.environment.turn_limit(iteration)
         found = [
             demonstrate(
                 trainer.policy,
@@ -219,7 +221,7 @@ class Teaching(RecipeHooks):
             for members, order, key in zip(own, turns, keys, strict=True)
         ]
         if self.proposer is not None:
-            trainer.rollouts.tokens += self.proposer.generated
+            trainer.count(tokens=self.proposer.generated)
             self.proposer.generated = 0
         return found
 

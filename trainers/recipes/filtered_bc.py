@@ -21,16 +21,17 @@ import numpy as np
 from annotated_types import Gt, Le
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import EQUAL_WEIGHTS, TrainConfig
-from agentgym.trainers.credit.shaping import scorer, turn_scores
 from agentgym.trainers.credit.turn_rewards import turn_credit
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.run.environment import instructions_by_id
+from agentgym.trainers.rewards.shaping import scorer, turn_scores
+from agentgym.trainers.rollout.env_pool import instructions_by_id
 from agentgym.trainers.settings import LossConfig, defaults
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -74,7 +75,7 @@ class Best(RecipeHooks):
         config: the settings.
     """
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.fraction, self.low = config.top_fraction, config.min_return
         self.judge, self.weight = config.judge, 1.0

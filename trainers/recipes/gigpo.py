@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import (
     Fraction,
@@ -27,6 +26,7 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

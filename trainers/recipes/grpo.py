@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import LossConfig, defaults
+from agentgym.trainers.settings.config import GroupConfig
 
 
 @dataclass

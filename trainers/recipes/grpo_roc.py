@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
-from agentgym.trainers.hooks.base import RecipeHooks, members_by_group
+from agentgym.trainers.data.replay import members_by_group
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import (
     Count,
     Fraction,
@@ -30,7 +31,7 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.settings.config import GroupConfig
 
 
 @dataclass

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import (
     Count,
@@ -25,6 +24,7 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

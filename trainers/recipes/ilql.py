@@ -27,6 +27,7 @@ from annotated_types import Gt, Lt
 from numpy.typing import NDArray
 
 from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.token_q import (
     Int64,
     Places,
@@ -35,13 +36,12 @@ from agentgym.trainers.hooks.token_q import (
     chosen_q,
 )
 from agentgym.trainers.settings import Fraction
-from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.offline_losses import expectile_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
 
 
 @dataclass
@@ -64,7 +64,7 @@ class ImplicitQ(TokenQHooks):
 
     one_policy = True
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, config.dataset, config.q, config.tau)
         self.config = config
 

@@ -26,12 +26,13 @@ import numpy as np
 import torch
 
 from agentgym.trainers.algorithm import Algorithm, value_head
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.scan import Float64
-from agentgym.trainers.critics.transitions import answer
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
+from agentgym.trainers.hooks.answers import answer
+from agentgym.trainers.hooks.dataset import expert_rollout
 from agentgym.trainers.hooks.turn_judge import TurnJudge
-from agentgym.trainers.rollout.demonstrations import expert_rollout
 from agentgym.trainers.settings import (
     CriticConfig,
     Fraction,
@@ -40,13 +41,13 @@ from agentgym.trainers.settings import (
     Positive,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, FloatArray, Trajectory
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.losses import Sum
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -78,7 +79,7 @@ class InverseReward(TurnJudge):
 
     games = False
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(
             trainer, lr=config.model_lr, epochs=config.model_epochs, loss=error_of_labels
         )

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import StepBaseline, implicit_process_rewards
-from agentgym.trainers.hooks.base import pairs_of
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.replay import pairs_of
 from agentgym.trainers.hooks.preference_model import PreferenceModel
 from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, RolloutConfig, defaults
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -65,7 +65,7 @@ class ImplicitReward(PreferenceModel):
         config: the settings.
     """
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, lr=config.model_lr, beta=config.beta)
         self.outcome: Literal["return", "success"] = config.outcome
 

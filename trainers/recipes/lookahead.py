@@ -28,11 +28,11 @@ from dataclasses import dataclass, replace
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm, value_head
-from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.two_clock import TwoClockGAE
+from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.settings import CriticConfig, Fraction, RolloutConfig, defaults
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.settings.config import UNCHANGED_REWARDS, TrainConfig
 
 
 @dataclass

@@ -41,8 +41,7 @@ from annotated_types import Ge
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import PreferenceConfig
-from agentgym.trainers.credit.shaping import imported
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.abstract_game import AbstractGame, Embed, embed
 from agentgym.trainers.hooks.preferences import Preferences
 from agentgym.trainers.rollout.branches import (
@@ -60,10 +59,11 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.settings.config import PreferenceConfig
+from agentgym.utils.arguments import imported
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
 
 STATES = 1 << 24
 """Offset that separates the seeds of branches from those of other episodes."""
@@ -114,7 +114,7 @@ class LatentActions(Preferences):
 
     branches = True
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(config.beta, thought_coef=config.loss.thought_coef)
         self.trainer, self.config = trainer, config
         self.encode: Embed = embed

@@ -39,10 +39,11 @@ import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.joint import JointReturns, returns_by_order
 from agentgym.trainers.credit.two_clock import broadcast
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.trees import TREES, Node, grow, play, roots
 from agentgym.trainers.rollout.branches import single_turn
@@ -56,10 +57,10 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 ADVANTAGE = "joint_advantage"
@@ -107,7 +108,7 @@ class JointTrees(RecipeHooks):
 
     branches = True
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
 

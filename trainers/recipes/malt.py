@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import PreferenceConfig
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.preferences import Preferences
 from agentgym.trainers.hooks.trees import TREES, Node, grow, roots
 from agentgym.trainers.rollout.branches import single_turn
@@ -44,10 +45,10 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.settings.config import PreferenceConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 FAMILY, VALUE = "family", "branch_value"
@@ -88,7 +89,7 @@ class Trees(Preferences):
 
     branches = True
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(config.beta, thought_coef=config.loss.thought_coef)
         self.trainer, self.config = trainer, config
 

@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agentgym.trainers.algorithm import Algorithm, value_head
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import joint, two_clock
 from agentgym.trainers.settings import Fraction
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.credit.two_clock import broadcast
+from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

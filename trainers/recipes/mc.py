@@ -36,7 +36,7 @@ from agentgym.trainers.hooks.token_q import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
 
 
 @dataclass
@@ -52,7 +52,7 @@ class MonteCarloQ(TokenQHooks):
         config: the settings.
     """
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, config.dataset, config.q, tau=1.0)
         self.gamma = config.gamma
 

@@ -22,12 +22,12 @@ import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import members_of, trajectory_outcomes
-from agentgym.trainers.credit.model_judge import PREFIX
 from agentgym.trainers.credit.scan import Float64
-from agentgym.trainers.credit.shaping import scorer, turn_scores
 from agentgym.trainers.credit.two_clock import broadcast
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.rewards.model_judge import PREFIX
+from agentgym.trainers.rewards.shaping import scorer, turn_scores
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
@@ -35,7 +35,7 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

@@ -22,14 +22,14 @@ import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm, value_head
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, Positive, RolloutConfig, defaults
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
 
 
 @dataclass
@@ -66,7 +66,7 @@ class LaggedMask(RecipeHooks):
 
     one_policy = True
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.policy, self.every = trainer.policy, config.mask_every
 

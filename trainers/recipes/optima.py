@@ -44,10 +44,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import EQUAL_WEIGHTS, TrainConfig
 from agentgym.trainers.credit.group import starts_of
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.turn_rewards import turn_credit
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import FloatArray, IntArray, Trajectory, episode_numbers
 from agentgym.trainers.hooks.preferences import Preferences
 from agentgym.trainers.hooks.trees import TREES, Node, play, roots
 from agentgym.trainers.rollout.branches import orders_of, single_turn, state_of
@@ -60,17 +61,10 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import (
-    Batch,
-    Credit,
-    FloatArray,
-    IntArray,
-    Trajectory,
-    episode_numbers,
-)
+from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 PAIR, BETTER = "pair", "better"
@@ -228,7 +222,7 @@ class Ranked(Preferences):
         trainer: the trainer of the policy. None: no trees are grown.
     """
 
-    def __init__(self, config: Config, trainer: Trainer | None = None):
+    def __init__(self, config: Config, trainer: Run | None = None):
         super().__init__(config.beta, thought_coef=config.loss.thought_coef)
         self.config, self._trainer = config, trainer
         self.branches = config.update != "sft"

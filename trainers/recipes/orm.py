@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import group
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
@@ -27,10 +27,10 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -67,7 +67,7 @@ class OutcomeReward(TurnJudge):
 
     whole = True
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
         self.label_every = config.label_every
 

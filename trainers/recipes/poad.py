@@ -24,9 +24,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm, value_head
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.settings import Fraction
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

@@ -29,12 +29,13 @@ import numpy as np
 
 from agentgym.making import short_id
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.group import trajectory_outcomes
 from agentgym.trainers.credit.two_clock import broadcast
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.update.learner import ForwardPass

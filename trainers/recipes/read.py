@@ -33,19 +33,20 @@ import numpy as np
 from annotated_types import Gt
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.turn_rewards import turn_credit, weights_of
 from agentgym.trainers.critics.transitions import say
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.best_of import ReAsk
 from agentgym.trainers.settings import CriticConfig, Fraction, NonNegative, Positive, defaults
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.update_data import explained_variance
 
 if TYPE_CHECKING:
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy_agent.agent import PolicyAgent
-    from agentgym.trainers.trainer import Trainer
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -82,7 +83,7 @@ class SequentialAdvantages(TurnJudge):
         config: the settings.
     """
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
         self.config = config
 

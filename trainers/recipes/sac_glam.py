@@ -35,17 +35,12 @@ from torch import nn
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.critics.transitions import (
-    Encoder,
-    Prompt,
-    answer,
-    pack_prompts,
-    say,
-    unpack_prompts,
-)
+from agentgym.trainers.critics.transitions import Encoder, Prompt, pack_prompts, say, unpack_prompts
 from agentgym.trainers.critics.utterance import UtteranceCritic
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.answers import answer
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.episode import action_room
 from agentgym.trainers.rollout.hindsight import in_hindsight
@@ -57,12 +52,12 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory
+from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -165,7 +160,7 @@ class SoftActorCritic(RecipeHooks):
 
     games = False
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
         self.buffer: deque[Step] = deque(maxlen=config.buffer_size)
@@ -191,7 +186,7 @@ class SoftActorCritic(RecipeHooks):
         config, context = self.config, self.trainer.context
         env = self.trainer.pool.env(0)
         room = action_room(self.trainer.policy, config.sampling(), config.rollout.constrain)
-        limit = self.trainer.rollouts.turn_limit(iteration)
+        limit = self.trainer.config.environment.turn_limit(iteration)
         relabelled = [
             again
             for trajectory in fresh

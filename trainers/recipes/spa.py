@@ -23,19 +23,19 @@ import torch
 from numpy.typing import ArrayLike
 
 from agentgym.trainers.algorithm import Algorithm, value_head
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.turn_rewards import attribute_progress, outcome_returns
+from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, Positive, defaults
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.losses import Sum
 from agentgym.trainers.update.offline_losses import span_sums
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -65,7 +65,7 @@ class ProgressEstimator(TurnJudge):
         config: the settings.
     """
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         epochs = config.model_epochs
         super().__init__(trainer, lr=config.model_lr, epochs=epochs, loss=error_of_sums)
         self.valid_bonus = config.valid_bonus

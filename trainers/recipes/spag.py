@@ -27,12 +27,12 @@ from annotated_types import Gt, Le
 from numpy.typing import NDArray
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
 from agentgym.trainers.credit.group import trajectory_outcomes
 from agentgym.trainers.credit.two_clock import broadcast
+from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import LossConfig, defaults
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.settings.config import UNCHANGED_REWARDS, TrainConfig
 
 
 @dataclass

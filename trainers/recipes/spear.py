@@ -29,20 +29,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import GroupConfig
 from agentgym.trainers.credit import group
 from agentgym.trainers.credit.normalize import normalize_advantages
-from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.replay import ReplayBuffer
+from agentgym.trainers.data.trajectory import Trajectory, Turn
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     Positive,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Turn, Values
+from agentgym.trainers.settings.config import GroupConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -212,7 +214,7 @@ def is_void(turn: Turn, tokens: list[int]) -> bool:
 def build(config: Config) -> Algorithm:
     """Returns the parts of SPEAR."""
 
-    def hooks(trainer: Trainer) -> SelfImitation:
+    def hooks(trainer: Run) -> SelfImitation:
         from agentgym.trainers.policy.action_format import Ending
 
         return SelfImitation(config, Ending(trainer.policy, config.rollout.stop).reached)

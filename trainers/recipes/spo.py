@@ -23,13 +23,13 @@ import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
 from agentgym.trainers.credit.group import members_of, trajectory_outcomes
 from agentgym.trainers.credit.scan import Float64
-from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.credit.turn_rewards import episode_credit
+from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.settings.config import UNCHANGED_REWARDS, TrainConfig
+from agentgym.utils.arguments import imported
 
 
 @dataclass

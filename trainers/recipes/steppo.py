@@ -18,12 +18,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm, value_head
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages
+from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.trajectory import Batch, Credit
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

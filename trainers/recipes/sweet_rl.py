@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit.shaping import imported
 from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.hooks.base import pairs_of
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.replay import pairs_of
+from agentgym.trainers.data.trajectory import Segment, Trajectory
+from agentgym.trainers.hooks.dataset import expert_rollout
 from agentgym.trainers.hooks.preference_model import PreferenceModel
-from agentgym.trainers.rollout.demonstrations import expert_rollout
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
@@ -37,11 +37,12 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Segment, Trajectory
+from agentgym.trainers.settings.config import TrainConfig
+from agentgym.utils.arguments import imported
 
 if TYPE_CHECKING:
+    from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy.policy import Policy
-    from agentgym.trainers.trainer import Trainer
     from agentgym.trainers.update.learner import ForwardPass
 
 
@@ -79,7 +80,7 @@ class StepAdvantages(PreferenceModel):
 
     games = False
 
-    def __init__(self, trainer: Trainer, config: Config):
+    def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, lr=config.model_lr, beta=config.beta)
         self.trainer, self.information = trainer, config.information
         self.epochs = config.model_epochs

@@ -27,9 +27,8 @@ import numpy as np
 from annotated_types import Ge
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit.shaping import imported
-from agentgym.trainers.hooks.base import members_by_group
+from agentgym.trainers.data.replay import members_by_group
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.preferences import Preferences
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
@@ -39,7 +38,8 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.settings.config import TrainConfig
+from agentgym.utils.arguments import imported
 
 
 @dataclass

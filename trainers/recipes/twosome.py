@@ -19,9 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm, value_head
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.settings import Fraction, LossConfig, RolloutConfig, defaults
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

@@ -21,9 +21,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.hooks.continuations import Continuations
 from agentgym.trainers.settings import Fraction, Positive
+from agentgym.trainers.settings.config import TrainConfig
 
 
 @dataclass

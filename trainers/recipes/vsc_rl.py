@@ -27,11 +27,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm, value_head
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.scan import reverse_scan
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
+from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.wrappers.subgoals import SUBGOAL
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from agentgym.trainers.data.trajectory import Segment, Trajectory, episode_numbers
 from agentgym.trainers.policy.sampling import Sample
-from agentgym.trainers.trajectory import Segment, Trajectory, episode_numbers
 
 
 def episodes_of(trajectories: Sequence[Trajectory]) -> list[list[Trajectory]]:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import TYPE_CHECKING, Any
 
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Playing, action_room
 from agentgym.trainers.rollout.failures import Bound, Failures
-from agentgym.trainers.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy.engine import Session

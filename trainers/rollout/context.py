@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.data.trajectory import Tokens
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.chat_template import (
     RESERVED,
@@ -32,7 +32,6 @@ from agentgym.utils.recent import Recent, text_size
 
 MEMO = 64 << 20
 """Bytes of observations, and of instructions, whose tokens are cached."""
-Tokens = NDArray[np.int32]
 Mode = Literal["full", "window", "actions", "current"]
 AtLimit = Literal["truncate", "terminate"]
 """End of an episode at a limit: truncated, and its last value is bootstrapped, or terminal, and the

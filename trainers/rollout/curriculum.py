@@ -26,14 +26,14 @@ from numpy.typing import NDArray
 
 from agentgym.errors import ConfigError
 from agentgym.mixture import MixedTasks
-from agentgym.trainers.credit.shaping import imported
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rollout.task_sampling import (
     Curriculum,
     SuccessRates,
     draw_preferred,
     draw_tasks,
 )
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.utils.arguments import imported
 
 FEATURES = 512
 Propose = Callable[[Sequence[str], Mapping[str, float], int, np.random.Generator], Sequence[str]]

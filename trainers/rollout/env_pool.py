@@ -12,6 +12,8 @@ from typing import Any
 
 import gymnasium
 
+from agentgym.making import env_name
+from agentgym.mixture import Mixture
 from agentgym.time_limits import BoundedCalls, CallTimeout
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
@@ -158,3 +160,9 @@ def instructions_of(env: gymnasium.Env[Any, Any]) -> str:
         return str(env.get_wrapper_attr("instructions"))
     except AttributeError:
         return ""
+
+
+def instructions_by_id(env: gymnasium.Env[Any, Any]) -> dict[str, str]:
+    """Returns the instructions of an environment, or of those of a mixture, by id."""
+    envs = env.envs.values() if isinstance(env, Mixture) else (env,)
+    return {env_name(each): instructions_of(each) for each in envs}

@@ -20,12 +20,12 @@ from agentgym.time_limits import (
     timed_out_info,
     unstarted_info,
 )
+from agentgym.trainers.data.trajectory import Segment, Trajectory, Turn
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import AtLimit, Context, Conversation, Tokens
 from agentgym.trainers.rollout.env_pool import instructions_of
 from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
-from agentgym.trainers.trajectory import Segment, Trajectory, Turn
 from agentgym.wrappers.privileged_text import PRIVILEGED
 
 if TYPE_CHECKING:

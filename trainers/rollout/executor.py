@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.rollout.collector import play_episodes
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.failures import Failures
-from agentgym.trainers.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy.policy import Policy

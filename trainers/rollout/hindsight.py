@@ -13,9 +13,9 @@ from typing import Any
 import gymnasium
 
 from agentgym.goals import GoalConditioned, towards
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room, samples_of
-from agentgym.trainers.trajectory import Trajectory
 
 
 class _Again(Play):

@@ -9,7 +9,7 @@ import numpy as np
 
 from agentgym.making import short_id
 from agentgym.time_limits import TIMED_OUT
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory
 
 
 def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:

@@ -30,10 +30,10 @@ import torch
 from numpy.typing import NDArray
 
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor, OnEpisode, OnProgress
-from agentgym.trainers.trajectory import Trajectory
 
 RESTARTS = 16
 """Number of times that each worker is replaced."""

@@ -19,11 +19,11 @@ from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.multiagent.table import Table
 from agentgym.time_limits import BoundedCalls, CallTimeout
 from agentgym.time_step import TimeStep, step_info
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample
 from agentgym.trainers.rollout.context import AtLimit, Context
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room
-from agentgym.trainers.trajectory import Trajectory
 from agentgym.wrappers import ExtractAction
 
 if TYPE_CHECKING:

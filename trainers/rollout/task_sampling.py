@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory
 
 OVERSAMPLE = 4
 """Number of candidate tasks per sampled task."""
@@ -147,14 +147,3 @@ def group_sizes(rates: Sequence[float], size: int) -> list[int]:
     largest = np.argsort(sizes - shares, kind="stable")  # of the remainders
     sizes[largest[: (size - MINIMUM) * len(p) - sizes.sum()]] += 1
     return (MINIMUM + sizes).tolist()
-
-
-def horizon(horizons: Sequence[int], every: int, iteration: int) -> int | None:
-    """Returns the maximum episode length of an iteration, or None for the environment's own.
-
-    Args:
-        horizons: maximum lengths in turns, one per stage. The last one stays in effect.
-        every: iterations per stage.
-        iteration: the current iteration, from 0.
-    """
-    return horizons[min(iteration // every, len(horizons) - 1)] if horizons else None

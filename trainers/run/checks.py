@@ -14,38 +14,14 @@ from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
 from agentgym.making import env_name
 from agentgym.mixture import Mixture
 from agentgym.time_limits import CallTimeout, limit_calls
-from agentgym.trainers import recipes
 from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.config import UNCHANGED_REWARDS, TrainConfig
-from agentgym.trainers.credit.shaping import OWN_SCORES
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.model_defaults import check_spelling
+from agentgym.trainers.rewards.shaping import OWN_SCORES, scorer
 from agentgym.trainers.run.environment import (
     check_constraint,
-    environment_factory,
-    evaluation_factory,
 )
-from agentgym.trainers.run.games import Lineup
 from agentgym.trainers.settings import CriticConfig
-
-
-def check_run(recipe: str, config: TrainConfig) -> None:
-    """Raises ConfigError for settings that a run refuses before it loads its model.
-
-    Args:
-        recipe: name of the recipe.
-        config: the settings.
-    """
-    check_recipe(recipe, config, recipes.load(recipe).build(config))
-    check_spelling(config.model.model)
-    make_env, config = environment_factory(config, None, None)
-    make_eval_env = evaluation_factory(config, make_env, None)
-    for make in dict.fromkeys((make_env, make_eval_env)):
-        env = make()
-        if make is make_env:
-            check_start(config, env)
-            Lineup(config, env)
-        env.close()
+from agentgym.trainers.settings.config import UNCHANGED_REWARDS, TrainConfig
 
 
 def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
@@ -102,11 +78,15 @@ def _check_terms(env: gymnasium.Env[Any, Any], named: Sequence[tuple[str, str]],
 def check_recipe(recipe: str, config: TrainConfig, algorithm: Algorithm) -> None:
     """Raises ConfigError for settings of rewards and critics that the recipe does not have.
 
+    It is also raised for a source of process rewards that does not exist.
+
     Args:
         recipe: name of the recipe.
         config: the settings.
         algorithm: the parts of the recipe.
     """
+    if config.reward.process_reward:
+        scorer(config.reward.process_reward)  # raises for a function that does not exist
     if algorithm.credit is None:
         why = (
             f"{recipe} assigns credit in hooks of its own, which read the rewards of the "

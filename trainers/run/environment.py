@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 
 from agentgym.errors import ConfigError
 from agentgym.making import (
-    env_name,
     factory_of,
     full_id,
     make_env,
@@ -18,16 +17,14 @@ from agentgym.making import (
 )
 from agentgym.mixture import Mixture
 from agentgym.textify.text_actions import TextActionEnv
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.rollout.env_pool import instructions_of
+from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.rollout.thoughts import span_finder
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.wrappers import PrivilegedText, RewardFunction
 from agentgym.wrappers.reward_function import RewardFn
 from agentgym.wrappers.wrapping import wrap_env
 
 __all__ = ["MakeEnv", "RewardFn", "environment_factory"]
-
-MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
 
 def environment_factory(
@@ -113,12 +110,6 @@ def _mixed(ids: Sequence[str], makers: Sequence[MakeEnv], mix: Sequence[int] = (
     if len(makers) == 1:
         return makers[0]
     return lambda: Mixture({id: make() for id, make in zip(ids, makers, strict=True)}, mix)
-
-
-def instructions_by_id(env: gymnasium.Env[Any, Any]) -> dict[str, str]:
-    """Returns the instructions of an environment, or of those of a mixture, by id."""
-    envs = env.envs.values() if isinstance(env, Mixture) else (env,)
-    return {env_name(each): instructions_of(each) for each in envs}
 
 
 def check_constraint(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:

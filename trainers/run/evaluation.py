@@ -23,32 +23,19 @@ from agentgym.mixture import Mixture
 from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.registration import find
 from agentgym.time_limits import CallTimeout, limit_calls
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy_agent.agent import PolicyAgent
-from agentgym.trainers.run.checkpoint import RunFolder, replace_folder, write_text
-from agentgym.trainers.run.environment import MakeEnv
-from agentgym.trainers.run.games import game_arguments
+from agentgym.trainers.data.run_state import RunState
+from agentgym.trainers.players.lineup import game_arguments
+from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.run.logger import Output, RunLog, draw_curve
-from agentgym.trainers.run.processes import shared
-from agentgym.trainers.run.saving import RunState, write_policy
+from agentgym.trainers.run.saving import write_policy
+from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.system.checkpoint import RunFolder, replace_folder, write_text
+from agentgym.trainers.system.processes import shared
 from agentgym.utils.files import shown
 from agentgym.utils.serialization import from_json
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
-
-
-def policy_agent(config: TrainConfig, policy: Policy, name: str) -> PolicyAgent:
-    """Returns the policy as an agent with the prompts and sampling of the settings."""
-    return PolicyAgent(
-        policy,
-        config.context_settings(),
-        config.evaluation_sampling(),
-        constrain=config.rollout.constrain,
-        name=name,
-        wrap=config.environment.wrap,
-    )
+    from agentgym.trainers.run.parts import Parts
 
 
 def evaluate_agent(
@@ -240,7 +227,7 @@ class Evaluator:
         trainer: the trainer of the run.
     """
 
-    def __init__(self, trainer: Trainer):
+    def __init__(self, trainer: Parts):
         self._trainer = trainer
 
     def evaluate_if_due(self) -> None:

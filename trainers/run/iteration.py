@@ -10,20 +10,21 @@ from agentgym.trainers.credit.group import weigh_by_difficulty
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.credit.thoughts import share_turn_credit
-from agentgym.trainers.run.alternatives import transcript_alternatives
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
+from agentgym.trainers.rewards.penalties import with_penalties, without_equal_groups
+from agentgym.trainers.run.action_logprobs import Alternatives, transcript_alternatives
 from agentgym.trainers.run.metrics import log_iteration
-from agentgym.trainers.run.processes import align, from_main
 from agentgym.trainers.run.roles import reliabilities, set_learning_rates
 from agentgym.trainers.run.rollouts import CRITIC, HOOKS, SHUFFLE
-from agentgym.trainers.run.signals import Interrupted
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
+from agentgym.trainers.system.processes import align, from_main
+from agentgym.trainers.system.signals import Interrupted
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap
-from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
 from agentgym.trainers.update.updater import Diverged
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.run.parts import Parts
 
 
 class Iteration:
@@ -33,7 +34,7 @@ class Iteration:
         trainer: the trainer, whose parts play and learn.
     """
 
-    def __init__(self, trainer: Trainer):
+    def __init__(self, trainer: Parts):
         self._trainer, self._config = trainer, trainer.config
         self._number = trainer.state.iteration
         self._rng = trainer.rng(HOOKS, self._number)
@@ -52,7 +53,11 @@ class Iteration:
         if not first_pass:
             batch, forward = self._evaluate_actions(batch)
         credit, entering, returns = self._assign_credit(batch, forward)
-        alternatives = transcript_alternatives(trainer, batch)  # before the weights change
+        alternatives: Alternatives = {}
+        if trainer.is_main:
+            alternatives = transcript_alternatives(
+                self._config, trainer.policies, trainer.updaters, batch
+            )
         trust = reliabilities(trainer.updaters, batch, credit)
         losses = self._update(batch, credit, entering, forward, first_pass, trust)
         times = {"time/collect": collected - begun, "time/update": time.perf_counter() - collected}
@@ -74,7 +79,7 @@ class Iteration:
         except Exception as error:
             alone = trainer.accelerator.num_processes == 1  # others would wait for this process
             if alone and not isinstance(error, Interrupted):
-                trainer.saver.save(keep_journal=True)
+                trainer.save()
                 error.add_note(f"Saved after iteration {self._number}. --resume continues the run.")
             raise
 

@@ -14,10 +14,10 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentgym.trainers.hooks.packing import pack, unpack
+from agentgym.trainers.data.packing import pack, unpack
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.run.checkpoint import writing
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.system.checkpoint import writing
 
 
 class Journal:

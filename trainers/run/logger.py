@@ -20,15 +20,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agentgym.trainers.credit.compare import side_by_side
-from agentgym.trainers.run.checkpoint import writing
-from agentgym.trainers.run.json_lines import read_jsonl, truncate_jsonl
-from agentgym.trainers.run.watch import Watch
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory, Values
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
+from agentgym.trainers.run.diagnostics import Watch
+from agentgym.trainers.system.checkpoint import writing
+from agentgym.trainers.system.json_lines import read_jsonl, truncate_jsonl
 from agentgym.wrappers.wrapping import answer_format
 
 if TYPE_CHECKING:
-    from agentgym.trainers.run.alternatives import Alternatives
-    from agentgym.trainers.run.saving import RunState
+    from agentgym.trainers.data.run_state import RunState
+    from agentgym.trainers.run.action_logprobs import Alternatives
 
 COUNTERS = ("iteration", "env_steps", "episodes")
 LONGEST_PROMPT = 20_000

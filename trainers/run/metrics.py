@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.scan import discounted_returns
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.rollout.metrics import by_env_id, by_role, rollout_metrics
-from agentgym.trainers.run.alternatives import Alternatives
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
+from agentgym.trainers.run.action_logprobs import Alternatives
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap, staleness_metrics
 from agentgym.trainers.update.update_data import correlation, explained_variance
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
+    from agentgym.trainers.run.parts import Parts
 
 
 def log_iteration(
-    trainer: Trainer,
+    trainer: Parts,
     trajectories: Sequence[Trajectory],
     batch: Batch,
     credit: Credit,

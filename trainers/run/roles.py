@@ -9,15 +9,15 @@ from accelerate import Accelerator
 from torch import nn
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.reliability import reliability
+from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.roles import load_sibling, role_folder, role_names
-from agentgym.trainers.run import checkpoint
-from agentgym.trainers.run.environment import MakeEnv
+from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.run.saving import load_reference
 from agentgym.trainers.run.setup import build_updater, load_options, load_policy
-from agentgym.trainers.trajectory import Batch, Credit
+from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.system import checkpoint
 from agentgym.trainers.update.role_updater import RoleUpdater
 from agentgym.trainers.update.sharding import share_frozen
 

@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 from accelerate import Accelerator
 
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.players.frozen_players import FrozenPlayers
+from agentgym.trainers.players.lineup import Lineup
+from agentgym.trainers.players.older_policy import OlderPolicy
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.curriculum import make_curriculum
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
-from agentgym.trainers.rollout.task_sampling import SuccessRates, group_sizes, horizon
-from agentgym.trainers.run.checkpoint import RunFolder
+from agentgym.trainers.rollout.task_sampling import SuccessRates, group_sizes
 from agentgym.trainers.run.environment import RewardFn
-from agentgym.trainers.run.frozen_players import FrozenPlayers
-from agentgym.trainers.run.games import Lineup
 from agentgym.trainers.run.journal import Journal
-from agentgym.trainers.run.older_policy import OlderPolicy
-from agentgym.trainers.run.processes import from_main, shared
-from agentgym.trainers.run.signals import StopSignal
 from agentgym.trainers.run.workers import make_executor
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.system.checkpoint import RunFolder
+from agentgym.trainers.system.processes import from_main, shared
+from agentgym.trainers.system.signals import StopSignal
 
 # Purposes of derived randomness.
 TASKS, ACTIONS, SHUFFLE, CLONING, HOOKS, CRITIC = range(6)
@@ -119,8 +119,7 @@ class Rollouts:
 
     def turn_limit(self, iteration: int) -> int | None:
         """Returns the turn limit of the episodes of an iteration, None for the environment's."""
-        environment = self.config.environment
-        return horizon(environment.horizons, environment.horizon_every, iteration)
+        return self.config.environment.turn_limit(iteration)
 
     def collect(self, iteration: int) -> list[Trajectory]:
         """Plays the episodes of an iteration, and starts those of the next `max_staleness` ones.

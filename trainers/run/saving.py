@@ -5,55 +5,28 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from agentgym.errors import CheckpointError
-from agentgym.trainers.config import TrainConfig
+from agentgym.trainers.data.run_state import RunState
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.roles import role_folder
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
-from agentgym.trainers.run import checkpoint
-from agentgym.trainers.run.processes import from_main
+from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.system import checkpoint
+from agentgym.trainers.system.checkpoint import load_tensors
+from agentgym.trainers.system.processes import from_main
 from agentgym.trainers.update.updater import Updater
 from agentgym.utils.masking import masked
-from agentgym.utils.serialization import ADDED, from_json
+from agentgym.utils.serialization import from_json
 
 if TYPE_CHECKING:
-    from agentgym.trainers.trainer import Trainer
-
-
-@dataclass
-class RunState:
-    """Counters and evaluations of a run.
-
-    Attributes:
-        iteration: finished iterations.
-        env_steps: turns played.
-        episodes: episodes played.
-        tokens: action tokens generated.
-        evaluated: the iteration after which the policy was last evaluated (-1: never).
-        best_iteration: the iteration of the best evaluation (-1: none).
-        best_reward: the mean reward of the best evaluation (None: none).
-        first: the evaluation before the first iteration, as JSON.
-        last: the latest evaluation.
-        reference: the iteration in which the reference policy last moved (-1: never).
-    """
-
-    iteration: int = 0
-    env_steps: int = 0
-    episodes: int = 0
-    tokens: int = 0
-    evaluated: int = -1
-    best_iteration: int = -1
-    best_reward: float | None = None
-    first: dict[str, Any] | None = None
-    last: dict[str, Any] | None = None
-    reference: int = field(default=-1, metadata=ADDED)
+    from agentgym.trainers.run.parts import Parts
 
 
 class Saver:
@@ -68,7 +41,7 @@ class Saver:
             evaluation, and epochs of behaviour cloning that is under way. None: there is none.
     """
 
-    def __init__(self, trainer: Trainer):
+    def __init__(self, trainer: Parts):
         self._trainer = trainer
         self.cloning: dict[str, Any] | None = None
         self.saved: tuple[int, int, int | None] | None = None
@@ -217,15 +190,6 @@ def load_frozen(folder: checkpoint.RunFolder) -> dict[str, Any]:
     """Returns the state that `write_frozen` wrote."""
     file = folder.path / "frozen" / "experience.pt"
     return load_tensors(file) if file.exists() else {}
-
-
-def load_tensors(file: Path) -> dict[str, Any]:
-    """Returns tensors and plain values from a file of a checkpoint."""
-    with checkpoint.loading(file):
-        saved = torch.load(file, map_location="cpu", weights_only=True)
-        if not isinstance(saved, dict):
-            raise TypeError(f"expected a dict, got {type(saved).__name__}")
-        return saved
 
 
 def write_checkpoint(

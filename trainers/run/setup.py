@@ -16,19 +16,19 @@ from torch import nn
 from transformers.utils import logging as transformers_logging
 
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.trainers.config import FREE_ON_RESUME, TrainConfig
 from agentgym.trainers.policy.engine import Engine
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import SIZES, tiny_policy
 from agentgym.trainers.policy.vllm_engine import VLLMEngine
 from agentgym.trainers.policy.vllm_server import VLLMServer
-from agentgym.trainers.run import checkpoint
+from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.run.accelerators import forget_other_accelerators
-from agentgym.trainers.run.environment import MakeEnv
-from agentgym.trainers.run.saving import load_tensors
+from agentgym.trainers.settings.config import FREE_ON_RESUME, TrainConfig
 from agentgym.trainers.settings.running import AUTOCAST
+from agentgym.trainers.system import checkpoint
+from agentgym.trainers.system.checkpoint import load_tensors
 from agentgym.trainers.update.learner import Learner
-from agentgym.trainers.update.optimizer import AdamW
+from agentgym.trainers.update.optimizer import AdamW, parameter_group
 from agentgym.trainers.update.sharding import check_engine, load_optimizer, trained_copy
 from agentgym.trainers.update.updater import Updater
 
@@ -224,11 +224,6 @@ def fast_on_cpu(dtype: str) -> bool:
         return False
     name = {"bfloat16": "bf16", "float16": "fp16"}[dtype]
     return bool(getattr(torch.ops.mkldnn, f"_is_mkldnn_{name}_supported")())
-
-
-def parameter_group(module: nn.Module, lr: float) -> dict[str, Any]:
-    """Returns the trainable parameters of a module as a group of an optimiser."""
-    return {"params": [p for p in module.parameters() if p.requires_grad], "lr": lr}
 
 
 def build_updater(

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.env_pool import EnvPool
@@ -18,6 +17,7 @@ from agentgym.trainers.rollout.failures import Failures
 from agentgym.trainers.rollout.ray_executor import RayExecutor
 from agentgym.trainers.run.environment import RewardFn, environment_factory
 from agentgym.trainers.run.setup import vllm_engine
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.settings.running import AUTOCAST
 
 

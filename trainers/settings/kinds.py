@@ -35,7 +35,7 @@ def _one_or_more(metavar: str) -> Any:
 EnvIds = Annotated[str | tuple[str, ...], _one_or_more("ID")]
 """One id, or several."""
 Opponents = Annotated[str | tuple[str, ...], _one_or_more("OPPONENT")]
-"""One kind of opponents, or a mixture of several (`agentgym.trainers.opponents`)."""
+"""One kind of opponents, or a mixture of several (`agentgym.trainers.settings.opponents`)."""
 Count = Annotated[int, Ge(0)]
 """An integer of at least 0."""
 Positive = Annotated[int, Ge(1)]

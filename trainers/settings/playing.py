@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, Lt
 
 from agentgym.making import short_id
-from agentgym.trainers.opponents import POOLS, Opponent, parse_opponents
 from agentgym.trainers.policy.sampling import Normalization
 from agentgym.trainers.rollout.context import AtLimit, Mode
 from agentgym.trainers.settings.kinds import (
@@ -22,6 +21,7 @@ from agentgym.trainers.settings.kinds import (
     Opponents,
     Positive,
 )
+from agentgym.trainers.settings.opponents import POOLS, Opponent, parse_opponents
 
 
 @dataclass
@@ -71,6 +71,11 @@ class EnvironmentConfig:
     def label(self) -> str:
         """The ids without namespaces, joined by "+"."""
         return "+".join(short_id(id) for id in self.ids)
+
+    def turn_limit(self, iteration: int) -> int | None:
+        """Returns the turn limit of the episodes of an iteration, None for the environment's."""
+        stage = min(iteration // self.horizon_every, len(self.horizons) - 1)
+        return self.horizons[stage] if self.horizons else None
 
 
 @dataclass

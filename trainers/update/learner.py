@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.policy.collate import Collated, segment_rows
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.trajectory import Batch, FloatArray, Values
 
 Row = tuple[int, int]
 

@@ -352,27 +352,6 @@ def value_loss(
     return aggregate(losses, weights)
 
 
-def overlong_penalty(lengths: Tensor, limit: int, margin: int) -> Tensor:
-    """Returns the soft overlong penalty of lengths in tokens, a term of the reward in [-1, 0].
-
-    The penalty is 0 up to limit - margin tokens and decreases linearly to -1 at `limit`.
-
-    Source: "DAPO: An Open-Source LLM Reinforcement Learning System at Scale", arXiv 2503.14476,
-    eq. 13.
-
-    Args:
-        lengths: lengths of actions or trajectories in tokens, any shape.
-        limit: the length at which the penalty reaches -1.
-        margin: number of tokens before `limit` over which the penalty grows.
-
-    Raises:
-        ValueError: unless 0 < margin <= limit.
-    """
-    if not 0 < margin <= limit:
-        raise ValueError(f"margin must be in (0, limit], got margin {margin} and limit {limit}.")
-    return ((limit - margin - lengths) / margin).clamp(-1.0, 0.0)
-
-
 def _shares(span: Tensor, importance: Tensor) -> Tensor:
     """Returns each token's share in the total importance of its span, [k]."""
     _, inverse, counts = torch.unique(span, return_inverse=True, return_counts=True)

@@ -7,7 +7,8 @@ import math
 import numpy as np
 from torch import Tensor
 
-from agentgym.trainers.trajectory import Batch, FloatArray
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import FloatArray
 
 
 def logprob_gap(batch: Batch, logprobs: FloatArray, version: int) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 MASTER = "master"
 LOW_PRECISION = (torch.bfloat16, torch.float16)
@@ -61,3 +61,8 @@ class AdamW(torch.optim.AdamW):
 
     def _low_precision(self) -> list[Tensor]:
         return [p for p in self._parameters() if p.dtype in LOW_PRECISION]
+
+
+def parameter_group(module: nn.Module, lr: float) -> dict[str, Any]:
+    """Returns the trainable parameters of a module as a group of an optimiser."""
+    return {"params": [p for p in module.parameters() if p.requires_grad], "lr": lr}

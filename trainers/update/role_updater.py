@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, IntArray, Values
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.trajectory import FloatArray, IntArray
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.updater import Diverged, Updater
 

@@ -16,8 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.settings import CriticConfig, LossConfig
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray
 from agentgym.trainers.update import losses
 from agentgym.trainers.update.learner import ForwardPass, Output
 from agentgym.trainers.update.mismatch import importance_weights

@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from agentgym.errors import AgentGymError
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.settings import CriticConfig, LossConfig, OptimisationConfig
-from agentgym.trainers.trajectory import Batch, Credit, FloatArray, Trajectory
 from agentgym.trainers.update.accumulation import accumulate
 from agentgym.trainers.update.learner import ForwardPass, Learner, Output, Row, Rows
 from agentgym.trainers.update.memory import TokenBudget, fitting_tokens

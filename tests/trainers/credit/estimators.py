@@ -10,9 +10,9 @@ from dataclasses import is_dataclass
 import numpy as np
 
 from agentgym.trainers import credit, recipes
-from agentgym.trainers.algorithm import CreditFn
 from agentgym.trainers.credit.group import GiGPO
 from agentgym.trainers.credit.two_clock import poad
+from agentgym.trainers.data.batch import CreditFn
 
 from ...helpers.worlds import random_batch
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 
 from agentgym.trainers.credit.alignment import AdvantageAlignment
 from agentgym.trainers.credit.group import rloo
-from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 
 from ...helpers.worlds import generators, random_batch
 from .test_joint import agent

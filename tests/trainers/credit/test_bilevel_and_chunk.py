@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.two_clock import BilevelGAE, TwoClockGAE, poad, turn
-from agentgym.trainers.trajectory import Batch, Values
+from agentgym.trainers.data.batch import Batch, Values
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 

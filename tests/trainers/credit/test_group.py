@@ -21,7 +21,7 @@ from agentgym.trainers.credit.group import (
     rloo,
 )
 from agentgym.trainers.credit.scan import discounted_returns
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.data.batch import Batch
 
 from ...helpers.worlds import generators, random_batch, trajectory
 

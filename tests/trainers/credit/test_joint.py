@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from agentgym.trainers.credit.group import dr_grpo
 from agentgym.trainers.credit.joint import Joint, JointGAE, JointReturns
 from agentgym.trainers.credit.two_clock import TwoClockGAE, poad, turn
+from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.recipes import cory
-from agentgym.trainers.trajectory import Batch, Trajectory, Values
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 

@@ -15,12 +15,13 @@ from agentgym.agents import View
 from agentgym.agents.chat import ChatAgent
 from agentgym.errors import ConfigError
 from agentgym.trainers.api import make_trainer
-from agentgym.trainers.config import TrainConfig
-from agentgym.trainers.credit import shaping
-from agentgym.trainers.credit.chat_judge import UNKNOWN, ChatJudge, read_scores
 from agentgym.trainers.credit.joint import ACTORS
-from agentgym.trainers.trajectory import Batch, Trajectory
-from agentgym.trainers.update.reward_options import RewardOptions
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.rewards import shaping
+from agentgym.trainers.rewards.chat_judge import UNKNOWN, ChatJudge, read_scores
+from agentgym.trainers.rewards.reward_options import RewardOptions
+from agentgym.trainers.settings.config import TrainConfig
 
 from ...helpers.worlds import generators, random_batch
 from .test_joint import agent, team
@@ -147,7 +148,7 @@ def test_processes_share_the_requests_to_a_language_model(monkeypatch: pytest.Mo
 
     state = SimpleNamespace(process_index=1, num_processes=2)
     monkeypatch.setattr("accelerate.PartialState", lambda: state)
-    monkeypatch.setattr("agentgym.trainers.run.processes.gather_object", gather)
+    monkeypatch.setattr("agentgym.trainers.system.processes.gather_object", gather)
     monkeypatch.setattr(ChatAgent, "act", act)
     episodes = [agent("a", [float(i)], [0], [0], episode=i) for i in range(5)]
     assert ChatJudge(JUDGE, {})(episodes) == [[0.2], [0.7], [0.2], [0.7], [0.2]]

@@ -10,7 +10,8 @@ from hypothesis import given
 
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.two_clock import poad, turn
-from agentgym.trainers.trajectory import Batch, Credit, Support
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Support
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from agentgym.trainers.trajectory import Batch, Segment, Trajectory, Values
+from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.trajectory import Segment, Trajectory
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 from .estimators import ESTIMATORS, WITH_CRITIC, of_recipe

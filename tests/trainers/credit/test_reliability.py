@@ -10,7 +10,7 @@ from hypothesis import given
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.reliability import reliability
 from agentgym.trainers.credit.two_clock import BilevelGAE, TwoClockGAE, ntpo, poad, turn
-from agentgym.trainers.trajectory import Batch, Credit, Values
+from agentgym.trainers.data.batch import Batch, Credit, Values
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from agentgym.trainers.credit.group import grpo
 from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.credit.two_clock import TwoClockGAE, ntpo, poad, turn
-from agentgym.trainers.trajectory import Batch, Values
+from agentgym.trainers.data.batch import Batch, Values
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 from .estimators import every_estimator

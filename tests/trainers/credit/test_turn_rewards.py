@@ -14,7 +14,7 @@ from agentgym.trainers.credit.turn_rewards import (
     monte_carlo_values,
     value_gains,
 )
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.data.batch import Batch
 
 from ...helpers.worlds import generators, random_batch, trajectory
 

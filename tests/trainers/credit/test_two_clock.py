@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.trainers.credit.two_clock import TwoClockGAE, ntpo, poad, turn
-from agentgym.trainers.trajectory import Batch, Values
+from agentgym.trainers.data.batch import Batch, Values
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 

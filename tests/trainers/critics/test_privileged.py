@@ -18,7 +18,9 @@ from agentgym.trainers.api import make_trainer
 from agentgym.trainers.critics.heads import TurnValueHead
 from agentgym.trainers.critics.privileged import PrivilegedView, StateView
 from agentgym.trainers.critics.value_model import ValueModel
-from agentgym.trainers.hooks.packing import pack, unpack
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.packing import pack, unpack
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
@@ -30,7 +32,6 @@ from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.update_data import explained_variance
 from agentgym.wrappers import PrivilegedText
 

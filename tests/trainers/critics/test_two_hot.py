@@ -9,7 +9,7 @@ from torch import nn
 
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.two_hot import BINS, support, two_hot
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.data.batch import Batch
 
 BATCH = Batch.of([])
 

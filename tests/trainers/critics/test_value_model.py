@@ -20,6 +20,7 @@ from agentgym.trainers.critics.heads import (
 )
 from agentgym.trainers.critics.two_hot import BINS
 from agentgym.trainers.critics.value_model import ValueModel, action_model, own_critic
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
@@ -30,7 +31,6 @@ from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.settings import CriticConfig
-from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import Rows
 
 from ..recipes.test_recipes import train, train_quickly, whole_and_resumed

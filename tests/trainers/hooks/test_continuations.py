@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.continuations import VALUES, Continuations
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.recipes import vine
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch
 
 from ...helpers.worlds import trajectory
 

@@ -21,15 +21,17 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from agentgym.errors import ConfigError
 from agentgym.making import make_env
 from agentgym.trainers.callbacks import Callback
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer, TurnBuffer
 from agentgym.trainers.critics.value_model import action_model
-from agentgym.trainers.hooks.base import RecipeHooks, ReplayBuffer, pairs_of
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.packing import pack, pack_all, unpack, unpack_all
+from agentgym.trainers.data.replay import ReplayBuffer, pairs_of
+from agentgym.trainers.data.trajectory import Segment
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.branching import Branching, choose
 from agentgym.trainers.hooks.branching import Path as Branch
-from agentgym.trainers.hooks.packing import pack, pack_all, unpack, unpack_all
 from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences, preference_weights
 from agentgym.trainers.hooks.utterance_critic import UtteranceHooks
 from agentgym.trainers.policy.collate import collate
@@ -54,14 +56,14 @@ from agentgym.trainers.recipes.sac_glam import CandidateFeatures, steps_of
 from agentgym.trainers.recipes.spa import Config
 from agentgym.trainers.recipes.spear import Config as SpearConfig
 from agentgym.trainers.recipes.spear import SelfImitation, is_void
+from agentgym.trainers.rewards.penalties import with_penalties, without_equal_groups
 from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.trainer import Algorithm, Trainer
-from agentgym.trainers.trajectory import Batch, Credit, Segment, Values
 from agentgym.trainers.update.learner import ForwardPass
-from agentgym.trainers.update.penalties import with_penalties, without_equal_groups
 
 from ...helpers.worlds import generators, random_batch, trajectory
 from ..recipes.test_recipes import QUICK, train, train_quickly, whole_and_resumed

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.making import make_env
+from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.lookahead import Look, Lookahead, Tried
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.recipes import lookahead
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch, Trajectory, Values
 
 GAMMA, LEAST = 0.9, 0.05
 

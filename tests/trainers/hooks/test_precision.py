@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from agentgym.making import make_env
 from agentgym.trainers.critics.transitions import Encoder
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.preference_model import PreferenceModel
 from agentgym.trainers.hooks.utterance_critic import UtteranceHooks
 from agentgym.trainers.policy.policy import Policy
@@ -25,7 +26,6 @@ from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import Rows
 
 Played = tuple[Policy, Batch]

@@ -6,8 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Segment, Support, Trajectory, Turn
 from agentgym.trainers.policy.collate import collate, segment_rows
-from agentgym.trainers.trajectory import Batch, Segment, Support, Trajectory, Turn
 from agentgym.trainers.update.learner import Rows
 
 

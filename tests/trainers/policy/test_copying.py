@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from agentgym.trainers.policy.copying import COMMON, REPEATED, WORDS, _repeated, practise_copying
+from agentgym.trainers.policy.induction_heads import (
+    COMMON,
+    REPEATED,
+    WORDS,
+    _repeated,
+    practise_copying,
+)
 from agentgym.trainers.policy.tiny import TinySize, tiny_model
 
 SMALL = TinySize(2, 64, 4, 128, 1024, 2048, practice=1)

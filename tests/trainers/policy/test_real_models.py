@@ -19,7 +19,7 @@ from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
 from agentgym.trainers.policy.loading import LoraSettings, add_adapter
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
-from agentgym.trainers.run import checkpoint
+from agentgym.trainers.system import checkpoint
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 LLAMA = {**SMALL, "intermediate_size": 48, "max_position_embeddings": 256, "head_dim": 8}

@@ -15,16 +15,12 @@ from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 from transformers import AttentionInterface
 
+from agentgym.trainers.data.packing import equal_tokens
 from agentgym.trainers.policy import shared_attention
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
-from agentgym.trainers.policy.shared_attention import (
-    NAME,
-    Sharing,
-    common_prefixes,
-    equal_tokens,
-)
+from agentgym.trainers.policy.shared_attention import NAME, Sharing, common_prefixes
 
 CHOICES = ["go north", "go south", "take the red key, then wait", "take the blue key"]
 BF16 = 0.1

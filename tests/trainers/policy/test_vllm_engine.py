@@ -25,6 +25,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer, train
+from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.policy.action_format import Ending
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.loading import LoraSettings, add_adapter
@@ -36,7 +37,6 @@ from agentgym.trainers.rollout.ray_executor import Weights
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.run.workers import WorkerSetup
-from agentgym.trainers.trajectory import Batch, Credit
 
 from ...helpers.chat_models import chat_tokenizer
 from ...helpers.launch import finish, launch

@@ -17,12 +17,12 @@ from agentgym.making import make_env
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.critics.state_values import state_values
 from agentgym.trainers.critics.value_model import action_model
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.trajectory import Batch
 
 from ...helpers.quick import quicken
 

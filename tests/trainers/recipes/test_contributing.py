@@ -14,7 +14,7 @@ import pytest
 from agentgym.cli import main as cli
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
-from agentgym.trainers.trajectory import Batch
+from agentgym.trainers.data.batch import Batch
 
 from ...helpers.worlds import trajectory
 from ..credit.estimators import of_recipe

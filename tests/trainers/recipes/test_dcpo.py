@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.trainers.credit import group
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Segment, Trajectory
 from agentgym.trainers.recipes import dcpo
-from agentgym.trainers.trajectory import Batch, Segment, Trajectory
 
 from ...helpers.worlds import generators, random_batch, trajectory
 

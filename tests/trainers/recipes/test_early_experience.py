@@ -14,9 +14,9 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import EpisodeRunner
 from agentgym.making import make_env
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.recipes import load
 from agentgym.trainers.recipes.early_experience import PREDICTS, Explorer, by_outcomes, outcomes
-from agentgym.trainers.trajectory import Batch
 
 LINE: dict[str, Any] = {
     "env_id": "NumberLine-v0", "env_kwargs": {"size": 4, "max_turns": 6}, "model": "nano",

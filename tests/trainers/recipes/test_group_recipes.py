@@ -16,6 +16,8 @@ from agentgym.errors import ConfigError
 from agentgym.making import make_env
 from agentgym.trainers import recipes
 from agentgym.trainers.credit import group, two_clock
+from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.recipes import (
     filtered_bc,
     glam,
@@ -28,7 +30,6 @@ from agentgym.trainers.recipes import (
     trpa,
     vsc_rl,
 )
-from agentgym.trainers.trajectory import Batch, Credit, Trajectory, Values
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.losses import aggregation_weights, clipped_surrogate
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.credit import two_clock
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.recipes import inverse_prm, orm
-from agentgym.trainers.trajectory import Batch
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 

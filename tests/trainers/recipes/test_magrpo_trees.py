@@ -14,13 +14,14 @@ from torch import Tensor
 from agentgym.errors import ConfigError
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.joint import JointReturns, returns_by_order
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.trees import Node
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes import magrpo
 from agentgym.trainers.recipes.magrpo import ADVANTAGE, JointTrees
 from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update import losses
 
 from ...helpers.worlds import trajectory

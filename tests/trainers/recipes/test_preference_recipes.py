@@ -12,10 +12,10 @@ import pytest
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks import preferences, turn_judge
 from agentgym.trainers.hooks.preferences import Preferences
 from agentgym.trainers.recipes import eto, optima, trpa
-from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import ForwardPass
 
 from ...helpers.worlds import trajectory

@@ -16,13 +16,14 @@ from agentgym.agents import SearchAgent, View
 from agentgym.errors import ConfigError
 from agentgym.multiagent.search import GameSearch
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.preferences import preference_weights
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.recipes import load
 from agentgym.trainers.recipes.agent_q import STATE, VALUE, Edge, State, TreePreferences
 from agentgym.trainers.recipes.agent_r import LEARNED, splices
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.learner import ForwardPass
 
 

@@ -11,9 +11,9 @@ import pytest
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes, train
 from agentgym.trainers.api import make_trainer
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.settings import groups_of
+from agentgym.trainers.settings.config import TrainConfig
 
 BASE: dict[str, Any] = {
     "env_id": "NumberLine-v0", "env_kwargs": {"size": 6, "max_turns": 4}, "context": "current",

@@ -20,18 +20,19 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import Callback, recipes
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.joint import Joint
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory, Turn
 from agentgym.trainers.hooks.preferences import preference_weights
 from agentgym.trainers.hooks.trees import Node
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
+from agentgym.trainers.policy_agent.agent import policy_agent
 from agentgym.trainers.policy_agent.best_of import ReAsk
 from agentgym.trainers.recipes import comas, malt, optima, read, spag
 from agentgym.trainers.recipes.malt import FAMILY, VALUE, Trees
 from agentgym.trainers.rollout.branches import episodes_of
-from agentgym.trainers.run.evaluation import policy_agent
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch, Trajectory, Turn
 from agentgym.trainers.update.learner import ForwardPass
 
 from ...helpers.worlds import trajectory

@@ -18,6 +18,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.envs.planning.blocksworld import Blocksworld
 from agentgym.tasks import Tasks
 from agentgym.trainers.credit import two_clock
+from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.rollout.collector import collect
@@ -26,7 +27,6 @@ from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.failures import Failures
 from agentgym.trainers.rollout.metrics import action_coverage, rollout_metrics
-from agentgym.trainers.trajectory import Batch, Values
 
 from ...helpers import worlds
 

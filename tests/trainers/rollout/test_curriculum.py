@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from agentgym.errors import ConfigError
 from agentgym.mixture import MixedTasks
 from agentgym.trainers import Callback, Trainer, make_trainer
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.recipes import grpo
 from agentgym.trainers.rollout.curriculum import (
     KINDS,
@@ -32,10 +33,9 @@ from agentgym.trainers.rollout.task_sampling import (
     Curriculum,
     draw_tasks,
     group_sizes,
-    horizon,
 )
 from agentgym.trainers.run.rollouts import Rollouts
-from agentgym.trainers.trajectory import Trajectory
+from agentgym.trainers.settings import EnvironmentConfig
 
 from ...helpers.worlds import trajectory
 from ..recipes.test_recipes import train, whole_and_resumed
@@ -269,8 +269,9 @@ def test_adaptive_groups_follow_the_success_and_are_resumed(tmp_path: Path):
 
 
 def test_horizons_come_in_stages():
-    assert [horizon((5, 10), 2, i) for i in range(5)] == [5, 5, 10, 10, 10]
-    assert horizon((), 2, 0) is None
+    staged = EnvironmentConfig(horizons=(5, 10), horizon_every=2)
+    assert [staged.turn_limit(i) for i in range(5)] == [5, 5, 10, 10, 10]
+    assert EnvironmentConfig().turn_limit(0) is None
 
 
 @pytest.mark.parametrize("recipe", ["vine", "malt", "arpo_entropy"])

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.trainers import recipes, train
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.recipes import grpo
 from agentgym.trainers.rollout.episode import EpisodeSpec
@@ -24,7 +26,6 @@ from agentgym.trainers.rollout.ray_executor import Weights
 from agentgym.trainers.run import checks, rollouts
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.workers import WorkerSetup
-from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.trainers.update.mismatch import logprob_gap, staleness_metrics
 
 from ...helpers.worlds import trajectory

@@ -18,6 +18,7 @@ from agentgym.goals import GoalConditioned
 from agentgym.making import make_env
 from agentgym.table import TABLE
 from agentgym.trainers import train
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.tiny import tiny_policy
@@ -26,7 +27,6 @@ from agentgym.trainers.recipes import sac_glam
 from agentgym.trainers.rollout.context import Context, ContextSettings
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 from agentgym.trainers.rollout.hindsight import in_hindsight
-from agentgym.trainers.trajectory import Trajectory
 
 # How the rules themselves would start a task with another goal, said without `pursue`.
 BEGIN: dict[str, Callable[[Any, Any], Any]] = {

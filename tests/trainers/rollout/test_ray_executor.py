@@ -15,9 +15,10 @@ import torch
 
 from agentgym.errors import ConfigError
 from agentgym.trainers import Callback, Trainer, make_trainer
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.wrappers.reward_function import Transition
 
 ray = pytest.importorskip("ray", reason="run with `make test-ray`")

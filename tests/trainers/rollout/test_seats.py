@@ -19,13 +19,14 @@ from agentgym.making import make_env, tasks_of
 from agentgym.mixture import Mixture
 from agentgym.multiagent.search import GameSearch
 from agentgym.trainers.credit.joint import Joint
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.imitation.demonstrations import demonstrate
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.rollout.collector import collect, play_episodes
-from agentgym.trainers.rollout.demonstrations import demonstrate
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.rollout.seats import OUTCOME, GameSpec
-from agentgym.trainers.trajectory import Batch, Trajectory
 from agentgym.wrappers import ExtractAction
 
 from .test_collector import RandomWalk, context, facts, letters

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from agentgym.envs.numbers.number_line import NumberLine
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.credit.two_clock import poad
-from agentgym.trainers.critics.transitions import answer
-from agentgym.trainers.hooks.packing import pack, unpack
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.packing import pack, unpack
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.answers import answer
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_tokenizer
@@ -29,7 +30,7 @@ from agentgym.trainers.rollout.context import Context, ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.thoughts import thought_mask
-from agentgym.trainers.trajectory import Batch, Trajectory
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update import losses
 from agentgym.wrappers import ExtractAction, HistoryObservation
 

@@ -14,13 +14,13 @@ from accelerate.state import AcceleratorState, DistributedType, PartialState
 from agentgym.errors import ConfigError
 from agentgym.trainers.critics.transitions import Encoder, one_turn
 from agentgym.trainers.critics.value_model import action_model
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.sampling import Request
 from agentgym.trainers.recipes import grpo
 from agentgym.trainers.run import setup
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.learner import Rows
 
 

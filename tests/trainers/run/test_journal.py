@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.trainers import recipes
-from agentgym.trainers.hooks.packing import pack
+from agentgym.trainers.data.packing import pack
+from agentgym.trainers.data.trajectory import Support, Trajectory
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.rollout import executor as executor_module
 from agentgym.trainers.rollout.collector import play_episodes
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 from agentgym.trainers.run.journal import Journal
-from agentgym.trainers.run.signals import Interrupted
+from agentgym.trainers.system.signals import Interrupted
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.trajectory import Support, Trajectory
 
 from ...helpers import train_all
 from ...helpers.worlds import trajectory

@@ -10,13 +10,13 @@ import pytest
 
 from agentgym.trainers import train
 from agentgym.trainers.api import make_trainer
-from agentgym.trainers.config import TrainConfig
 from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.credit.two_clock import poad, turn
+from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.rollout.metrics import rollout_metrics
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.metrics import iteration_metrics
-from agentgym.trainers.trajectory import Batch, Values
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.learner import ForwardPass
 
 from ...helpers.worlds import trajectory, values

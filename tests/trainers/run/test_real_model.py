@@ -37,7 +37,7 @@ def killed(rollouts, iteration):
         os.kill(os.getpid(), signal.SIGKILL)
     return collect(rollouts, iteration)
 Rollouts.collect = killed
-from agentgym.trainers.run.cli import main
+from agentgym.trainers.cli.train import main
 main(sys.argv[1:])
 """
 

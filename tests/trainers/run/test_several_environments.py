@@ -15,10 +15,10 @@ from agentgym.cli.main import main
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.trainers import train
+from agentgym.trainers.cli.train import read_config
 from agentgym.trainers.credit.normalize import normalize_advantages
-from agentgym.trainers.run.cli import read_config
+from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.trajectory import Batch, Credit
 
 from ...helpers.played import Played
 from ...helpers.worlds import trajectory

@@ -15,8 +15,8 @@ from agentgym.core import UnreadableAction
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.trainers import Callback, load_policy, make_trainer, train
+from agentgym.trainers.cli.train import read_config
 from agentgym.trainers.policy_agent import load_agent
-from agentgym.trainers.run.cli import read_config
 from agentgym.wrappers.wrapping import answer_format
 
 WRAP = ("ExtractAction:format=tags", "HistoryObservation:k=1")

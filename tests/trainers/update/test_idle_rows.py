@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentgym.trainers.credit.group import members_of
+from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.recipes import grpo
 from agentgym.trainers.run.setup import build_updater
-from agentgym.trainers.trajectory import Batch, Credit, Values
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.update_data import UpdateData
 

@@ -17,13 +17,13 @@ from accelerate import Accelerator
 from agentgym.trainers.critics.heads import TokenValueHead
 from agentgym.trainers.critics.transitions import Encoder
 from agentgym.trainers.critics.value_model import ValueModel, action_model
+from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.hooks.preference_model import PreferenceModel
 from agentgym.trainers.policy.loading import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.recipes import ilql, poad
 from agentgym.trainers.run.setup import load_policy
-from agentgym.trainers.trajectory import Batch, Credit
 from agentgym.trainers.update.learner import Learner, Rows
 from agentgym.trainers.update.memory import CPU_TOKENS, activation_bytes, fitting_tokens
 from agentgym.trainers.update.role_updater import RoleUpdater

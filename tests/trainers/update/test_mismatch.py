@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.trainers import train
-from agentgym.trainers.hooks.packing import pack, unpack
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.packing import pack, unpack
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.trajectory import Batch
 from agentgym.trainers.update.mismatch import importance_weights, logprob_gap
 from agentgym.trainers.update.updater import Diverged, Updater
 

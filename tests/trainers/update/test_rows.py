@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.trainers import train
-from agentgym.trainers.update import behaviour_cloning
+from agentgym.trainers.imitation import behaviour_cloning
 from agentgym.trainers.update.learner import Rows
 
 

@@ -13,8 +13,8 @@ import torch
 from accelerate import Accelerator
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.recipes.poad import Config
-from agentgym.trainers.trajectory import Batch, Credit
 from agentgym.trainers.update.learner import ForwardPass, Output
 from agentgym.trainers.update.update_data import KL, UpdateData, metrics_of
 from agentgym.trainers.update.updater import Updater

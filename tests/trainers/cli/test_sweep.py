@@ -1,0 +1,289 @@
+"""`agentgym sweep`: settings, runs that are kept, and tables with intervals."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.cli.main import main
+from agentgym.errors import ConfigError
+from agentgym.trainers.cli import sweep
+from agentgym.trainers.cli.subprocesses import Children
+from agentgym.trainers.cli.train import read_config
+
+
+def test_settings_are_a_grid_or_draws_that_more_draws_extend():
+    grid = sweep.settings_of(["lr=1e-3,1e-4", "constrain=true,false"], 0)
+    assert len(grid) == 4 and grid[0] == (("lr", "1e-3"), ("constrain", "true"))
+    assert sweep.flags_of(grid[1]) == ["--lr=1e-3", "--no-constrain"]
+    drawn = sweep.settings_of(["lr=1e-5..1e-3", "epochs=1,2"], 40)
+    assert len(drawn) > 20 and drawn[:5] == sweep.settings_of(["lr=1e-5..1e-3", "epochs=1,2"], 5)
+    rates = [float(dict(setting)["lr"]) for setting in drawn]
+    assert 1e-5 <= min(rates) and max(rates) <= 1e-3
+    assert 8 < sum(rate < 1e-4 for rate in rates) < 32  # uniform in the logarithm
+
+
+def test_folders_above_are_no_range():
+    folders = sweep.settings_of(["model=../a,../b"], 0)
+    assert folders == [(("model", "../a"),), (("model", "../b"),)]
+
+
+@pytest.mark.parametrize(
+    ("word", "draws", "message"),
+    [
+        ("lr", 0, "NAME=A,B"),
+        ("lr=", 0, "NAME=A,B"),
+        ("lr=1e-3", -1, "--draws must be at least 0, got -1"),
+        ("lr=1e-5..1e-3", 0, "--draws"),
+        ("lr=0..1", 4, "0 < LOW < HIGH"),
+        ("model=nano..tiny", 4, "0 < LOW < HIGH"),
+    ],
+)
+def test_wrong_values_are_explained(word: str, draws: int, message: str):
+    with pytest.raises(ConfigError, match=message):
+        sweep.settings_of([word], draws)
+
+
+def test_the_help_names_defaults(capsys):
+    with pytest.raises(SystemExit):
+        sweep.read_sweep(["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for words in ("(default: [0, 1, 2])", "parallel (default: 1)", "(default: runs/sweep)"):
+        assert words in shown
+
+
+def test_a_sweep_needs_processes_and_names_each_setting_and_seed_once():
+    words = ["poad", "--vary", "lr=1e-3", "--seeds", "0", "1", "0"]
+    for option in ("--jobs", "--threads"):
+        with pytest.raises(ConfigError, match=f"{option} must be at least 1, got 0"):
+            sweep.read_sweep([*words, option, "0"])
+    with pytest.raises(ConfigError, match="--vary names lr twice"):
+        sweep.settings_of(["lr=1e-3", "lr=1e-4"], 0)
+    found, _ = sweep.read_sweep(words)
+    assert [run.seed for run in found.runs] == [0, 1]
+    found, _ = sweep.read_sweep(["poad", "--vary", "stop=--,x"])
+    stops = [read_config("poad", run.flags).rollout.stop for run in found.runs[:2]]
+    assert stops == [("--",), ("x",)]
+    assert sweep.settings_of(["lr=1,1,2"], 0) == [(("lr", "1"),), (("lr", "2"),)]
+    with pytest.raises(ConfigError, match=r"the same folder, model=a_b/seed-0"):
+        sweep.read_sweep(["poad", "--vary", "model=a/b,a:b"])
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("seed=1,2", "--seed of its runs itself: name them in --seeds"),
+        ("run_dir=a,b", "--run-dir of its runs itself: leave it out"),
+        ("resume=true,false", "resume of its runs itself: leave it out"),
+    ],
+)
+def test_what_a_sweep_sets_itself_does_not_vary(word: str, message: str):
+    with pytest.raises(ConfigError, match=message):
+        sweep.read_sweep(["poad", "--vary", "lr=1e-3", word])
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The folders of runs that were started. A learning rate of 7 fails, 8 stops the sweep."""
+    names: list[str] = []
+
+    def run(children: Children, command: list[str], **_: Any) -> None:
+        assert command[1:4] == ["-m", "agentgym.trainers", "rloo"] and "--resume" in command
+        config = read_config("rloo", command[4:])
+        folder = Path(config.run.run_dir)
+        if config.optimisation.lr == 8:
+            os.kill(os.getpid(), signal.SIGTERM)
+            while children.heard is None:  # the main thread hears it
+                os.sched_yield()
+            raise subprocess.CalledProcessError(143, command, stderr="Stopped.\n")
+        if config.optimisation.lr == 7:
+            raise subprocess.CalledProcessError(1, command, stderr="...\nerror: diverged\n")
+        folder.mkdir(parents=True)
+        rows = [
+            {"iteration": i, "env_steps": 8 * i, "rollout/return": 0.1 * i, "eval/reward": 0.2 * i}
+            for i in (1, 2)
+        ]
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        settings = {"recipe": command[3], **config.to_json()}
+        (folder / "config.json").write_text(json.dumps({"config": settings}))
+        (folder / "report.json").write_text("[]")
+        names.append(f"{folder.parent.name}/{folder.name}")
+
+    monkeypatch.setattr(Children, "run", run)
+    return names
+
+
+def test_a_sweep_continues_reports_and_refuses_other_settings(
+    trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = ["--out", str(tmp_path)]
+    words = ["sweep", "rloo", "--constrain", *out]
+    assert main([*words, "--vary", "lr=1e-3,7", "--seeds", "0"]) == 1
+    shown = capsys.readouterr()
+    assert "lr=7/seed-0 failed with status 1: error: diverged" in shown.err
+    assert "1 of 2 runs have finished" in shown.out
+    varied = ["--vary", "lr=1e-3", "epochs=1", "--seeds", "0", "1"]
+    assert main([*words, *varied]) == 0
+    assert trained == ["lr=1e-3/seed-0", "lr=1e-3,epochs=1/seed-0", "lr=1e-3,epochs=1/seed-1"]
+    assert main([*words, *varied, "--report"]) == 0 and len(trained) == 3
+    text = capsys.readouterr().out
+    assert "2 of 2 runs" in text and "epochs=1" in text and "bootstrap over settings" in text
+    saved = json.loads((tmp_path / "sweep.json").read_text())
+    assert [run["seed"] for run in saved["runs"]] == [0, 1]
+    assert (saved["runs"][0]["training_return"], saved["runs"][0]["reward"]) == (0.2, 0.4)
+    for more, message in [
+        (["--temperature", "0.5"], "run of other settings (temperature = 1.0 -> 0.5)"),
+        (["--seed", "3"], "name them in --seeds"),
+        (["--eval-episodes", "0"], "eval_episodes above 0"),
+    ]:
+        assert main([*words, *varied, *more]) == 2
+        assert message in capsys.readouterr().err
+    assert main(["sweep", "bc", *out, *varied]) == 2
+    assert "bc plays no episodes" in capsys.readouterr().err
+
+
+def test_a_sweep_refuses_finished_runs_of_another_settings_file(
+    trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "settings.yaml"
+    file.write_text("constrain: true\nclip: 0.1\n")
+    words = ["sweep", "rloo", "--config", str(file), "--out", str(tmp_path / "sweep")]
+    assert main([*words, "--vary", "lr=1e-3", "--seeds", "0"]) == 0
+    file.write_text("constrain: true\nclip: 0.3\n")
+    for report in ([], ["--report"]):
+        assert main([*words, "--vary", "lr=1e-3", "--seeds", "0", "1", *report]) == 2
+        assert "run of other settings (clip = 0.1 -> 0.3)" in capsys.readouterr().err
+    assert main([*words, "--vary", "lr=1e-3", "--seeds", "1"]) == 0
+    assert trained == ["lr=1e-3/seed-0", "lr=1e-3/seed-1"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("config.json", None, "settings cannot be read from config.json (FileNotFoundError"),
+        ("config.json", '{"config": {"lr', "settings cannot be read from config.json (JSONDecode"),
+        ("config.json", "[]", "settings cannot be read from config.json (TypeError"),
+        ("metrics.jsonl", None, "results are not in metrics.jsonl"),
+        ("metrics.jsonl", '{"iteration": 1, "eval/reward": 0.2}\n', "results are not in metrics"),
+        (
+            "metrics.jsonl",
+            '{"iteration": 1, "eval/reward": 0.2}\n{"iteration": 2, "rollout/return": 0.1}\n{"it',
+            "results are not in metrics.jsonl",
+        ),
+    ],
+)
+def test_damaged_files_of_a_finished_run_are_named(
+    trained: list[str],
+    file: str,
+    text: str | None,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    words = ["sweep", "rloo", "--out", str(tmp_path), "--vary", "lr=1e-3", "--seeds", "0", "1"]
+    assert main(words) == 0
+    damaged = tmp_path / "lr=1e-3" / "seed-1"
+    if text is None:
+        (damaged / file).unlink()
+    else:
+        (damaged / file).write_text(text)
+    for report in ([], ["--report"]):
+        capsys.readouterr()
+        assert main([*words, *report]) == 2 and len(trained) == 2
+        shown = capsys.readouterr().err
+        assert str(damaged) in shown and message in shown and "delete the folder" in shown
+    shutil.rmtree(damaged)
+    (tmp_path / "sweep.json").write_text("{")
+    assert main(words) == 0 and trained[2:] == ["lr=1e-3/seed-1"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--env-id", "NumberLin-v0"], "Did you mean: NumberLine-v0"),
+        (["--model", "nanoo"], "Did you mean: nano?"),
+        (["--opponents", "mirror"], "NumberLine-v0 has one agent"),
+        (["--critic-trunk", "own"], "rloo has none"),
+        (["--eval-env-id", "TextNaf-v0"], "Did you mean: TextNav-v0"),
+    ],
+)
+def test_settings_that_cannot_run_are_explained_once_before_any_run(
+    trained: list[str],
+    flags: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+):
+    words = ["sweep", "rloo", *flags, "--vary", "lr=1e-3,1e-4", "--out", str(tmp_path / "out")]
+    assert main(words) == 2 and not trained
+    shown = capsys.readouterr().err
+    assert shown.count("error: ") == 1 and shown.count(message) == 1 and "lr=" not in shown
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_sweep_names_the_settings_that_cannot_run(
+    trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    words = ["sweep", "rloo", "--constrain", "--out", str(tmp_path), "--vary", "lr=1e-3,1e-4"]
+    assert main([*words, "env_id=NumberLine-v0,NumberLin-v0"]) == 2 and not trained
+    shown = capsys.readouterr().err
+    assert shown.count("Did you mean: NumberLine-v0") == 1
+    assert "lr=1e-3 env_id=NumberLin-v0, lr=1e-4 env_id=NumberLin-v0: " in shown
+
+
+def test_the_log_of_a_finished_run_is_read_once_while_a_sweep_plays(
+    trained: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    read: list[str] = []
+    result_of = sweep.result_of
+    monkeypatch.setattr(
+        sweep, "result_of", lambda run, path: [read.append(run.name), result_of(run, path)][1]
+    )
+    words = ["rloo", "--constrain", "--out", str(tmp_path), "--vary", "lr=1e-3,1e-4"]
+    found, _ = sweep.read_sweep(words)
+    assert found.play() == [] and sorted(read) == sorted(trained)
+    saved = json.loads((tmp_path / "sweep.json").read_text())
+    assert [run["seed"] for run in saved["runs"]] == [0, 0, 1, 1, 2, 2]
+
+
+def test_runs_that_fail_alike_are_named_together(
+    trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    words = ["sweep", "rloo", "--out", str(tmp_path), "--vary", "lr=1e-3,7", "--seeds", "0", "1"]
+    assert main(words) == 1
+    shown = capsys.readouterr()
+    assert "lr=7/seed-0, lr=7/seed-1 failed with status 1: error: diverged" in shown.err
+    assert "2 of 4 runs have finished" in shown.out
+
+
+def test_a_sweep_that_is_stopped_starts_no_other_run(
+    trained: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    words = ["sweep", "rloo", "--constrain", "--out", str(tmp_path), "--seeds", "0"]
+    before = signal.getsignal(signal.SIGTERM)
+    assert main([*words, "--vary", "lr=1e-3,8,1e-4"]) == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert "The same command continues the sweep" in capsys.readouterr().err
+    assert trained == ["lr=1e-3/seed-0"]
+    assert len(json.loads((tmp_path / "sweep.json").read_text())["runs"]) == 1
+
+
+def test_settings_are_ordered_by_training_and_values_are_pooled():
+    rows = [
+        {"setting": {"lr": lr, "epochs": e}, "seed": s, "training_return": t + s, "reward": 0.5}
+        for lr, e, t in [("1", "1", 0.0), ("1", "2", 5.0), ("2", "1", 1.0)]
+        for s in (0, 1)
+    ]
+    lines = sweep.tables(rows).splitlines()
+    assert [line.split("  ")[0] for line in lines[1:4]] == [
+        "lr=1 epochs=2", "lr=2 epochs=1", "lr=1 epochs=1",
+    ]  # fmt: skip
+    assert any(line.startswith("lr=1 ") and line.split()[1] == "4" for line in lines[5:])
+    assert lines[-1].split()[-3:] == ["0.500", "[0.500,", "0.500]"]

@@ -1,0 +1,144 @@
+"""Warnings about runs that learn nothing: each cause once, and none without a cause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentgym.trainers import train
+from agentgym.trainers.run.diagnostics import CRITIC_PATIENCE, PATIENCE, Watch
+
+FINE = {"rollout/return": 0.5, "rollout/success": 0.5, "rollout/valid": 1.0}
+
+
+def watched(rows: list[dict[str, float]]) -> list[list[str]]:
+    """Returns the warnings after each row."""
+    watch = Watch()
+    return [watch.warnings(row) for row in rows]
+
+
+def test_a_run_that_learns_gives_no_warning():
+    rows = [
+        {"rollout/return": i / 30, "rollout/success": 0.0, "losses/explained_variance": 0.3}
+        for i in range(3 * PATIENCE)
+    ]
+    assert watched(rows) == [[]] * len(rows)
+
+
+def test_replies_without_an_action_have_a_remedy_of_their_own():
+    failing = {"rollout/return": 0.0, "rollout/success": 0.0, "rollout/valid": 0.1}
+    watch = Watch(replies=True)
+    [*_, [warning]] = [watch.warnings(failing) for _ in range(PATIENCE)]
+    assert "10% of the replies" in warning and "format_reward" in warning
+    assert "--constrain" not in warning  # refused with ExtractAction
+
+
+def test_iterations_whose_advantages_are_all_zero_are_reported_once():
+    fine, equal = (FINE | {"credit/advantage_std": std} for std in (0.3, 0.0))
+    found = watched([fine] * PATIENCE + [fine, equal] * (2 * PATIENCE))
+    assert [i for i, warnings in enumerate(found) if warnings] == [2 * PATIENCE - 1]
+    [warning] = found[2 * PATIENCE - 1]
+    assert f"In {PATIENCE // 2} of {PATIENCE} iterations" in warning
+    assert "--entropy-coef" in warning
+
+
+@pytest.mark.parametrize("success", [0.0, 1.0])
+def test_equal_outcomes_are_no_fault_where_all_succeed_or_the_return_is_constant(success: float):
+    rows = [FINE | {"credit/advantage_std": 0.0, "rollout/success": success}] * 2
+    assert all("compared" not in text for found in watched(rows * PATIENCE) for text in found)
+
+
+@pytest.mark.parametrize("name", ["rollout/context_overflows", "rollout/observations_cut"])
+def test_a_context_that_overflows_is_reported_once(name: str):
+    found = watched([FINE, FINE | {name: 3.0}, FINE | {name: 5.0}, FINE])
+    assert [len(warnings) for warnings in found] == [0, 1, 0, 0]
+    assert "3 " in found[1][0]
+    assert "--context" in found[1][0]
+
+
+def test_a_constant_return_is_reported_once_after_some_iterations():
+    failing = {"rollout/return": 0.0, "rollout/success": 0.0, "rollout/valid": 1.0}
+    found = watched([failing] * (3 * PATIENCE))
+    assert [i for i, warnings in enumerate(found) if warnings] == [PATIENCE - 1]
+    [warning] = found[PATIENCE - 1]
+    assert f"{PATIENCE} iterations" in warning
+    assert "--bc-demonstrations" in warning
+
+
+def test_the_remedy_depends_on_the_share_of_valid_actions():
+    failing = {"rollout/return": -0.1, "rollout/success": 0.0}
+    rows = {share: [failing | {"rollout/valid": share}] * PATIENCE for share in (0.2, 0.9)}
+    [few], [many] = (watched(found)[-1] for found in rows.values())
+    assert "20% of the actions are valid" in few
+    assert "--constrain" in few
+    assert "--constrain" not in many
+    assert "--curriculum" in many
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"rollout/success": 0.1}, {"rollout/return": 0.01}],
+    ids=["an episode succeeds", "the return changes"],
+)
+def test_a_sign_of_learning_puts_the_warning_off(change: dict[str, float]):
+    failing = {"rollout/return": 0.0, "rollout/success": 0.0}
+    rows = [failing] * (PATIENCE - 1) + [failing | change]
+    assert watched(rows) == [[]] * PATIENCE
+
+
+def test_a_return_that_stays_constant_with_success_is_no_cause():
+    assert watched([FINE] * (2 * PATIENCE)) == [[]] * (2 * PATIENCE)
+
+
+def test_a_critic_that_explains_nothing_is_reported_once():
+    rows = [FINE | {"losses/explained_variance": x} for x in (0.1, *[-0.2] * 12)]
+    found = watched(rows)
+    assert [i for i, warnings in enumerate(found) if warnings] == [CRITIC_PATIENCE]
+    assert "explained variance" in found[CRITIC_PATIENCE][0]
+
+
+def test_one_good_iteration_of_the_critic_puts_the_warning_off():
+    values = [-0.2] * (CRITIC_PATIENCE - 1) + [0.1] + [-0.2] * (CRITIC_PATIENCE - 1)
+    found = watched([FINE | {"losses/explained_variance": x} for x in values])
+    assert found == [[]] * len(values)
+
+
+def test_an_iteration_without_the_metric_neither_counts_nor_resets():
+    rows = [FINE | {"losses/explained_variance": -0.2}, FINE] * CRITIC_PATIENCE
+    found = watched(rows)
+    assert [i for i, warnings in enumerate(found) if warnings] == [2 * CRITIC_PATIENCE - 2]
+    good = [FINE | {"losses/explained_variance": x} for x in (-0.2, -0.2, -0.2, 0.1)]
+    assert watched([*good, FINE, *good[:3]]) == [[]] * 8
+
+
+def test_causes_are_independent():
+    row = {
+        "rollout/return": 0.0,
+        "rollout/success": 0.0,
+        "rollout/context_overflows": 1.0,
+        "losses/explained_variance": 0.0,
+    }
+    found = watched([row] * PATIENCE)
+    assert [len(warnings) for warnings in found] == [1, 0, 0, 0, 1, 0, 0, 0, 0, 1]
+
+
+def test_evaluations_do_not_count():
+    failing = {"rollout/return": 0.0, "rollout/success": 0.0}
+    evaluation = {"eval/reward": 0.0, "eval/success": 0.0}
+    rows = [row for _ in range(PATIENCE) for row in (failing, evaluation)]
+    found = watched(rows)
+    assert [i for i, warnings in enumerate(found) if warnings] == [2 * PATIENCE - 2]
+
+
+def test_a_run_prints_the_warning_once(tmp_path, capsys):
+    settings: dict[str, Any] = {
+        "env_id": "NumberLine-v0", "env_kwargs": {"size": 60, "max_turns": 1}, "model": "nano",
+        "context": "current", "constrain": True, "iterations": PATIENCE + 2,
+        "episodes_per_iteration": 2, "num_envs": 2, "group_size": 2, "epochs": 1,
+        "minibatches": 1, "eval_episodes": 0, "device": "cpu", "threads": 1, "log_with": (),
+        "save_every": 100, "run_dir": str(tmp_path), "train_tasks": 1,
+    }  # fmt: skip
+    train("rloo", **settings)
+    shown = capsys.readouterr().out
+    assert shown.count("warning: The return has not changed") == 1

@@ -1,0 +1,136 @@
+"""Processes of training runs, which stop and save when their parent gets a signal to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.cli.train import read_config
+from agentgym.trainers.system.checkpoint import same_setting
+from agentgym.trainers.system.signals import handled_signals
+from agentgym.utils.masking import masked_settings
+
+WITHOUT_EFFECT = ("run_dir", "resume", "quiet", "threads")
+"""Settings that do not change the results of a run."""
+
+
+class Children:
+    """Context manager that passes signals to stop on to processes. Needs the main thread.
+
+    Attributes:
+        heard: the first signal, None if there was none.
+    """
+
+    def __init__(self) -> None:
+        self.heard: int | None = None
+        self._running: list[subprocess.Popen[str]] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Children:
+        for number in handled_signals():
+            self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def run(self, command: Sequence[str], **options: Any) -> None:
+        """Runs a command, in any thread.
+
+        Args:
+            command: the command.
+            **options: arguments of `Popen`, with text pipes.
+
+        Raises:
+            subprocess.CalledProcessError: if it fails.
+        """
+        with subprocess.Popen(command, **options) as process:
+            self._running.append(process)
+            if self.heard is not None:  # after the command was started, before it was in the list
+                process.terminate()
+            _, errors = process.communicate()
+            self._running.remove(process)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command, stderr=errors)
+
+    def _hear(self, number: int, _: Any) -> None:
+        if self.heard is None:
+            self.heard = number
+            with contextlib.suppress(OSError):  # the reader may have left
+                os.write(2, b"Stopping the runs at their next safe points. Repeat to stop now.\n")
+        for process in list(self._running):
+            process.terminate()
+
+
+def train_in_process(
+    recipe: str,
+    flags: Sequence[Any],
+    folder: Path,
+    threads: int = 1,
+    variables: Mapping[str, str] | None = None,
+    children: Children | None = None,
+) -> None:
+    """Runs a recipe in a process of its own unless the run has finished.
+
+    Args:
+        recipe: the name of the recipe.
+        flags: flags of `agentgym train`.
+        folder: the run's folder. An interrupted run in it is resumed.
+        threads: number of OpenMP threads.
+        variables: environment variables, besides those of this process.
+        children: passes signals on to the process.
+
+    Raises:
+        ConfigError: if the run has finished, with other settings.
+        subprocess.CalledProcessError: if the run fails. `stderr` holds its messages.
+    """
+    if finished(recipe, flags, folder):
+        return
+    command = [sys.executable, "-m", "agentgym.trainers", recipe, *flags]
+    command += ["--run-dir", folder, "--resume", "--quiet"]
+    (children or Children()).run(
+        [str(word) for word in command],
+        env={**os.environ, "OMP_NUM_THREADS": str(threads), **(variables or {})},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finished(recipe: str, flags: Sequence[Any], folder: Path) -> bool:
+    """Returns whether a run has finished.
+
+    Raises:
+        ConfigError: if it has, with other settings than those of the flags or unknown ones.
+    """
+    if not (folder / "report.json").exists():
+        return False
+    file = folder / "config.json"
+    try:
+        before = masked_settings(json.loads(file.read_text(encoding="utf-8"))["config"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ConfigError(
+            f"{folder} holds a finished run, whose settings cannot be read from {file.name} "
+            f"({error!r}): delete the folder, and the run is repeated."
+        ) from error
+    config = read_config(recipe, [str(word) for word in flags]).to_json()
+    now = json.loads(json.dumps({"recipe": recipe, **config}))
+    if different := [
+        f"{name} = {before[name]!r} -> {value!r}"
+        for name, value in now.items()
+        if name in before and name not in WITHOUT_EFFECT and not same_setting(before[name], value)
+    ]:
+        raise ConfigError(
+            f"{folder} holds a finished run of other settings ({', '.join(different)}): choose a "
+            "new folder, or delete this one."
+        )
+    return True

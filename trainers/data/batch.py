@@ -1,0 +1,234 @@
+"""`Batch`, a flat view of trajectories, with the values and the credit of its turns and tokens.
+
+Shapes: N trajectories, M turns, K action tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from agentgym.trainers.data.trajectory import FloatArray, IntArray, Trajectory, Turn
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Trajectories as flat arrays, with action tokens in the order trajectory, turn, token.
+
+    It holds the inputs of credit assignment, without token ids or a model.
+
+    Attributes:
+        trajectories: the N trajectories.
+        turn_offsets: [N + 1] offsets. Trajectory n has turns `turn_offsets[n]:turn_offsets[n + 1]`.
+        token_offsets: [M + 1] offsets. Turn m has tokens `token_offsets[m]:token_offsets[m + 1]`.
+        rewards: [M] reward of each turn.
+        terminated: [N] whether the trajectory reached a terminal state. If False, bootstrap.
+        logprobs: [K] behaviour log-probabilities.
+        groups: [N] group index, equal for trajectories that start in the same state.
+        sampler_logprobs: [K] log-probabilities recorded in the rollout, if `logprobs` are those of
+            the forward pass of training (None: `logprobs` are recorded ones).
+    """
+
+    trajectories: Sequence[Trajectory]
+    turn_offsets: IntArray
+    token_offsets: IntArray
+    rewards: NDArray[np.float64]
+    terminated: NDArray[np.bool_]
+    logprobs: FloatArray
+    groups: IntArray
+    sampler_logprobs: FloatArray | None = None
+
+    @classmethod
+    def of(cls, trajectories: Sequence[Trajectory]) -> Batch:
+        """Builds a batch from trajectories.
+
+        Raises:
+            ValueError: if a trajectory has no turns.
+        """
+        for trajectory in trajectories:
+            if not trajectory.turns:
+                raise ValueError(f"A trajectory of {trajectory.task!r} has no turns.")
+        turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+        numbers: dict[tuple[str, str, int, str], int] = {}
+        groups = [numbers.setdefault(t.group, len(numbers)) for t in trajectories]
+        return cls(
+            trajectories=trajectories,
+            turn_offsets=_offsets([len(t.turns) for t in trajectories]),
+            token_offsets=_offsets([turn.stop - turn.start for turn in turns]),
+            rewards=np.array([turn.reward for turn in turns], np.float64),
+            terminated=np.array([t.terminated for t in trajectories], bool),
+            logprobs=np.concatenate([turn.logprobs for turn in turns] or [np.zeros(0)]).astype(
+                np.float32
+            ),
+            groups=np.array(groups, np.int64),
+        )
+
+    @cached_property
+    def turns(self) -> list[Turn]:
+        """The M turns, in order."""
+        return [turn for trajectory in self.trajectories for turn in trajectory.turns]
+
+    @property
+    def num_turns(self) -> int:
+        """Number of turns, M."""
+        return int(self.turn_offsets[-1])
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of action tokens, K."""
+        return int(self.token_offsets[-1])
+
+    @cached_property
+    def turn_trajectory(self) -> IntArray:
+        """[M] index of the trajectory of each turn."""
+        return np.repeat(np.arange(len(self.trajectories)), np.diff(self.turn_offsets))
+
+    @cached_property
+    def token_turn(self) -> IntArray:
+        """[K] index of the turn of each action token."""
+        return np.repeat(np.arange(self.num_turns), np.diff(self.token_offsets))
+
+    @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        """[K] False for forced tokens, which were the only legal continuation."""
+        free = np.ones(self.num_tokens, bool)
+        for m, turn in enumerate(self.turns):
+            if turn.support is not None:
+                start, stop = self.token_offsets[m : m + 2]
+                free[start:stop] = np.diff(turn.support.offsets) != 1
+            if turn.choice is not None:
+                free[self.token_offsets[m]] = len(turn.admissible) > 1
+        return free
+
+    @property
+    def fresh(self) -> NDArray[np.bool_]:
+        """[K] False for tokens of replayed trajectories."""
+        fresh = np.array([not t.replayed for t in self.trajectories], bool)
+        return fresh[self.turn_trajectory[self.token_turn]]
+
+    def staleness(self, version: int) -> IntArray:
+        """Returns how many versions older than `version` the weights were that sampled a token [K].
+
+        It is 0 where the version was not recorded.
+        """
+        turns = [0 if turn.version is None else version - turn.version for turn in self.turns]
+        ages = np.array(turns, np.int64)[self.token_turn]
+        for m, turn in enumerate(self.turns):
+            if turn.token_versions is not None:
+                ages[slice(*self.token_offsets[m : m + 2])] = version - turn.token_versions
+        return ages
+
+    def with_recomputed(self, logprobs: FloatArray) -> Batch:
+        """Returns a copy whose `logprobs` come from the forward pass of training.
+
+        Fresh trajectories get the given ones, and their turns keep them. Replayed trajectories get
+        those of the iteration in which they were played, so their ratio still compares the policy
+        with the one that played them. If there are none, theirs stay as recorded.
+
+        Args:
+            logprobs: [K] log-probabilities under the current policy.
+        """
+        found = np.where(self.fresh, logprobs, self.logprobs)
+        replayed = np.array([t.replayed for t in self.trajectories])[self.turn_trajectory]
+        for turn, old, start, stop in zip(
+            self.turns, replayed, self.token_offsets, self.token_offsets[1:], strict=False
+        ):
+            if not old:
+                turn.recomputed = found[start:stop].copy()
+            elif turn.recomputed is not None:
+                found[start:stop] = turn.recomputed
+        return replace(self, logprobs=found, sampler_logprobs=self.logprobs)
+
+    @cached_property
+    def thought(self) -> NDArray[np.bool_]:
+        """[K] True for thought tokens, which are not part of the action of a reply."""
+        thought = np.zeros(self.num_tokens, bool)
+        for m, turn in enumerate(self.turns):
+            if turn.thought is not None:
+                thought[slice(*self.token_offsets[m : m + 2])] = turn.thought
+        return thought
+
+    def weights(self, thought_coef: float = 1.0) -> FloatArray:
+        """Returns the weight of each token in the policy loss [K].
+
+        It is 0 for forced tokens, `thought_coef` for other thought tokens, and 1 otherwise, times
+        the weight of the turn.
+        """
+        turns = np.array([turn.weight for turn in self.turns], np.float32)[self.token_turn]
+        return np.where(self.thought, np.float32(thought_coef), np.float32(1)) * self.free * turns
+
+    def select(self, chosen: IntArray) -> Batch:
+        """Returns the batch of some trajectories.
+
+        Args:
+            chosen: their indices, in ascending order.
+        """
+        if len(chosen) == len(self.trajectories):
+            return self
+        turns = np.isin(self.turn_trajectory, chosen)
+        tokens = turns[self.token_turn]
+        sampled = self.sampler_logprobs
+        return replace(
+            Batch.of([self.trajectories[n] for n in chosen]),
+            rewards=self.rewards[turns],
+            logprobs=self.logprobs[tokens],
+            sampler_logprobs=None if sampled is None else sampled[tokens],
+        )
+
+    def with_rewards(self, rewards: ArrayLike) -> Batch:
+        """Returns a copy with other rewards [M]. The trajectories keep the environment's rewards.
+
+        Raises:
+            ValueError: if the shape is not [M].
+        """
+        rewards = np.asarray(rewards, np.float64)
+        if rewards.shape != (self.num_turns,):
+            raise ValueError(
+                f"Expected {self.num_turns} rewards, one per turn, got shape {rewards.shape}."
+            )
+        return replace(self, rewards=rewards)
+
+
+@dataclass(frozen=True)
+class Values:
+    """A critic's value estimates for a batch.
+
+    Attributes:
+        tokens: [K] value before each action token, V(o_t, w_<j), or None for a turn-level critic.
+        turns: [M] value of the observation before each action, V(o_t).
+        bootstrap: [N] value of the observation after the last turn. Unused if terminated.
+    """
+
+    tokens: FloatArray | None
+    turns: FloatArray
+    bootstrap: FloatArray
+
+
+@dataclass(frozen=True)
+class Credit:
+    """Advantages and value targets of a batch.
+
+    Attributes:
+        advantages: [K] advantage of every action token.
+        targets: value targets, [K] for a token-level critic, [M] for a turn-level critic, None
+            without a critic.
+        metrics: metrics that are logged under `credit/`.
+        returns: [M] discounted return from each turn on, to which the spread of the advantages is
+            compared (see `credit.reliability`). None: the advantages are trusted.
+    """
+
+    advantages: FloatArray
+    targets: FloatArray | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    returns: NDArray[np.float64] | None = None
+
+
+def _offsets(lengths: Sequence[int]) -> IntArray:
+    return np.concatenate([[0], np.cumsum(np.asarray(lengths, np.int64))]).astype(np.int64)
+
+
+CreditFn = Callable[[Batch, Values | None], Credit]

@@ -1,0 +1,75 @@
+"""Replay buffers of trajectories, and the trajectories of each group."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from agentgym.trainers.data.packing import pack_all, unpack_all
+from agentgym.trainers.data.trajectory import Trajectory
+
+
+class ReplayBuffer:
+    """The latest trajectories, up to a maximum number.
+
+    Args:
+        size: the maximum number. None: no limit.
+    """
+
+    def __init__(self, size: int | None):
+        if size is not None and size < 1:
+            raise ValueError(f"A replay buffer holds at least one trajectory, got size {size}.")
+        self._kept: deque[tuple[int, Trajectory]] = deque(maxlen=size)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __getitem__(self, number: int) -> Trajectory:
+        return self._kept[number][1]
+
+    def add(self, trajectories: Iterable[Trajectory], iteration: int) -> None:
+        """Adds trajectories of an iteration and drops the oldest ones beyond the maximum."""
+        self._kept.extend((iteration, trajectory) for trajectory in trajectories)
+
+    def since(self, iteration: int) -> list[Trajectory]:
+        """Returns the trajectories of this iteration or later, oldest first."""
+        return [trajectory for born, trajectory in self._kept if born >= iteration]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns plain Python values and tensors."""
+        born = [born for born, _ in self._kept]
+        return {"born": born, "kept": pack_all(trajectory for _, trajectory in self._kept)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        self._kept.clear()
+        self._kept.extend(zip(state["born"], unpack_all(state["kept"]), strict=True))
+
+
+def members_by_group(trajectories: Sequence[Trajectory]) -> list[list[int]]:
+    """Returns the indices of the trajectories of each group."""
+    groups: dict[tuple[str, str, int, str], list[int]] = {}
+    for number, trajectory in enumerate(trajectories):
+        groups.setdefault(trajectory.group, []).append(number)
+    return list(groups.values())
+
+
+def pairs_of(
+    trajectories: Sequence[Trajectory], outcome: Literal["return", "success"] = "return"
+) -> list[tuple[int, int]]:
+    """Returns (better, worse) for all pairs of one group with different outcomes.
+
+    Args:
+        trajectories: the trajectories.
+        outcome: "return", or "success" to compare 1 for success with 0.
+    """
+    by_success = outcome == "success"
+    outcomes = [float(t.success) if by_success else t.episode_return for t in trajectories]
+    return [
+        (a, b)
+        for members in members_by_group(trajectories)
+        for a in members
+        for b in members
+        if outcomes[a] > outcomes[b] + 1e-9
+    ]

@@ -1,0 +1,1 @@
+"""Demonstrations and behaviour cloning."""

@@ -1,0 +1,1 @@
+"""The players of a game in training: its lineup, frozen policies, pools and leagues."""

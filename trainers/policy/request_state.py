@@ -1,0 +1,120 @@
+"""`Row`: a request in progress, from its prompt to the finished action."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from agentgym.trainers.data.trajectory import Support
+from agentgym.trainers.policy.action_format import Ending
+from agentgym.trainers.policy.language_model import LanguageModel
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling, Tokens
+
+
+class Row:
+    """A request in progress.
+
+    Attributes:
+        pending: tokens that are not fed to the model yet.
+        read: number of tokens fed to the model or found in the cache.
+        uniform_ratio: log-probability of the tokens so far under a uniform choice of the candidate,
+            minus the policy's, if the sampling explores.
+    """
+
+    def __init__(self, request: Request, model: LanguageModel, sampling: Sampling):
+        if len(request.prompt) == 0:
+            raise ValueError("A prompt needs at least one token, got an empty one.")
+        if request.candidates is not None and len(request.candidates) == 0:
+            raise ValueError("candidates is empty. Pass None for a free-form action.")
+        model.check_ids(request.prompt)
+        self.request, self._model = request, model
+        self.trie, self.limit = None, sampling.max_new_tokens
+        if request.candidates is not None:
+            self.trie, self.limit = model.trie(request.candidates)
+        if model.max_length is not None and len(request.prompt) + self.limit > model.max_length:
+            raise ValueError(
+                f"A prompt of {len(request.prompt)} tokens and an action of up to {self.limit} "
+                f"tokens exceed the model's maximum length of {model.max_length} tokens. Shorten "
+                "the context (for example with a window of turns) or lower max_new_tokens."
+            )
+        self.ending = Ending(model, sampling.stop)
+        self.uniforms = request.rng.random(self.limit)
+        self.tokens: list[int] = []
+        self.logprobs: list[float] = []
+        self.allowed: list[Sequence[int]] = []
+        self.versions: list[int | None] = []
+        self.node = 0
+        self.done = False
+        self.forced = 0
+        self.uniform_ratio = 0.0
+        self._force()
+        self.restart()
+
+    def restart(self) -> None:
+        """Makes all tokens pending: at the start, and when the weights have changed."""
+        self.pending = np.concatenate([self.request.prompt, self.tokens]).astype(np.int32)
+        self.read = 0
+
+    def skip(self, cached: int) -> None:
+        """Skips the first pending tokens, which are cached."""
+        self.read, self.pending = self.read + cached, self.pending[cached:]
+
+    def feed(self, width: int) -> Tokens:
+        """Returns up to `width` pending tokens and marks them as fed."""
+        tokens, self.pending = self.pending[:width], self.pending[width:]
+        self.read += len(tokens)
+        return tokens
+
+    def add(self, token: int, logprob: float, allowed: Sequence[int]) -> None:
+        """Appends a sampled token and the forced tokens that follow it."""
+        before = len(self.tokens)
+        self._append(token, logprob, allowed)
+        if self.trie is None:
+            self.done = len(self.tokens) == self.limit or self.ending.reached(self.tokens)
+        else:
+            self._force()
+        self.pending = np.array(self.tokens[before:], np.int32)
+
+    def _append(self, token: int, logprob: float, allowed: Sequence[int]) -> None:
+        self.tokens.append(token)
+        self.logprobs.append(logprob)
+        self.allowed.append(allowed)
+        self.versions.append(self._model.version)
+        if self.trie is not None:
+            self.node = self.trie.step(self.node, token)
+
+    def _force(self) -> None:
+        """Appends forced tokens, as long as there is a single legal continuation."""
+        if self.trie is None:
+            return
+        while len(only := self.trie.children(self.node)) == 1:
+            self._append(only[0], 0.0, only)
+            self.forced += 1
+        self.done = not only
+
+    def sample(self, restricted: bool) -> Sample:
+        """Returns the finished action."""
+        support = None
+        if restricted or self.trie is not None:
+            offsets = np.cumsum([0, *map(len, self.allowed)]).astype(np.int32)
+            ids = np.fromiter(itertools.chain.from_iterable(self.allowed), np.int32, offsets[-1])
+            support = Support(offsets, ids)
+        if self.trie is None:
+            finished, text = self.ending.reached(self.tokens), self.ending.text(self.tokens)
+        else:
+            finished = True
+            index = self.trie.leaf(self.node)
+            assert index is not None and self.request.candidates is not None
+            text = self.request.candidates[index]
+        changed = len(set(self.versions)) > 1 and None not in self.versions
+        return Sample(
+            tokens=np.array(self.tokens, np.int32),
+            logprobs=np.array(self.logprobs, np.float32),
+            support=support,
+            text=text,
+            finished=finished,
+            version=self.versions[-1],
+            token_versions=np.array(self.versions, np.int32) if changed else None,
+        )

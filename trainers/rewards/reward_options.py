@@ -1,0 +1,142 @@
+"""`RewardOptions`: the settings of the group `reward`, applied before credit assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from agentgym.trainers.credit.scan import Float64
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory, Turn
+from agentgym.trainers.rewards.chat_judge import ChatJudge
+from agentgym.trainers.rewards.shaping import (
+    new_states,
+    process_rewards,
+    rarity,
+    reward_term,
+    scorer,
+    shape_by_progress,
+    turn_scores,
+)
+from agentgym.trainers.settings.config import TrainConfig
+
+
+class RewardOptions:
+    """Changes rewards: weights of terms, process rewards, bonuses and shaping, in this order.
+
+    Args:
+        config: the settings.
+        instructions: instructions of the environments by id, for a judge that is a language model.
+
+    Attributes:
+        weights: weights of the constrained reward terms, by name. They start at 1.
+        counts: how often each action was taken in each state, for the count bonus (see `rarity`).
+        metrics: numbers of the last iteration to log.
+    """
+
+    def __init__(self, config: TrainConfig, instructions: Mapping[str, str] | None = None):
+        self.settings = config.reward
+        source = self.settings.process_reward
+        self._scorer = scorer(source, instructions) if source else None
+        self.gamma = float(getattr(config, "gamma", 1.0))
+        self.weights = dict.fromkeys(self.settings.reward_constraints, 1.0)
+        self.counts: dict[str, int] = {}
+        self.metrics: dict[str, float] = {}
+
+    def __call__(self, batch: Batch, iteration: int, *, bootstraps: bool) -> Batch:
+        """Returns the batch with the rewards that credit is assigned from.
+
+        Args:
+            batch: the trajectories.
+            iteration: the number of finished iterations.
+            bootstraps: whether a critic bootstraps truncated trajectories.
+        """
+        settings, rewards = self.settings, batch.rewards
+        for name, weight in self.weights.items():
+            rewards = rewards + (weight - 1.0) * turn_terms(batch, name)
+            batch = _with_delayed(batch, weight, name)
+        if settings.process_reward and (share := self.process_weight(iteration)):
+            scores = turn_scores(batch, settings.process_reward, self._scorer)
+            self.metrics["process_score"] = float(scores.mean())
+            if isinstance(self._scorer, ChatJudge):
+                self.metrics["judge_unread"] = self._scorer.unread
+            given = batch.with_rewards(rewards)
+            process = process_rewards(given, scores, settings.process_combine)
+            rewards = (1.0 - share) * rewards + share * process
+            batch = _with_delayed(batch, 1.0 - share)
+        if settings.novelty_bonus:
+            rewards = rewards + settings.novelty_bonus * new_states(batch)
+        if settings.count_bonus:
+            bonus = settings.count_bonus * rarity(batch, self.counts)
+            self.metrics["count_bonus"] = float(bonus.mean())
+            rewards = rewards + bonus
+        if rewards is not batch.rewards:
+            batch = batch.with_rewards(rewards)
+        if settings.shape_progress:
+            coef = settings.shape_progress
+            batch = shape_by_progress(batch, coef, self.gamma, bootstraps=bootstraps)
+        return batch
+
+    def process_weight(self, iteration: int) -> float:
+        """Returns the weight of process rewards, which falls linearly to 0 if they are annealed."""
+        until = self.settings.process_iterations
+        left = max(1.0 - iteration / until, 0.0) if until else 1.0
+        return self.settings.process_weight * left
+
+    def observe(self, played: Sequence[Trajectory]) -> None:
+        """Raises the weights of terms below their threshold and lowers the others, at least to 0.
+
+        This is a step on the Lagrangian of "Confronting Reward Model Overoptimization with
+        Constrained RLHF" (arXiv 2310.04373), w_k <- max(0, w_k + lr (threshold_k - J_k)), with J_k
+        the mean of the sum of term k over an episode.
+
+        Args:
+            played: the trajectories that the policy played, whether it learns from them or not.
+        """
+        for name, threshold in self.settings.reward_constraints.items():
+            mean = turn_terms(Batch.of(played), name).sum() / len(played)
+            step = self.settings.constraint_lr * (float(threshold) - mean)
+            self.weights[name] = max(0.0, self.weights[name] + float(step))
+            self.metrics |= {f"weight/{name}": self.weights[name], f"term/{name}": float(mean)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the weights of the constrained terms and the counts."""
+        return {"weights": dict(self.weights), "counts": dict(self.counts)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        self.weights |= state.get("weights", {})
+        self.counts |= state.get("counts", {})
+
+
+def turn_terms(batch: Batch, name: str) -> Float64:
+    """Returns a reward term of each turn [M]."""
+    return np.array([reward_term(turn.reward_terms, name) for turn in batch.turns], np.float64)
+
+
+def _with_delayed(batch: Batch, share: float, term: str | None = None) -> Batch:
+    """Returns the batch with a share of the rewards that agents received in turns of others.
+
+    Args:
+        batch: the trajectories.
+        share: the factor.
+        term: name of the reward term that is multiplied. None: all of them.
+    """
+    return replace(
+        batch,
+        trajectories=[
+            replace(trajectory, turns=[_scaled(turn, share, term) for turn in trajectory.turns])
+            for trajectory in batch.trajectories
+        ],
+    )
+
+
+def _scaled(turn: Turn, share: float, term: str | None) -> Turn:
+    parts = tuple(
+        (at, reward * (share if term in (None, name) else 1.0), name)
+        for at, reward, name in turn.delayed
+    )
+    return replace(turn, delayed=parts)

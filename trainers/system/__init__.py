@@ -1,0 +1,1 @@
+"""Processes, signals and files of a run."""
