@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from agentgym.trainers.api import make_trainer as make_trainer
     from agentgym.trainers.api import train as train
     from agentgym.trainers.callbacks import Callback as Callback
+    from agentgym.trainers.hooks.run import Run as Run
     from agentgym.trainers.settings.config import TrainConfig as TrainConfig
     from agentgym.trainers.trainer import Trainer as Trainer
 
 _HOMES = {
     "Algorithm": "algorithm",
     "Callback": "callbacks",
+    "Run": "hooks.run",
     "TrainConfig": "settings.config",
     "Trainer": "trainer",
     "load_policy": "api",
@@ -30,6 +32,7 @@ _HOMES = {
 __all__ = [
     "Algorithm",
     "Callback",
+    "Run",
     "TrainConfig",
     "Trainer",
     "load_policy",

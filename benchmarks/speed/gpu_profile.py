@@ -20,7 +20,8 @@ from typing import Any
 
 import tyro
 
-from agentgym.trainers import Callback, Trainer, train
+from agentgym.trainers import Callback, train
+from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.run.logger import read_metrics
 from benchmarks.shared.result_files import RESULTS, settings_of, versions, write
 from benchmarks.speed.gpu_models import device, dtype, gpu_name, write_model
@@ -54,7 +55,7 @@ class Profiled(Callback):
     def __init__(self, profile: cProfile.Profile) -> None:
         self.profile, self.begun = profile, 0
 
-    def on_iteration_start(self, trainer: Trainer) -> None:
+    def on_iteration_start(self, trainer: Run) -> None:
         """Starts the profiler at the second iteration."""
         self.begun += 1
         if self.begun == 2:

@@ -39,8 +39,9 @@ from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.trainers.api import LoadedPolicy, load_policy, train
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.credit import chunk, group, normalize, turn_rewards, two_clock
-from agentgym.trainers.data import trajectory
+from agentgym.trainers.data import batch, trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
@@ -179,13 +180,14 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             load_policy,
             LoadedPolicy,
             Callback,
+            Run,
             trajectory.Trajectory,
             trajectory.Turn,
             trajectory.Segment,
             trajectory.Support,
-            trajectory.Batch,
-            trajectory.Values,
-            trajectory.Credit,
+            batch.Batch,
+            batch.Values,
+            batch.Credit,
             TrainConfig,
             Algorithm,
             Trainer,

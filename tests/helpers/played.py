@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentgym.trainers import Callback
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.hooks.run import Run
 
 
 class Played(Callback):
@@ -19,7 +19,7 @@ class Played(Callback):
     def __init__(self) -> None:
         self.trajectories: list[Sequence[Trajectory]] = []
 
-    def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
+    def on_rollout_end(self, trainer: Run, trajectories: Sequence[Trajectory]) -> None:
         self.trajectories.append(trajectories)
 
     @property

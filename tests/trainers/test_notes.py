@@ -12,7 +12,8 @@ import pytest
 from agentgym.core import TextEnv
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.trainers import Callback, Trainer, train
+from agentgym.trainers import Callback, train
+from agentgym.trainers.hooks.run import Run
 from agentgym.wrappers import Memory
 
 WORDS = ("red", "blue")
@@ -54,7 +55,7 @@ class Returns(Callback):
     def __init__(self) -> None:
         self.last = [0.0, 0.0]
 
-    def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool:
+    def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
         self.last = [self.last[-1], metrics["rollout/return"]]
         return min(self.last) <= 0.9
 

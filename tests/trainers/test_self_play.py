@@ -29,6 +29,7 @@ from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.continuations import VALUES
+from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.players.lineup import Lineup
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.loading import LoraSettings
@@ -439,7 +440,7 @@ class UntilLearned(Played):
         kings = min(self.share("K", action, last) for action in ("bet", "call"))
         return kings > 0.95 and self.share("J", "fold", last) > worse
 
-    def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool:
+    def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
         return not self.learned
 
 
@@ -617,7 +618,7 @@ def test_the_reference_is_the_moving_average_of_the_policies_of_all_iterations(t
     name, kept = "model.model.norm.weight", []
 
     class Kept(Callback):
-        def on_rollout_end(self, trainer: Trainer, trajectories: Any) -> None:
+        def on_rollout_end(self, trainer: Run, trajectories: Any) -> None:
             kept.append(trainer.policy.own_weights()[name].clone())
 
     moving = MOVING | {"kl_reference": "polyak:0.25"}

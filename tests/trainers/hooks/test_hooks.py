@@ -33,6 +33,7 @@ from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.branching import Branching, choose
 from agentgym.trainers.hooks.branching import Path as Branch
 from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences, preference_weights
+from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.hooks.utterance_critic import UtteranceHooks
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
@@ -326,7 +327,7 @@ def test_the_critic_of_archer_trains_an_encoder_of_its_own(tmp_path: Path):
     seen: list[list[dict[str, torch.Tensor]]] = []
 
     class Watch(Callback):
-        def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool:
+        def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
             assert isinstance(trainer.hooks, UtteranceHooks)
             encoder = trainer.hooks.encoder
             seen.append(weights_of([trainer.policy, encoder.policy, encoder.target]))
@@ -347,7 +348,7 @@ def test_minibatches_of_archer_have_the_features_of_their_turns(tmp_path: Path):
     checked = 0
 
     class Watch(Callback):
-        def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool:
+        def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
             nonlocal checked
             hooks = trainer.hooks
             assert isinstance(hooks, UtteranceHooks) and isinstance(hooks.buffer, TurnBuffer)
@@ -405,7 +406,7 @@ def test_digi_q_fine_tunes_its_features_once_and_plays_only_its_data(tmp_path: P
     seen: list[dict[str, torch.Tensor]] = []
 
     class Watch(Callback):
-        def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool:
+        def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
             weights = trainer.hooks.encoder.policy.own_weights()  # type: ignore[attr-defined]
             seen.append({name: tensor.clone() for name, tensor in weights.items()})
             return True
@@ -622,7 +623,7 @@ def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
     seen: list[Any] = []
 
     class Copies(RecipeHooks):
-        def __init__(self, trainer: Trainer):
+        def __init__(self, trainer: Run):
             super().__init__()
             self.model = action_model(trainer.policy, seed=0)
             seen.append(self.model.trunk)

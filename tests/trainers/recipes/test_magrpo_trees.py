@@ -56,7 +56,8 @@ def tree(folder: Path, **changes: Any) -> tuple[JointTrees, list[Trajectory], li
 
 def new_turns(hooks: JointTrees, fresh: list[Trajectory]) -> int:
     """Returns the number of turns that the hooks have played."""
-    return hooks.trainer.rollouts.turns - sum(len(each.turns) for each in fresh)
+    trainer: Any = hooks.trainer
+    return trainer.rollouts.turns - sum(len(each.turns) for each in fresh)
 
 
 def test_aligned_actions_of_one_state_are_compared_as_in_independent_episodes(tmp_path: Path):

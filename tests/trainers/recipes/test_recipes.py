@@ -17,6 +17,7 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
 from agentgym.trainers import recipes
 from agentgym.trainers.callbacks import Callback
+from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
 
@@ -145,7 +146,7 @@ class UntilSolved(Callback):
     def solved(self) -> bool:
         return len(self.returns) >= 3 and bool(np.mean(self.returns[-3:]) > 0.8)
 
-    def on_update_end(self, trainer: Trainer, metrics: Mapping[str, float]) -> bool:
+    def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
         self.returns.append(metrics["rollout/return"])
         return not self.solved
 
@@ -160,7 +161,7 @@ class UntilImproved(Callback):
     def gain(self) -> float:
         return self.rewards[-1] - self.rewards[0]
 
-    def on_evaluation_end(self, trainer: Trainer, report: Report) -> bool:
+    def on_evaluation_end(self, trainer: Run, report: Report) -> bool:
         self.rewards.append(report.aggregate()["reward"].mean)
         return self.gain <= 0.12
 
@@ -309,7 +310,7 @@ class Copied(Callback):
     def __init__(self, iteration: int, target: Path):
         self.iteration, self.target = iteration, target
 
-    def on_iteration_start(self, trainer: Trainer) -> None:
+    def on_iteration_start(self, trainer: Run) -> None:
         if trainer.state.iteration == self.iteration:
             shutil.copytree(trainer.folder.path, self.target)
 

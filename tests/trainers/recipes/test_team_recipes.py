@@ -23,6 +23,7 @@ from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory, Turn
 from agentgym.trainers.hooks.preferences import preference_weights
+from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.hooks.trees import Node
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
@@ -352,7 +353,7 @@ def test_a_central_critic_values_the_turns_of_a_team(recipe: str, roles: str, tm
     turns: list[Turn] = []
 
     class Played(Callback):
-        def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
+        def on_rollout_end(self, trainer: Run, trajectories: Sequence[Trajectory]) -> None:
             turns.extend(turn for each in trajectories for turn in each.turns)
 
     sees = {"critic_sees": "all", "callbacks": [Played()]}

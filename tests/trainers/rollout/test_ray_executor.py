@@ -17,6 +17,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import Callback, Trainer, make_trainer
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.wrappers.reward_function import Transition
@@ -52,10 +53,10 @@ class Kept(Callback):
         self.episodes: list[list[Trajectory]] = []
         self.policies: list[Policy] = []
 
-    def on_iteration_start(self, trainer: Trainer) -> None:
+    def on_iteration_start(self, trainer: Run) -> None:
         self.policies.append(trainer.policy.clone())
 
-    def on_rollout_end(self, trainer: Trainer, trajectories: Sequence[Trajectory]) -> None:
+    def on_rollout_end(self, trainer: Run, trajectories: Sequence[Trajectory]) -> None:
         self.episodes.append(list(trajectories))
 
 
