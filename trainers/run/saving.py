@@ -54,11 +54,11 @@ class Saver:
         if self.cloning is None:
             trainer.make_hooks()
             self._check_written_once()
-        with checkpoint.loading(start / "experience.pt"):
+        with checkpoint.loading(start / "hooks.pt"):
             if trainer.own_critic is not None:
                 trainer.own_critic.restore(saved["critic"])
             trainer.hooks.load_frozen_state(load_frozen(trainer.folder))
-            trainer.hooks.load_state_dict(saved["experience"])
+            trainer.hooks.load_state_dict(saved["hooks"])
             trainer.rewards.load_state_dict(saved.get("rewards", {}))
             trainer.rollouts.load_state_dict(saved)
         self.saved, self._time = self._progress(), time.monotonic()
@@ -126,7 +126,7 @@ class Saver:
         trainer = self._trainer
         critic = trainer.own_critic
         return trainer.rollouts.state_dict() | {
-            "experience": trainer.hooks.state_dict(),
+            "hooks": trainer.hooks.state_dict(),
             "rewards": trainer.rewards.state_dict(),
             "cloning": self.cloning,
             "critic": None if critic is None else critic.states(),
@@ -175,20 +175,20 @@ def load_reference(
 
 def load_hooks(start: Path) -> dict[str, Any]:
     """Returns the states of hooks and curriculum in a checkpoint."""
-    return load_tensors(start / "experience.pt")
+    return load_tensors(start / "hooks.pt")
 
 
 def write_frozen(folder: checkpoint.RunFolder, state: dict[str, Any]) -> None:
     """Writes the state of hooks that never changes, if there is any."""
     if state:
         target = folder.path / "frozen"
-        write = lambda path: torch.save(state, path / "experience.pt")  # noqa: E731
+        write = lambda path: torch.save(state, path / "hooks.pt")  # noqa: E731
         checkpoint.replace_folder(target, write, checksums=True)
 
 
 def load_frozen(folder: checkpoint.RunFolder) -> dict[str, Any]:
     """Returns the state that `write_frozen` wrote."""
-    file = folder.path / "frozen" / "experience.pt"
+    file = folder.path / "frozen" / "hooks.pt"
     return load_tensors(file) if file.exists() else {}
 
 
@@ -215,7 +215,7 @@ def write_checkpoint(
         torch.save(saved, target / "optimizer.pt")
         if config.loss.reference_every and (weights := updater.policy.reference_weights()):
             torch.save(weights, target / "reference.pt")
-    torch.save(hooks, folder / "experience.pt")
+    torch.save(hooks, folder / "hooks.pt")
     text = json.dumps({"progress": asdict(state), "versions": checkpoint.versions()})
     (folder / "state.json").write_text(text + "\n", encoding="utf-8")
 

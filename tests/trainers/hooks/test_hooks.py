@@ -548,7 +548,7 @@ WITH_STATE = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", WITH_STATE)
-def test_a_resumed_run_goes_on_with_its_experience(recipe: str, tmp_path: Path):
+def test_a_resumed_run_goes_on_with_the_state_of_its_hooks(recipe: str, tmp_path: Path):
     whole, resumed = whole_and_resumed(tmp_path, partial(train_quickly, recipe), 4, at=2)
     assert resumed == whole
 

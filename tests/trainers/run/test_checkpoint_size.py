@@ -45,13 +45,13 @@ def test_a_frozen_encoder_is_written_once(tmp_path: Path, recipe: str):
     straight = train(recipe, tmp_path / "straight", **few)
     folder = tmp_path / "resumed"
     train(recipe, folder, **few, iterations=1)
-    written = folder / "frozen" / "experience.pt"
+    written = folder / "frozen" / "hooks.pt"
     before = written.stat().st_mtime_ns
     resumed = train(recipe, folder, **few, resume=True)
     assert losses(resumed) == losses(straight)
     assert written.stat().st_mtime_ns == before
     weights = (folder / "policy" / "model.safetensors").stat().st_size
-    hooks = sorted(folder.glob("checkpoints/*/experience.pt"))
+    hooks = sorted(folder.glob("checkpoints/*/hooks.pt"))
     assert len(hooks) == 4
     assert all(file.stat().st_size < weights for file in hooks[:2])
     written.write_bytes(b"")

@@ -138,8 +138,8 @@ def test_a_role_has_a_baseline_for_each_game_of_a_mixture(tmp_path: Path):
     settings = SMALL | {"env_id": games, "opponents": "mirror", "eval_episodes": 0}
     seen = Played()
     train("rae", **settings, iterations=2, run_dir=str(tmp_path), callbacks=[seen])
-    saved = torch.load(tmp_path / "checkpoints" / "000002" / "experience.pt", weights_only=True)
-    baselines = dict(saved["experience"]["baselines"])
+    saved = torch.load(tmp_path / "checkpoints" / "000002" / "hooks.pt", weights_only=True)
+    baselines = dict(saved["hooks"]["baselines"])
     rows = read_metrics(tmp_path)
     for game in games:
         for role in ("player_0", "player_1"):

@@ -217,7 +217,7 @@ DAMAGES = {
     "deleted": None,
 }
 FILES = (
-    "state.json optimizer.pt critic.pt experience.pt policy/model.safetensors policy/config.json"
+    "state.json optimizer.pt critic.pt hooks.pt policy/model.safetensors policy/config.json"
 ).split()
 
 
