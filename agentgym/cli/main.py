@@ -217,14 +217,14 @@ def sweep(recipe: tyro.conf.Positional[str], /) -> int:
     raise AssertionError("`main` hands the rest of the line to the trainers")
 
 
-HANDED_ON = {"train": "cli", "sweep": "sweep"}
-"""Commands that modules of the trainers parse, with the names of the modules."""
+HANDED_ON = ("train", "sweep")
+"""Commands that modules of the trainers parse, which have the same names."""
 
 
 def _hand_on(command: str, words: list[str]) -> int:
     """Runs `agentgym train` or `agentgym sweep`. Without a recipe, `train` lists them."""
     try:
-        module = importlib.import_module(f"agentgym.trainers.run.{HANDED_ON[command]}")
+        module = importlib.import_module(f"agentgym.trainers.cli.{command}")
         return module.main(words)
     except ModuleNotFoundError as error:
         if error.name not in TRAIN_PACKAGES:

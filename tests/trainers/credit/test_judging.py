@@ -174,7 +174,7 @@ def test_a_reply_without_all_scores_is_not_read(reply: str):
 
 def test_malformed_judges_and_zero_sum_games_are_refused(tmp_path: Path):
     with pytest.raises(ConfigError, match="chat:MODEL@URL"):
-        TrainConfig.of(process_reward="chat:judge")
+        make_trainer("turn", process_reward="chat:judge", run_dir=str(tmp_path))
     split: dict[str, Any] = {"process_reward": "valid", "process_combine": "episode"}
     with pytest.raises(ConfigError, match="give an agent's gain to its opponent"):
         make_trainer(

@@ -11,6 +11,7 @@ import pytest
 
 from agentgym.agents.view import View
 from agentgym.errors import CheckpointError, ConfigError
+from agentgym.trainers.api import make_trainer
 from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
@@ -89,7 +90,7 @@ def test_a_folder_without_a_judge_is_refused_before_the_run(run: Path, tmp_path:
     (tmp_path / "other").mkdir()
     for folder in (tmp_path / "other", tmp_path / "nowhere"):
         with pytest.raises(ConfigError, match=r"process_reward .* holds no judge: .*orm"):
-            TrainConfig.of(process_reward=f"judge:{folder}")
+            make_trainer("turn", process_reward=f"judge:{folder}", run_dir=str(tmp_path / "run"))
         with pytest.raises(ConfigError, match=r"judge .* holds no judge"):
             filtered_bc.Config.of(judge=f"judge:{folder}")
     with pytest.raises(ConfigError, match="turn_score takes no judge:FOLDER"):

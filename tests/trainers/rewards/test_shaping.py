@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
+from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit import group, two_clock
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.scan import discounted_returns
@@ -195,7 +196,7 @@ def test_the_count_bonus_falls_with_each_visit_and_is_resumed():
         assert each.metrics["count_bonus"] == pytest.approx(again.rewards.mean())
 
 
-def test_sources_of_process_scores():
+def test_sources_of_process_scores(tmp_path: Path):
     found = scored([1.0, 0.5, 0.0], True)
     for turn, progress, valid in zip(found.turns, [0.5, 0.5, 1], [True, False, True], strict=True):
         turn.progress, turn.valid = progress, valid
@@ -216,7 +217,7 @@ def test_sources_of_process_scores():
         with pytest.raises(ConfigError, match=message):
             shaping.turn_scores(batch, source)
     with pytest.raises(ConfigError, match="module:function"):
-        TrainConfig.of(process_reward="nowhere:halves")
+        make_trainer("turn", process_reward="nowhere:halves", run_dir=str(tmp_path))
 
 
 def halves(trajectory: Trajectory) -> list[float]:
