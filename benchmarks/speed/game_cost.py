@@ -33,7 +33,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.trainers import Callback, train
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.policy.loading import LoraSettings, add_adapter
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.env_pool import EnvPool
@@ -117,19 +116,19 @@ class Clock(Callback):
     def __init__(self):
         self.seconds: list[dict[str, float]] = []
 
-    def on_iteration_start(self, trainer: Run) -> None:
+    def on_iteration_start(self, trainer: Any) -> None:
         """Starts the clock of the game."""
         forget_texts(trainer)
         self._begun = time.process_time()
 
-    def on_rollout_end(self, trainer: Run, trajectories: Sequence[Trajectory]) -> None:
+    def on_rollout_end(self, trainer: Any, trajectories: Sequence[Trajectory]) -> None:
         """Plays the episodes of the seats again, with a single agent."""
         game = self._per_token(trajectories)
         forget_texts(trainer)  # or the single agent would not encode what the game has encoded
         again = play_alone(trainer, trajectories)
         self.seconds.append({"game": game, "single": self._per_token(again)})
 
-    def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> None:
+    def on_update_end(self, trainer: Any, metrics: Mapping[str, float]) -> None:
         """Adds the time of the update."""
         self.seconds[-1]["update"] = self._per_token(self._last)
 

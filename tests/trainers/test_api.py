@@ -19,7 +19,6 @@ from agentgym.evaluation import evaluate
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.trainers import Callback, Trainer, load_policy, make_trainer, train
-from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.recipes import grpo, poad
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.wrappers import HistoryObservation
@@ -67,22 +66,22 @@ class Recorder(Callback):
         self.iterations.append(trainer.state.iteration)
         return False if name == self._stop_at and self.names().count(name) == self._count else None
 
-    def on_training_start(self, trainer: Run) -> None:
+    def on_training_start(self, trainer: Any) -> None:
         self._record("training_start", trainer)
 
-    def on_iteration_start(self, trainer: Run) -> bool | None:
+    def on_iteration_start(self, trainer: Any) -> bool | None:
         return self._record("iteration_start", trainer)
 
-    def on_rollout_end(self, trainer: Run, trajectories: Any) -> bool | None:
+    def on_rollout_end(self, trainer: Any, trajectories: Any) -> bool | None:
         return self._record("rollout_end", trainer, trajectories)
 
-    def on_update_end(self, trainer: Run, metrics: Any) -> bool | None:
+    def on_update_end(self, trainer: Any, metrics: Any) -> bool | None:
         return self._record("update_end", trainer, metrics)
 
-    def on_evaluation_end(self, trainer: Run, report: Any) -> bool | None:
+    def on_evaluation_end(self, trainer: Any, report: Any) -> bool | None:
         return self._record("evaluation_end", trainer, report)
 
-    def on_training_end(self, trainer: Run) -> None:
+    def on_training_end(self, trainer: Any) -> None:
         self._record("training_end", trainer)
 
 
@@ -159,7 +158,7 @@ def test_a_stopped_run_continues(tmp_path: Path):
 
 def test_an_exception_in_a_callback_ends_training_without_a_conclusion(tmp_path: Path):
     class Failing(Recorder):
-        def on_update_end(self, trainer: Run, metrics: Any) -> bool | None:
+        def on_update_end(self, trainer: Any, metrics: Any) -> bool | None:
             raise RuntimeError("from the callback")
 
     failing = Failing()

@@ -327,7 +327,7 @@ def test_the_critic_of_archer_trains_an_encoder_of_its_own(tmp_path: Path):
     seen: list[list[dict[str, torch.Tensor]]] = []
 
     class Watch(Callback):
-        def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
+        def on_update_end(self, trainer: Any, metrics: Mapping[str, float]) -> bool:
             assert isinstance(trainer.hooks, UtteranceHooks)
             encoder = trainer.hooks.encoder
             seen.append(weights_of([trainer.policy, encoder.policy, encoder.target]))
@@ -348,7 +348,7 @@ def test_minibatches_of_archer_have_the_features_of_their_turns(tmp_path: Path):
     checked = 0
 
     class Watch(Callback):
-        def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
+        def on_update_end(self, trainer: Any, metrics: Mapping[str, float]) -> bool:
             nonlocal checked
             hooks = trainer.hooks
             assert isinstance(hooks, UtteranceHooks) and isinstance(hooks.buffer, TurnBuffer)
@@ -406,7 +406,7 @@ def test_digi_q_fine_tunes_its_features_once_and_plays_only_its_data(tmp_path: P
     seen: list[dict[str, torch.Tensor]] = []
 
     class Watch(Callback):
-        def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
+        def on_update_end(self, trainer: Any, metrics: Mapping[str, float]) -> bool:
             weights = trainer.hooks.encoder.policy.own_weights()  # type: ignore[attr-defined]
             seen.append({name: tensor.clone() for name, tensor in weights.items()})
             return True
