@@ -32,12 +32,15 @@ import leaderboard_pages  # noqa: E402
 import project  # noqa: E402
 import recipe_pages  # noqa: E402
 import reference_pages  # noqa: E402
+import search_words  # noqa: E402
 import transcripts  # noqa: E402
 import wrapper_pages  # noqa: E402
 import writing  # noqa: E402
 
 from agentgym.trainers.cli.train import read_config  # noqa: E402
 from benchmarks.figures import figure_blocks, figures  # noqa: E402
+
+from .helpers.site_search import SiteSearch  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -484,26 +487,33 @@ class Loaded(HTMLParser):
         assert "mermaid" not in (given.get("class") or "").split(), "the theme loads its renderer"
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")
-def test_the_strict_build_makes_a_site_that_loads_nothing_remote(
+@pytest.fixture(scope="module")
+def site(
     environments: dict[str, str],
     recipes: dict[str, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-):
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """The folder of the site, from a strict build."""
     pytest.importorskip("mkdocs", reason="needs the extra `docs`")
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("NO_MKDOCS_2_WARNING", "1")
-    monkeypatch.setattr(environment_pages, "pages", lambda: environments)
-    monkeypatch.setattr(recipe_pages, "pages", lambda: recipes)
-    site = tmp_path / "site"
-    config = load_config("mkdocs.yml", strict=True, site_dir=str(site))
-    config.plugins.on_startup(command="build", dirty=False)
-    build(config)
+    site = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        patch.setenv("NO_MKDOCS_2_WARNING", "1")
+        patch.setattr(environment_pages, "pages", lambda: environments)
+        patch.setattr(recipe_pages, "pages", lambda: recipes)
+        config = load_config("mkdocs.yml", strict=True, site_dir=str(site))
+        config.plugins.on_startup(command="build", dirty=False)
+        build(config)
+    return site
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("site")
+@pytest.mark.filterwarnings("default")
+def test_the_strict_build_makes_a_site_that_loads_nothing_remote(site: Path):
     for cls in project.environment_classes():
         assert (site / cls.page).with_suffix(".html").is_file()
     for name in project.recipe_names():
@@ -515,5 +525,57 @@ def test_the_strict_build_makes_a_site_that_loads_nothing_remote(
         assert remote == [], file.name
     for file in site.rglob("*.css"):
         assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", file.read_text()), file.name
-    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
-    assert any("KuhnPoker" in doc["location"] for doc in index["docs"])
+
+
+@pytest.fixture(scope="module")
+def search(site: Path) -> SiteSearch:
+    index = (site / "search" / "search_index.json").read_text(encoding="utf-8")
+    return SiteSearch(json.loads(index))
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("site")
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("resume", "tutorials/real_model.html#interruption-and-resuming"),
+        ("checkpoint", "tutorials/real_model.html#interruption-and-resuming"),
+        ("leave-one-out", "recipes/rloo.html"),
+        ("leave one out", "recipes/rloo.html"),
+        ("poad", "recipes/poad.html"),
+        ("PPO", "recipes/turn.html"),
+        ("WebShop", "environments/webshop/WebShop.html"),
+        ("LoRA", "tutorials/real_model.html"),
+        ("out of memory", "troubleshooting.html#out-of-memory"),
+        ("reward function", "wrappers/RewardFunction.html"),
+        ("MCP", "plug_in.html"),
+        ("metrics", "tutorials/tensorboard.html"),
+    ],
+)
+def test_the_search_finds_the_page_that_explains_a_word(search: SiteSearch, query: str, place: str):
+    assert search(query)[0] == place
+
+
+def test_words_of_the_search_name_places_of_the_site():
+    entry = {"location": "recipes/rloo.html", "title": "rloo", "text": ""}
+    with pytest.raises(search_words.UnknownPlaceError, match="not in the search index"):
+        search_words.add_words({"docs": [entry]})
+
+
+def test_words_rank_as_in_the_browser():
+    """With the scores that lunr.js gives to these entries in Material for MkDocs."""
+    docs = [
+        {"location": "a.html", "title": "Runs", "text": "<p>Resume a run.</p>", "tags": ["resume"]},
+        {"location": "a.html#b", "title": "Resuming", "text": "Runs that end."},
+        {"location": "c.html", "title": "Resume", "text": "", "boost": 0.5},
+    ]
+    fields = {"title": {"boost": 1000}, "text": {"boost": 1}, "tags": {"boost": 1000}}
+    config = {"separator": r"[\s\-,.]+", "pipeline": ["stopWordFilter"], "fields": fields}
+    search = SiteSearch({"config": config, "docs": docs})
+    found = search.scores("resume")
+    assert found == pytest.approx({"a.html": 668.325, "c.html": 333.83}, rel=1e-4)
+    found = search.scores("run-resum")
+    expected = {"a.html#b": 707.8524, "a.html": 388.6895, "c.html": 125.2789}
+    assert found == pytest.approx(expected, rel=1e-4)
+    assert search("resum run") == ["a.html", "a.html#b", "c.html"]

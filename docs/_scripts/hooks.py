@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import coverage_pages
 import environment_pages
@@ -10,6 +11,7 @@ import leaderboard_pages
 import project
 import recipe_pages
 import reference_pages
+import search_words
 import wrapper_pages
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -60,6 +62,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Returns a page with its longest tables, and links to the pictures of the benchmarks."""
     return PICTURE.sub(r"](\1benchmarks/", build(markdown))
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Adds words of readers to the search index, which is written before."""
+    search_words.rewrite(Path(config.site_dir) / "search" / "search_index.json")
 
 
 def _contributing() -> str:

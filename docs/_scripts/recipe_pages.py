@@ -49,7 +49,7 @@ def _page(name: str) -> str:
     lines += ["", f"`agentgym train {name} --help` lists every setting.", "", "## Settings", ""]
     lines += _settings(project.recipe_settings(name))
     lines += _results(name)
-    lines += ["", "## Source", "", f"`{project.recipe_source(name)}`", ""]
+    lines += ["", "## Source { data-search-exclude }", "", f"`{project.recipe_source(name)}`", ""]
     source = (project.ROOT / project.recipe_source(name)).read_text(encoding="utf-8")
     lines += details("The file", code_block(source, "python"))
     return "\n".join(lines) + "\n"
@@ -96,6 +96,10 @@ def _settings(settings: Sequence[Setting]) -> list[str]:
 
 
 SETTINGS = """
+---
+search:
+  boost: 2
+---
 # Settings
 
 Settings that all recipes share, with their defaults, by group. The page of a recipe lists its own

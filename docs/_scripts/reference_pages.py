@@ -212,11 +212,15 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
 }
 
 
+BEHIND = ("---", "search:", "  boost: 0.01", "---", "")
+"""Front matter: in the search, names of the API stand behind the pages that explain them."""
+
+
 def pages() -> dict[str, str]:
     """Returns the generated Markdown by path."""
     found = {"reference/index.md": _index()}
     for name, (title, summary, objects) in PAGES.items():
-        lines = [f"# {title}", "", summary]
+        lines = [*BEHIND, f"# {title}", "", summary]
         for thing in objects:
             lines += ["", f"::: {identifier(thing)}"]
         found[f"reference/{name}.md"] = "\n".join(lines) + "\n"
