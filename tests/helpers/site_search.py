@@ -17,12 +17,13 @@ from typing import Any
 
 K1 = 1.2
 STOP_WORDS = frozenset(
-    "a able about across after all almost also am among an and any are as at be because been but by "
-    "can cannot could dear did do does either else ever every for from get got had has have he her "
-    "hers him his how however i if in into is it its just least let like likely may me might most "
-    "must my neither no nor not of off often on only or other our own rather said say says she "
-    "should since so some than that the their them then there these they this tis to too twas us "
-    "wants was we were what when where which while who whom why will with would yet you your".split()
+    "a able about across after all almost also am among an and any are as at be because been "
+    "but by can cannot could dear did do does either else ever every for from get got had has "
+    "have he her hers him his how however i if in into is it its just least let like likely may "
+    "me might most must my neither no nor not of off often on only or other our own rather said "
+    "say says she should since so some than that the their them then there these they this tis "
+    "to too twas us wants was we were what when where which while who whom why will with would "
+    "yet you your".split()
 )
 """Those of lunr.js."""
 
@@ -61,7 +62,7 @@ class SiteSearch:
         found: dict[int, set[str]] = defaultdict(set)
         norm = math.sqrt(sum(times**2 for times in matched.values()))
         for known, times in matched.items():
-            for (i, field), weight in self._weights(known).items():
+            for (i, _), weight in self._weights(known).items():
                 scores[i] += times * weight / norm
                 found[i].add(known)
         return {
