@@ -280,6 +280,12 @@ def test_every_place_of_the_coverage_page_exists(coverage: dict[str, str]):
         assert all(coverage_pages.link(place) in page for place in here)
 
 
+def test_every_recipe_is_a_method_of_the_coverage_page():
+    methods = [method for _, methods in coverage_pages.capabilities() for method in methods]
+    places = {place for _, here, _ in methods for place in here}
+    assert not [name for name in project.recipe_names() if f"recipe:{name}" not in places]
+
+
 @pytest.mark.parametrize(
     "place",
     ["recipe:nothing", "env:Nothing-v0", "wrapper:X", "agent:x", "agentgym:x", "--x", "agentgym.x"],
