@@ -265,13 +265,17 @@ def _breaks(
 
 def _asking(text: str, pieces: list[_Piece], marked: bool) -> list[bool]:
     """Returns for each piece of a sentence whether it is part of a question."""
-    starts = [bool(ASKING.match(text, p.start, p.stop)) for p in pieces]
-    if not marked:
-        return starts
-    if len(pieces) > 1 and TAG.fullmatch(text[pieces[-1].start : pieces[-1].stop].strip(" ?!.")):
-        return [*starts[:-1], True]
+    tagged = marked and len(pieces) > 1 and _is_tag(text, pieces[-1])
+    if tagged or not marked:
+        starts = [bool(ASKING.match(text, p.start, p.stop)) for p in pieces]
+        return [*starts[:-1], True] if tagged else starts
     first = next((at for at, piece in enumerate(pieces) if _opens(text, piece)), 0)
     return [at >= first for at in range(len(pieces))]
+
+
+def _is_tag(text: str, piece: _Piece) -> bool:
+    """Whether a piece is a question such as "ok?" behind a statement."""
+    return TAG.fullmatch(text[piece.start : piece.stop].strip(" ?!.")) is not None
 
 
 def _opens(text: str, piece: _Piece) -> bool:
@@ -284,6 +288,8 @@ def _conditional(text: str, pieces: list[_Piece]) -> list[bool]:
 
     A polite condition ("if that is fine with you") touches nothing but itself.
     """
+    if not any(piece.marker in CONDITIONS for piece in pieces):
+        return [False] * len(pieces)
     groups = [0] * len(pieces)
     for at, piece in enumerate(pieces):
         groups[at] = (groups[at - 1] if at else 0) + (piece.marker in TURN)
@@ -313,8 +319,6 @@ def _sentence(
         denial = NOT_NEGATION.sub("", words) if cues.negated else ""
         held = bool(denial) and HELD.search(denial) is not None
         under = under.at(piece, words, at, held)
-        bare = words.strip(" .!?\"'")
-        answer = "no" if NO.fullmatch(bare) else "yes" if YES.fullmatch(bare) else ""
         clause = Clause(
             words, piece.start, piece.stop, piece.marker,
             negated=under.negated or (bool(denial) and NEGATION.search(denial) is not None)
@@ -322,12 +326,18 @@ def _sentence(
             question=asking[at], conditional=conditional[at],
             quoted=piece.quoted or under.reported, replaced=under.replaced,
             past=under.timed or (cues.past and bool(PAST.search(words))),
-            answer=answer if at == 0 else "",
+            answer="" if at else _answer(words),
         )  # fmt: skip
         if clause.answer:
             clause = replace(clause, negated=False)
         found.append(clause)
     return found
+
+
+def _answer(words: str) -> str:
+    """Returns "yes" or "no" if words are such an answer and nothing else, else ""."""
+    bare = words.strip(" .!?\"'")
+    return "no" if NO.fullmatch(bare) else "yes" if YES.fullmatch(bare) else ""
 
 
 @dataclass(frozen=TYPE_CHECKING, slots=True)

@@ -126,13 +126,17 @@ _STARTS = (
 _START = re.compile(rf"(?:\s{{0,9}}(?:{'|'.join(_STARTS)})){{1,9}}\s{{0,9}}", re.IGNORECASE)
 
 
+_BRACKETED = re.compile(r"(?:inst|eos)\]", re.IGNORECASE)
+"""A part of the marks without "<"."""
+
+
 def find_reply(text: str) -> tuple[int, int]:
     """Returns where the first reply in the output of a chat model starts and stops.
 
     It starts behind marks of a start, such as `<|im_start|>assistant`, and stops at the first end
     mark, such as `<|im_end|>`.
     """
-    if "<" not in text and "[" not in text:
+    if "<" not in text and ("[" not in text or (text.isascii() and not _BRACKETED.search(text))):
         return 0, len(text)
     begun = _START.match(text)
     start = begun.end() if begun else 0
@@ -157,7 +161,7 @@ def without_thoughts(text: str) -> str:
     Thoughts without an end mark reach to the end. The start mark may be missing, as it is if the
     prompt ends with it. Then the end mark ends its line, so that marks in strings are text.
     """
-    if "</think" not in text and "<think" not in text:
+    if "think" not in text or ("</think" not in text and "<think" not in text):
         return text
     if not _THOUGHT.match(text):
         cut = _CUT_THOUGHT_END.search(text)

@@ -64,7 +64,9 @@ class Call:
     @property
     def key(self) -> str:
         """The call as text that depends neither on the order of arguments nor on 5 or 5.0."""
-        return _in_order([self.name, by_value(self.arguments)])
+        text = _in_order([self.name, self.arguments])
+        whole = ".0" in text or "e+" in text  # a whole number may be written as a fraction
+        return _in_order([self.name, by_value(self.arguments)]) if whole else text
 
 
 def by_value(value: Any) -> Any:

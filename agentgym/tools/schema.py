@@ -116,11 +116,12 @@ def check_value(value: Any, hint: Any, where: str) -> Any:
     Raises:
         ValueError: if the value does not match. The message is a sentence for the agent.
     """
-    origin, inner = get_origin(hint), get_args(hint)
     if hint in _SCALARS:
         if _is(value, hint):
             return float(value) if hint is float and abs(value) < LARGEST_INTEGER else value
-    elif origin is Literal:
+        raise ValueError(f"{where} must be {written(hint)}, got {value!r:.80}.")
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
         if any(value == option and type(value) is type(option) for option in inner):
             return value
     elif origin in (Union, types.UnionType):

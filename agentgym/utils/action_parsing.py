@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from agentgym.reading.loose_json import read_json
@@ -143,7 +144,11 @@ def plain(text: str, *, cased: bool = False) -> str:
         text: an agent's action, or an admissible action.
         cased: whether capitals are kept.
     """
-    text = normalized(text[:LONGEST].strip())
+    return _recent(text, cased) if len(text) < _LONGEST_CACHED else _plain(text[:LONGEST], cased)
+
+
+def _plain(text: str, cased: bool) -> str:
+    text = normalized(text.strip())
     before, text = None, text if cased else text.casefold()
     while _MARK.search(text) and text != before:
         before = text
@@ -151,6 +156,11 @@ def plain(text: str, *, cased: bool = False) -> str:
         text = unfenced((":" in text and labelled(text)) or text)
         text = text.lstrip(_AROUND).rstrip(_BEHIND).strip() or text
     return " ".join(text.split())
+
+
+_LONGEST_CACHED = 100
+_recent = lru_cache(maxsize=4096)(_plain)
+"""The forms of short texts: games have few actions."""
 
 
 def match_action(action: str, actions: Sequence[str], *, cased: bool = False) -> str | None:

@@ -270,7 +270,8 @@ class Wordle(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         # Longer texts cannot be spelled words.
-        guess = "".join(re.split(r"[\s,-]+", plain(action))) if len(action) < 100 else ""
+        words = plain(action) if len(action) < 100 else ""
+        guess = words if words.isalpha() else "".join(re.split(r"[\s,-]+", words))
         if guess not in self.vocabulary.index:
             return self._wasted(f"{action[:40]!r} is not a known word, and a guess is lost. {FORM}")
         state = self.state

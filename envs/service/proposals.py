@@ -20,6 +20,7 @@ from agentgym.envs.service.vocabulary import Words
 from agentgym.reading.clauses import Clause, find_clauses
 from agentgym.reading.dates import Date, find_dates
 from agentgym.reading.numbers import Number, exact, find_numbers
+from agentgym.reading.typography import folds_plainly
 
 CANCEL = r"\bcancel\w*"
 """Topic of cancellations."""
@@ -140,6 +141,11 @@ _METHOD = re.compile(
     r"(?P<original>original (?:payment )?(?:method|form of payment|card|payment)))\b",
     re.IGNORECASE,
 )
+_METHOD_CUES = (
+    "visa", "card", "amex", "express", "discover", "pay", "transfer", "cash", "cheque", "venmo",
+    "credit", "gift", "certificate", "original",
+)  # fmt: skip
+"""Texts, one of which each match of `_METHOD` holds."""
 _BAGS = re.compile(
     r"(?<![\w.$#-])(?P<count>\d{1,3}|one|two|three|four|five|six)(?: \w{2,12}){0,2} "
     r"(?:bags?|suitcases?|pieces of (?:luggage|baggage))\b",
@@ -224,7 +230,9 @@ class _Reader:
         for match in _CARD.finditer(self.text) if _FOUR_DIGITS.search(self.text) else ():
             held = [key for key, m in methods.items() if m.get("last_four") == match[1]]
             self._add("method", held, *match.span())
-        for match in _METHOD.finditer(self.text):
+        lower = self.text.lower()
+        named = any(cue in lower for cue in _METHOD_CUES) or not folds_plainly(self.text)
+        for match in _METHOD.finditer(self.text) if named else ():
             kind = str(match.lastgroup)
             if kind == "original":
                 if self.proposal.original:
@@ -315,9 +323,13 @@ def judge(proposal: Proposal, message: str) -> Objection | None:
 
 def _counts(clause: Clause) -> bool:
     """Whether the values of a clause are proposed. A proposal can be a question."""
-    away = clause.negated or clause.conditional or clause.quoted or clause.replaced
-    first = re.match(r"(?:before|after|once|when|as soon as) (?:i|we|you)\b", clause.text, re.I)
-    return not away and (not clause.past or first is not None)
+    if clause.negated or clause.conditional or clause.quoted or clause.replaced:
+        return False
+    return not clause.past or _FIRST.match(clause.text) is not None
+
+
+_FIRST = re.compile(r"(?:before|after|once|when|as soon as) (?:i|we|you)\b", re.IGNORECASE)
+"""The beginning of a clause about an act of the proposal itself."""
 
 
 def _fits(proposal: Proposal, mention: Mention) -> bool:

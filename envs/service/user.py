@@ -226,20 +226,20 @@ def reply(
     _, answer, agreement, _ = STYLES[scenario.mood]
     text, request = plain(message), scenario.requests[user.at]
     asking = questions(text)
-    asked = [subject for subject, form in _ASKED.items() if form.search(asking)] if asking else []
     decided = request.refused and request.record in looked_up
     if decided and denies(text, request.proposal.topic, request.key):
         user.denied.append(user.at)
         return _next_request(scenario, user)
     told = request.outputs and all(claims_value(text, output) for output in request.outputs)
-    if not told and asks_to_confirm(text) and (user.identified or "identity" not in asked):
+    known = user.identified or "identity" not in _subjects(asking)
+    if not told and known and asks_to_confirm(text):
         found = _judge_proposal(scenario, user, text)
         user.misunderstood = 0
         user.agreed = user.agreed or found is None
         return Reply(agreement, True) if found is None else Reply(answer.format(found))
     if told or offers_more(text) or (user.agreed and not asking and reports_done(text)):
         return _next_request(scenario, user)
-    if asked:
+    if asked := _subjects(asking):
         user.misunderstood = 0
         return Reply(answer.format(_answers(scenario, user, asked)))
     if not decided and denies(text, request.proposal.topic, request.key):
@@ -248,6 +248,11 @@ def reply(
     if user.misunderstood > 4:
         return Reply(f"This does not help me. Goodbye. {STOP}")
     return Reply(f"I do not understand. {request.opening}")
+
+
+def _subjects(asking: str) -> list[str]:
+    """Returns the subjects of the questions of a message."""
+    return [subject for subject, form in _ASKED.items() if form.search(asking)] if asking else []
 
 
 def _judge_proposal(scenario: Scenario, user: UserState, text: str) -> str | None:

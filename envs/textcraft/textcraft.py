@@ -285,7 +285,7 @@ class TextCraft(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         action, state = action.strip(), self.state
-        if len(action) > LONGEST or len(COMMAND.findall(action)) > 1:
+        if len(action) > LONGEST or ("\n" in action and len(COMMAND.findall(action)) > 1):
             return self._failed(f"Reply with one command of at most {LONGEST} characters.")
         try:
             if match := CRAFT.match(action):

@@ -106,11 +106,17 @@ def parse_leniently(action: str) -> str:
     left out. An action that is neither is returned unchanged, and several actions as "".
     """
     action = normalized(without_end_marks(action)).strip()
-    start = action[:LONGEST]
-    for text in (action, labelled(start), plain(start, cased=True)):
+    for text in _readings(action):
         if form := _normal_form(text):
             return form if len(_NAMED.findall(text)) == 1 else ""
-    return action if len(_NAMED.findall(start)) < 2 else ""
+    return action if len(_NAMED.findall(action[:LONGEST])) < 2 else ""
+
+
+def _readings(action: str) -> Iterator[str]:
+    """Yields an action with less and less around it."""
+    yield action
+    yield labelled(action[:LONGEST])
+    yield plain(action[:LONGEST], cased=True)
 
 
 def _normal_form(text: str) -> str:
