@@ -69,3 +69,4 @@ def test_the_way_to_the_loss_begins_with_train_and_ends_with_a_loss():
     assert found["frames"][0].endswith(": train") and "loss" in found["frames"][-1]
     assert any("two_clock" in name for name in found["files"])  # POAD's credit
     assert 0 < found["lines_that_run"] < found["lines"]
+    assert sum("loss" in frame.partition(":")[0] for frame in found["frames"]) == 1

@@ -60,9 +60,10 @@ from agentgym.trainers import Callback, train
 root, out = sys.argv[1:]
 calls, frames = {}, []
 def learns(value):
+    if isinstance(value, torch.Tensor):
+        return value.requires_grad
     fields = [getattr(value, name, None) for name in getattr(value, "__dataclass_fields__", ())]
-    parts = value if isinstance(value, tuple) else [value, *fields]
-    return any(isinstance(part, torch.Tensor) and part.requires_grad for part in parts)
+    return any(map(learns, value if isinstance(value, tuple) else fields))
 def stack_of(frame):
     while frame is not None:
         code = frame.f_code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 PARTS = ("envs", "trainers")
@@ -43,12 +44,18 @@ def statements(node: ast.AST, types: bool) -> Iterator[ast.Import | ast.ImportFr
             yield from statements(child, types)
 
 
+@cache
+def statements_of(path: Path, types: bool) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """Returns the imports of a file."""
+    return tuple(statements(ast.parse(path.read_text(encoding="utf-8")), types))
+
+
 def imports(files: Mapping[str, Path], types: bool = True) -> dict[str, set[str]]:
     """Returns the modules of the project that each module imports, at any place."""
     graph = {}
     for name, path in files.items():
         found: set[str] = set()
-        for statement in statements(ast.parse(path.read_text(encoding="utf-8")), types):
+        for statement in statements_of(path, types):
             if isinstance(statement, ast.Import):
                 found |= {alias.name for alias in statement.names}
             elif statement.module is not None and statement.level == 0:
@@ -108,12 +115,12 @@ def floors(root: Path) -> tuple[tuple[str, ...], ...]:
 
 
 def back_up(arrows: Graph, levels: Iterable[Iterable[str]]) -> list[str]:
-    """Returns the arrows to a floor above, and those from or to a room that is on none."""
+    """Returns the arrows that lead to no floor below, and those of a room that is on none."""
     height = {name: number for number, floor in enumerate(levels) for name in floor}
     wrong = [
         f"{here} -> {there}"
         for here, others in arrows.items()
         for there in others
-        if height.get(here, -1) < height.get(there, len(height))
+        if height.get(here, -1) <= height.get(there, len(height))
     ]
     return sorted(wrong)
