@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from agentgym import checkout as checkout
 from agentgym.core import TextEnv, UnreadableAction
 from agentgym.integrations.trl import ToolEnvironment, tool_rows
-from agentgym.multiagent.making import make_aec, make_parallel, register_game
-from agentgym.registration import REGISTRY, register_all
+from agentgym.registration.games import make_aec, make_parallel, register_game
+from agentgym.registration.registry import REGISTRY, register_all
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.textify import textify
@@ -24,8 +24,7 @@ from agentgym.tools import (
     reward,
     tool,
 )
-
-__version__ = "0.1.0"
+from agentgym.version import __version__ as __version__
 
 __all__ = [
     "REGISTRY",
@@ -60,15 +59,15 @@ if TYPE_CHECKING:
     from agentgym.envs.team.team import Team as Team
     from agentgym.envs.team.team_search import search_team as search_team
     from agentgym.evaluation.runner import evaluate as evaluate
-    from agentgym.making import make_env as make_env
     from agentgym.multiagent.game import TextGame as TextGame
+    from agentgym.registration.making import make_env as make_env
 else:
     _LAZY = {
         "Team": "agentgym.envs.team.team",
         "TextGame": "agentgym.multiagent.game",
         "evaluate": "agentgym.evaluation.runner",
         "make_agent": "agentgym.agents",
-        "make_env": "agentgym.making",
+        "make_env": "agentgym.registration.making",
         "search_team": "agentgym.envs.team.team_search",
         "team_importance": "agentgym.envs.team.importance",
     }

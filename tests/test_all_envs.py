@@ -28,10 +28,10 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 import agentgym
 from agentgym.core import TextEnv
-from agentgym.entry import Entry
 from agentgym.errors import ConfigError, UnknownArgumentError
-from agentgym.making import author_class
-from agentgym.registration import find
+from agentgym.registration.entry import Entry
+from agentgym.registration.making import author_class
+from agentgym.registration.registry import find
 from agentgym.time_step import INFO_KEYS
 from agentgym.utils.arguments import keyword_parameters
 

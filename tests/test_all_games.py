@@ -29,7 +29,7 @@ from agentgym.errors import SnapshotError, UnknownTaskError
 from agentgym.multiagent.aec import AECGame
 from agentgym.multiagent.game import GAME_INFO_KEYS
 from agentgym.multiagent.parallel import ParallelGame
-from agentgym.wrappers.encode_observation import WordHash
+from agentgym.utils.word_hash import WordHash
 
 GOLDEN = Path(__file__).parent / "golden"
 ENTRIES = [  # ids that only differ in the single seat share a game

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("torch")
 
 from agentgym.errors import ConfigError
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Support
 from benchmarks.credit import critic, critic_data, critic_episodes, decisive_token, decisive_turn

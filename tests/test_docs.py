@@ -15,7 +15,7 @@ import pytest
 from agentgym.cli.main import main
 from agentgym.cli.serve_command import serve
 from agentgym.multiagent.game import GAME_INFO_KEYS
-from agentgym.table import TABLE
+from agentgym.registration.ids import TABLE
 from agentgym.time_step import INFO_KEYS
 from agentgym.utils.arguments import keyword_parameters
 

@@ -12,10 +12,10 @@ import tyro
 
 pytest.importorskip("torch")
 
-from agentgym.agents.expert import NoExpertError
+from agentgym.agents.basic.expert import NoExpertError
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
-from agentgym.making import make_env
-from agentgym.table import TABLE
+from agentgym.registration.ids import TABLE
+from agentgym.registration.making import make_env
 from benchmarks.learning import imitation
 
 ENTRIES = {entry.name: entry for entry in TABLE}

@@ -1,4 +1,4 @@
-"""Imports run one way: trainers -> envs -> agentgym, and within them from floor to floor.
+"""Imports run one way: from floor to floor of `agentgym/` and of `trainers/`.
 
 Imports in functions and those for type checkers count, too: who reads a file follows them.
 """
@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LAYERS = ("agentgym", "agentgym.envs", "agentgym.trainers")
 # Families that play on the engine of another one, on purpose.
 SHARED = {
     "baba": {"grid"},  # directions and the parsing of moves
@@ -37,28 +36,44 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-TRAINERS = "agentgym.trainers"
-FLOORS = (
-    ("data", "system"),
-    ("policy",),
-    ("rollout",),
-    ("settings",),
-    ("credit", "update"),
-    ("critics",),
-    ("policy_agent",),
-    ("rewards", "imitation", "players"),
-    ("hooks",),
-    ("algorithm", "callbacks"),
-    ("run",),
-    ("trainer",),
-    ("recipes",),
-    ("api",),
-    ("cli",),
-    ("__main__",),
-)
-"""The folders and files of `trainers/`, from the ground up. Each imports floors below it only."""
-KNOTS = ("agentgym.trainers.policy.", "agentgym.trainers.settings.")
-"""Folders whose files may import each other's types in a circle."""
+FLOORS = {
+    "agentgym": (
+        ("checkout", "errors", "goals", "reading", "spaces", "version"),
+        ("snapshots", "time_limits", "time_step", "utils"),
+        ("sandbox", "tasks"),
+        ("core",),
+        ("tokens", "tools"),
+        ("data",),
+        ("agents",),
+        ("multiagent",),
+        ("textify", "wrappers"),
+        ("registration",),
+        ("evaluation", "integrations", "serving"),
+        ("cli", "envs"),
+        ("__main__", "trainers"),
+    ),
+    "agentgym.trainers": (
+        ("data", "system"),
+        ("policy",),
+        ("rollout",),
+        ("settings",),
+        ("credit", "update"),
+        ("critics",),
+        ("policy_agent",),
+        ("rewards", "imitation", "players"),
+        ("hooks",),
+        ("algorithm", "callbacks"),
+        ("run",),
+        ("trainer",),
+        ("recipes",),
+        ("api",),
+        ("cli",),
+        ("__main__",),
+    ),
+}
+"""The folders and files of a package, from the ground up. Each imports floors below it only."""
+KNOT = "agentgym.trainers.settings."
+"""The folder whose files may import each other's types in a circle."""
 
 
 def imported(name: str, *, types: bool = True) -> set[str]:
@@ -98,10 +113,6 @@ def imports() -> dict[str, set[str]]:
     return {name: imported(name) for name in MODULES}
 
 
-def layer(name: str) -> str:
-    return next(top for top in reversed(LAYERS) if name.startswith(top))
-
-
 def family(name: str) -> str:
     return name.removeprefix("agentgym.envs.").partition(".")[0]
 
@@ -109,17 +120,6 @@ def family(name: str) -> str:
 def test_imports_are_found(imports: dict[str, set[str]]):
     assert "agentgym.core" in imports["agentgym.envs.numbers.number_line"]
     assert len(MODULES) > 250
-
-
-def test_no_module_imports_a_layer_above_it(imports: dict[str, set[str]]):
-    # `agentgym` itself offers public names of all layers.
-    wrong = {
-        (name, other)
-        for name, others in imports.items()
-        for other in others
-        if LAYERS.index(layer(name)) < LAYERS.index(layer(other)) and name != "agentgym"
-    }
-    assert not wrong
 
 
 def test_families_of_environments_import_only_themselves(imports: dict[str, set[str]]):
@@ -144,31 +144,51 @@ def test_recipes_import_the_engine_and_never_each_other(imports: dict[str, set[s
     assert not users
 
 
-def room(name: str) -> str:
-    """The folder or file of `trainers/` that a module is part of."""
-    return name.removeprefix(f"{TRAINERS}.").partition(".")[0]
+def room(name: str, package: str) -> str | None:
+    """The folder or file of a package that a module is part of. None: it is outside of it."""
+    inside = name.startswith(f"{package}.")
+    return name.removeprefix(f"{package}.").partition(".")[0] if inside else None
 
 
-def test_every_folder_of_trainers_has_a_floor():
-    rooms = {room(name) for name in MODULES if name.startswith(f"{TRAINERS}.")}
-    assert rooms == {each for floor in FLOORS for each in floor}
+def folder(name: str) -> str:
+    """The folder of a module. The files of packages with floors stand for themselves."""
+    package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
+    return name if package in FLOORS else package
 
 
-def test_trainers_import_only_floors_below_them(imports: dict[str, set[str]]):
-    floor_of = {each: number for number, floor in enumerate(FLOORS) for each in floor}
-    wrong = {
-        (name, other)
-        for name, others in imports.items()
-        for other in others
-        if name.startswith(f"{TRAINERS}.") and other.startswith(f"{TRAINERS}.")
-        if room(name) != room(other) and floor_of[room(name)] <= floor_of[room(other)]
-    }
+@pytest.mark.parametrize("package", FLOORS)
+def test_everything_has_a_floor(package: str):
+    rooms = {room(name, package) for name in MODULES} - {None}
+    assert rooms == {each for floor in FLOORS[package] for each in floor}
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_modules_import_only_floors_below_them(package: str, imports: dict[str, set[str]]):
+    floors = {each: number for number, floor in enumerate(FLOORS[package]) for each in floor}
+    wrong = set()
+    for name, others in imports.items():
+        here = room(name, package)
+        for other in others:
+            there = room(other, package)
+            if here is not None and there not in (here, None) and floors[here] <= floors[there]:
+                wrong.add((name, other))
     assert not wrong
 
 
-def knots(imports: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The modules on circles of imports, with those that they import there."""
-    remaining = {name: set(others) for name, others in imports.items()}
+def test_only_users_import_the_package_that_offers_all_public_names(imports: dict[str, set[str]]):
+    assert not [name for name, others in imports.items() if "agentgym" in others]
+
+
+def test_there_is_no_circle_of_folders(imports: dict[str, set[str]]):
+    graph: dict[str, set[str]] = {folder(name): set() for name in MODULES}
+    for name, others in imports.items():
+        graph[folder(name)] |= {folder(other) for other in others} - {folder(name)}
+    assert not knots(graph)
+
+
+def knots(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The nodes on circles, with those that they import there."""
+    remaining = {name: set(others) for name, others in graph.items()}
     while free := {name for name, others in remaining.items() if not others & remaining.keys()}:
         for name in free:
             del remaining[name]
@@ -184,8 +204,8 @@ def test_there_is_no_circle_of_imports():
 
 def test_types_form_circles_only_where_files_describe_one_thing(imports: dict[str, set[str]]):
     inside = {
-        name: {other for other in others if not other.startswith(KNOTS)}
+        name: {other for other in others if not other.startswith(KNOT)}
         for name, others in imports.items()
-        if not name.startswith(KNOTS)
+        if not name.startswith(KNOT)
     }
     assert not knots(inside)

@@ -163,7 +163,7 @@ def test_wrappers_are_there_when_asked_for(tmp_path: Path):
 
 def test_wrappers_and_environments_need_no_torch(tmp_path: Path):
     statement = (
-        "import agentgym, agentgym.wrappers, agentgym.utils.token_trie, gymnasium\n"
+        "import agentgym, agentgym.wrappers, agentgym.tokens.trie, gymnasium\n"
         "gymnasium.make('AgentGym/NumberLine-v0').reset(seed=0)"
     )
     assert not loaded_by(statement, tmp_path) & {"torch", "transformers"}

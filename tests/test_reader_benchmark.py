@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from agentgym.table import TABLE
+from agentgym.registration.ids import TABLE
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import tiny_model
 from agentgym.trainers.rollout.context import Context, ContextSettings

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentgym.agents import RandomAgent
-from agentgym.registration import find
+from agentgym.registration.registry import find
 from benchmarks.shared import result_files as files
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.core import TextEnv
-from agentgym.registration import find
+from agentgym.registration.registry import find
 from tests.test_all_envs import bare, every, single
 
 NONSENSE = "zzz"

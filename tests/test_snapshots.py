@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from agentgym.agents import RandomAgent, View
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import SnapshotError
-from agentgym.making import full_id, make_env
-from agentgym.multiagent.making import make_aec, make_parallel
+from agentgym.registration.games import make_aec, make_parallel
+from agentgym.registration.making import full_id, make_env
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.utils.serialization import from_json
 from agentgym.wrappers import HistoryObservation, MultiTrial

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from agentgym.agents.expert import NoExpertError
+from agentgym.agents.basic.expert import NoExpertError
 from agentgym.evaluation.report import Record, Report
 from agentgym.trainers import make_trainer
 from agentgym.trainers.cli.train import read_config

@@ -21,7 +21,10 @@ FILES = {
         "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n"
         "    from agentgym.trainers.run.loop import Loop\n"
     ),
-    "tests/test_layers.py": 'FLOORS = ("data", ("run",))\n',
+    "tests/test_layers.py": (
+        "FLOORS = {'agentgym': ('core', 'trainers', 'envs'), "
+        "'agentgym.trainers': ('data', ('run',))}\n"
+    ),
     "README.md": "# Two words\n\n<!-- not these --> and a `third-one`\n",
 }
 
@@ -38,6 +41,7 @@ def test_imports_in_functions_are_arrows_and_close_circles(project: Path):
     found = house.structure(project, module_imports.floors(project))
     assert (found["agentgym"]["rooms"], found["agentgym"]["arrows"]) == (3, 2)
     assert found["agentgym"]["circles_of_folders"] == []
+    assert found["agentgym"]["back_up"] == []
     trainers = found["agentgym.trainers"]
     assert (trainers["rooms"], trainers["arrows"]) == (2, 2)
     assert trainers["circles_of_folders"] == [["data", "run"]]
@@ -49,9 +53,16 @@ def test_imports_in_functions_are_arrows_and_close_circles(project: Path):
 def test_imports_for_types_are_left_out_on_request(project: Path):
     loop, words = project / "trainers/run/loop.py", "agentgym.trainers.run.words"
     loop.write_text(f"import {words}\n")
-    own = house.structure(project, ())["agentgym.trainers"]
+    own = house.structure(project, {})["agentgym.trainers"]
     assert own["circles_of_files"] == [["agentgym.trainers.run.loop", words]]
     assert own["circles_of_files_without_types"] == []
+
+
+def test_floors_without_a_package_are_those_of_trainers(project: Path):
+    (project / "tests/test_layers.py").write_text('FLOORS = ("data", ("run",))\n')
+    assert module_imports.floors(project) == {"agentgym.trainers": (("data",), ("run",))}
+    (project / "tests/test_layers.py").write_text("")
+    assert ("policy",) in module_imports.floors(project)["agentgym.trainers"]
 
 
 def test_a_room_on_no_floor_stands_out():

@@ -19,7 +19,7 @@ import agentgym
 from agentgym.cli.main import main
 from agentgym.errors import SnapshotError
 from agentgym.evaluation.runner import evaluate
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.time_step import INFO_KEYS
 
 TAXI = ["south", "north", "east", "west", "pick up", "drop off"]

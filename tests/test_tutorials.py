@@ -27,8 +27,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from agentgym.agents import make_agent
 from agentgym.cli import main as cli
 from agentgym.errors import CheckpointError, DataError
-from agentgym.making import full_id
-from agentgym.registration import REGISTRY
+from agentgym.registration.making import full_id
+from agentgym.registration.registry import REGISTRY
 from agentgym.trainers import recipes, train
 from agentgym.trainers.cli.sweep import read_sweep
 from agentgym.trainers.cli.train import read_config

@@ -17,7 +17,7 @@ import torch
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
-from agentgym.making import tasks_of
+from agentgym.registration.making import tasks_of
 from agentgym.time_limits import limit_env
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.callbacks import Callback, CallbackList

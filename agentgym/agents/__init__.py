@@ -12,16 +12,16 @@ from typing import Any
 
 from gymnasium.envs.registration import load_env_creator
 
-from agentgym.agents.chat import ChatAgent, ChatError, Usage, hide_userinfo
-from agentgym.agents.expert import ExpertAgent, NoExpertError
-from agentgym.agents.human import HumanAgent, Quit
-from agentgym.agents.mixed import MixedAgent
-from agentgym.agents.random import RandomAgent
+from agentgym.agents.basic.chat import ChatAgent, ChatError, Usage, hide_userinfo
+from agentgym.agents.basic.expert import ExpertAgent, NoExpertError
+from agentgym.agents.basic.human import HumanAgent, Quit
+from agentgym.agents.basic.mixed import MixedAgent
+from agentgym.agents.basic.random import RandomAgent
+from agentgym.agents.basic.scripted import ScriptedAgent
+from agentgym.agents.basic.view import Agent, View
+from agentgym.agents.basic.world_model import Outcome, WorldModel, prediction_errors
 from agentgym.agents.scaffolds import SCAFFOLDS
-from agentgym.agents.scripted import ScriptedAgent
 from agentgym.agents.search import ALGORITHMS, SearchAgent
-from agentgym.agents.view import Agent, View
-from agentgym.agents.world_model import Outcome, WorldModel, prediction_errors
 from agentgym.errors import ConfigError, did_you_mean, needs_extra
 from agentgym.utils.arguments import (
     check_arguments,

@@ -6,10 +6,10 @@ import inspect
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.entry import Entry
 from agentgym.errors import MissingExtraError
-from agentgym.making import author_class
-from agentgym.table import TABLE
+from agentgym.registration.entry import Entry
+from agentgym.registration.ids import TABLE
+from agentgym.registration.making import author_class
 from agentgym.utils.arguments import keyword_parameters
 
 

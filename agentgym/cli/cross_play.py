@@ -18,8 +18,8 @@ from agentgym.evaluation.crossplay import CrossPlay, cross_play, line_ups
 from agentgym.evaluation.exploitability import NashConv, nashconv
 from agentgym.evaluation.pictures import draw_cross_play
 from agentgym.evaluation.report import Estimate
-from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.seats import game_agent
+from agentgym.registration.games import make_parallel
 from agentgym.utils.printable import printable
 
 

@@ -27,14 +27,14 @@ from agentgym.cli.eval_output import (
     tell_apart,
     write_json,
 )
-from agentgym.entry import import_module_of
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.report import Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
 from agentgym.evaluation.suites import SUITES, Suite, available, summary
 from agentgym.evaluation.transcripts import read_saved
-from agentgym.making import full_id
-from agentgym.registration import REGISTRY
+from agentgym.registration.entry import import_module_of
+from agentgym.registration.making import full_id
+from agentgym.registration.registry import REGISTRY
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.masking import masked
 from agentgym.utils.printable import printable

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from agentgym.agents import Agent
 from agentgym.evaluation.report import Report
-from agentgym.making import short_id
+from agentgym.registration.making import short_id
 
 COUNTS = ("requests", "prompt_tokens", "completion_tokens", "unreported")
 EVERY = 10.0
@@ -76,7 +76,7 @@ class Usages:
     """Requests and tokens that agents behind a server used, by report.
 
     An agent counts them in an attribute `usage` with the fields `COUNTS`: see
-    `agentgym.agents.chat.Usage`.
+    `agentgym.agents.basic.chat.Usage`.
 
     Args:
         price: prices per million prompt tokens and completion tokens. None: those that the agent

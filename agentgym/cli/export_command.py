@@ -14,15 +14,15 @@ import tyro
 from agentgym.agents import make_agent
 from agentgym.cli.command_line import KeyValues, Wrappers, standard_output
 from agentgym.data.episode import RecordedEpisode
-from agentgym.data.failures import conditioned, learnable
 from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
 from agentgym.errors import ConfigError
+from agentgym.evaluation.repair import conditioned, learnable
 from agentgym.evaluation.runner import evaluate
 from agentgym.integrations.hub import write_hub_folder
 from agentgym.integrations.minari import create_dataset
-from agentgym.making import full_id, make_env, split_id
-from agentgym.table import TABLE
+from agentgym.registration.ids import TABLE
+from agentgym.registration.making import full_id, make_env, split_id
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.files import replace_text
 

@@ -25,9 +25,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-import agentgym
 from agentgym.agents import HumanAgent, Quit, make_agent
-from agentgym.agents.human import readable
+from agentgym.agents.basic.human import readable
 from agentgym.cli import command_line
 from agentgym.cli.catalogue import Description, describe
 from agentgym.cli.command_line import (
@@ -47,11 +46,12 @@ from agentgym.cli.serve_command import serve
 from agentgym.cli.viewer import render as render_run
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError, did_you_mean
 from agentgym.evaluation.runner import EpisodeRunner, own_wrappers
-from agentgym.making import TextGym, make_env, render_modes, tasks_of
-from agentgym.table import TABLE
+from agentgym.registration.ids import TABLE
+from agentgym.registration.making import TextGym, make_env, render_modes, tasks_of
 from agentgym.tasks import task_rng
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.printable import printable
+from agentgym.version import __version__
 
 WIDE = 110
 """Columns that the table of environments needs."""
@@ -297,7 +297,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.path.append("")
     try:
         if words[:1] == ["--version"]:
-            print(agentgym.__version__)
+            print(__version__)
             return 0
         if words and words[0] in HANDED_ON:
             return _hand_on(words[0], words[1:])

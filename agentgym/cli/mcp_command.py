@@ -6,7 +6,7 @@ import asyncio
 
 from agentgym.cli.command_line import Id, KeyValues, Wrappers
 from agentgym.errors import needs_extra
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.utils.arguments import parse_arguments
 
 

@@ -13,7 +13,7 @@ import tyro
 
 from agentgym.cli.command_line import KeyValues, Wrappers, standard_output
 from agentgym.errors import ConfigError, needs_extra
-from agentgym.making import full_id, make_env
+from agentgym.registration.making import full_id, make_env
 from agentgym.utils.arguments import parse_arguments
 
 Ids = tyro.conf.Positional[

@@ -18,9 +18,9 @@ from agentgym.evaluation.report import Estimate, mean_interval
 from agentgym.evaluation.runner import plan_episodes
 from agentgym.evaluation.tables import Lineup, Match, Table, play_tables
 from agentgym.multiagent.game import TextGame
-from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.seats import GameAgent, game_agent
-from agentgym.registration import find
+from agentgym.registration.games import make_parallel
+from agentgym.registration.registry import find
 from agentgym.utils.masking import masked
 
 NO_ESTIMATE = Estimate(math.nan, None, None)

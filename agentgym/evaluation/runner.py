@@ -18,8 +18,15 @@ from agentgym.agents import Agent, View, make_agent
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record, Report
 from agentgym.evaluation.transcripts import EpisodeLog, append_episode, continued
-from agentgym.making import TextGym, env_name, factory_of, make_env, tasks_of, warn_if_endless
-from agentgym.mixture import MixedTasks
+from agentgym.registration.making import (
+    TextGym,
+    env_name,
+    factory_of,
+    make_env,
+    tasks_of,
+    warn_if_endless,
+)
+from agentgym.registration.mixture import MixedTasks
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_limits import limit_env
 from agentgym.utils.arguments import check_types, keyword_parameters

@@ -11,9 +11,9 @@ from typing import Any
 from agentgym.evaluation.report import Record
 from agentgym.evaluation.runner import plan_episodes
 from agentgym.evaluation.tables import Table, play_tables
-from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.seats import GameAgent, game_agent
-from agentgym.registration import find
+from agentgym.registration.games import make_parallel
+from agentgym.registration.registry import find
 
 
 def self_play(

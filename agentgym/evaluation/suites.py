@@ -14,9 +14,9 @@ from statistics import fmean
 
 from agentgym.errors import MissingExtraError
 from agentgym.evaluation.report import Estimate, Report
-from agentgym.making import full_id
-from agentgym.registration import find
-from agentgym.table import TABLE
+from agentgym.registration.ids import TABLE
+from agentgym.registration.making import full_id
+from agentgym.registration.registry import find
 
 
 @dataclass(frozen=True)

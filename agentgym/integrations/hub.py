@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import ConfigError
-from agentgym.making import full_id, split_id
+from agentgym.registration.making import full_id, split_id
 from agentgym.utils.masking import masked, masked_settings
 
 SETTINGS, ADAPTER = "agentgym_policy.json", "adapter_config.json"

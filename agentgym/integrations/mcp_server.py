@@ -17,11 +17,11 @@ from mcp import types  # pyright: ignore[reportMissingImports]
 from mcp.server.lowlevel import Server  # pyright: ignore[reportMissingImports]
 from mcp.server.stdio import stdio_server  # pyright: ignore[reportMissingImports]
 
-import agentgym
 from agentgym.errors import UnknownTaskError
-from agentgym.making import TextGym, env_name
+from agentgym.registration.making import TextGym, env_name
 from agentgym.tools.calls import Call, write_call
 from agentgym.utils.printable import encodable
+from agentgym.version import __version__
 
 START = {
     "type": "object",
@@ -125,7 +125,7 @@ def _text(text: str) -> list[types.ContentBlock]:
 
 def make_server(env: TextGym) -> Any:
     """Returns an MCP server of one environment, for one client, a `Server` of mcp 1 or 2."""
-    played, about = Played(env), {"name": env_name(env), "version": agentgym.__version__}
+    played, about = Played(env), {"name": env_name(env), "version": __version__}
     one = anyio.CapacityLimiter(1)  # clients send several calls at once
 
     async def list_tools() -> list[types.Tool]:

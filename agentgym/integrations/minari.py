@@ -11,7 +11,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from agentgym.data.episode import RecordedEpisode
 from agentgym.errors import ConfigError, needs_extra
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.spaces import UnicodeText
 from agentgym.utils.masking import masked
 

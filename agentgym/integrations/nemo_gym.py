@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agentgym.making import TextGym, make_env
+from agentgym.registration.making import TextGym, make_env
 from agentgym.snapshots import restore_snapshot, snapshot_of
 
 try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentgym.making import make_env, starts_of
+from agentgym.registration.making import make_env, starts_of
 from agentgym.utils.masking import masked
 
 AGENT = "agentgym_gymnasium_agent"

@@ -8,7 +8,7 @@ import gymnasium
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
-from agentgym.registration import find
+from agentgym.registration.registry import find
 
 
 class ToolEnvironment:
@@ -114,7 +114,7 @@ def tool_rows(
     Raises:
         ConfigError: for an unknown id, or a count below 1.
     """
-    from agentgym.making import starts_of
+    from agentgym.registration.making import starts_of
 
     made = _made(env, kwargs)
     starts = starts_of(made, count, split)

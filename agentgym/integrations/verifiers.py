@@ -17,10 +17,10 @@ from itertools import count
 from typing import Any, Literal
 
 from agentgym.errors import ConfigError, needs_extra
-from agentgym.making import make_env, tasks_of
 from agentgym.multiagent.game import TextGame
-from agentgym.multiagent.making import make_parallel
-from agentgym.registration import find
+from agentgym.registration.games import make_parallel
+from agentgym.registration.making import make_env, tasks_of
+from agentgym.registration.registry import find
 
 with needs_extra("agentgym.integrations.verifiers", "verifiers"):
     import httpx

@@ -15,7 +15,7 @@ from agentgym.spaces import UnicodeText
 from agentgym.utils.action_parsing import numbered
 from agentgym.utils.arguments import check_render_mode
 from agentgym.utils.printable import printable
-from agentgym.wrappers.encode_observation import WordHash
+from agentgym.utils.word_hash import WordHash
 
 Observation = dict[str, Any]
 

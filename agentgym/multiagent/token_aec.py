@@ -11,9 +11,9 @@ from pettingzoo.utils import BaseWrapper
 
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.spaces import UnicodeText
+from agentgym.tokens.tokenizer import Tokenizer
+from agentgym.tokens.view import TokenOptions, TokenSettings, TokenView
 from agentgym.utils.action_parsing import numbered
-from agentgym.wrappers.token_view import TokenOptions, TokenSettings, TokenView
-from agentgym.wrappers.tokens import Tokenizer
 
 
 class TokenAEC(BaseWrapper[str, dict[str, Any], Any]):

@@ -23,8 +23,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-import agentgym
-from agentgym.making import TextGym, tasks_of
+from agentgym.registration.making import TextGym, tasks_of
 from agentgym.serving.admission import Admission
 from agentgym.serving.session import (
     CAPACITY_REACHED,
@@ -37,6 +36,7 @@ from agentgym.serving.session import (
     read_message,
 )
 from agentgym.tasks import NumberedTasks
+from agentgym.version import __version__
 
 MOST_TASKS = 100_000
 """Longest list of task names that `/tasks` returns."""
@@ -388,6 +388,6 @@ def _about(name: str, env: TextGym) -> dict[str, Any]:
     first = (env.unwrapped.__doc__ or "").strip().partition("\n")[0]
     return {
         "/health": {"status": "healthy"},
-        "/metadata": {"name": name, "description": first, "version": agentgym.__version__},
+        "/metadata": {"name": name, "description": first, "version": __version__},
         "/schema": {"action": text, "observation": text, "state": {"type": "object"}},
     }

@@ -15,7 +15,7 @@ from typing import Any
 from gymnasium.error import ResetNeeded
 
 from agentgym.errors import AgentGymError
-from agentgym.making import TextGym
+from agentgym.registration.making import TextGym
 from agentgym.time_limits import TIMED_OUT, limit_env
 from agentgym.time_step import INFO_KEYS
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
-import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,13 +13,10 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from agentgym.errors import ConfigError
+from agentgym.tokens.tokenizer import Tokenizer, encode, vocabulary_size
+from agentgym.utils.word_hash import WORD, WordHash
 from agentgym.wrappers.base import TextWrapper
-from agentgym.wrappers.tokens import Tokenizer, encode, vocabulary_size
 
-_WORD = re.compile(r"\w+|[^\w\s]")
-_CACHED_WORDS = 200_000
-_LONGEST_WORD = 100
-"""Characters of the longest word and bigram whose place is cached."""
 _REGION = 40
 _FACTS = 6
 _IDENTITY = 16
@@ -116,7 +111,7 @@ class EncodeObservation(TextWrapper):
             return self._token_ids(self.tokenizer, observation), info
         if not self._first:
             self._set_first(observation)
-        words = _WORD.findall(observation.lower())
+        words = WORD.findall(observation.lower())
         text = self._text_hash.phrases(words)
         if not self.max_actions:
             return text, info
@@ -136,7 +131,7 @@ class EncodeObservation(TextWrapper):
         if not actions:
             return features
         facts = features[: len(actions)]
-        split = [_WORD.findall(action.lower()) for action in actions]
+        split = [WORD.findall(action.lower()) for action in actions]
         arguments = [[w for w in action[1:] if w.isalnum()] or action for action in split]
         facts[:, 0] = 1
         for i, argument in enumerate(arguments):
@@ -153,7 +148,7 @@ class EncodeObservation(TextWrapper):
 
     def _set_first(self, text: str) -> None:
         self._first = text
-        self._first_words = frozenset(w for w in _WORD.findall(text.lower()) if w.isalnum())
+        self._first_words = frozenset(w for w in WORD.findall(text.lower()) if w.isalnum())
 
     def _begin(self) -> None:
         self._set_first("")
@@ -165,48 +160,6 @@ class EncodeObservation(TextWrapper):
     def _remember(self, memory: dict[str, Any]) -> None:
         self._set_first(memory["first"])
         self._taken = set(memory["taken"])
-
-
-class WordHash:
-    """Signed feature hashing of words by CRC-32. The result is the same in every process.
-
-    Args:
-        size: dimension of the vectors.
-    """
-
-    def __init__(self, size: int):
-        self.size = size
-        self._places: dict[str, int] = {}
-
-    def vector(self, words: Iterable[str]) -> np.ndarray:
-        """Returns the sum of the words' signed unit vectors, scaled to length 1: float32 (size,).
-
-        A text without words has the zero vector.
-        """
-        known = self._places
-        if len(known) > _CACHED_WORDS:
-            known.clear()
-        # The sign is an offset: indices 0 to size - 1 are positive, the rest are negative.
-        places = [known[word] if word in known else self._place(word) for word in words]
-        counts = np.bincount(places, minlength=2 * self.size) if places else np.zeros(2 * self.size)
-        vector = (counts[: self.size] - counts[self.size :]).astype(np.float32)
-        length = math.sqrt(float(vector @ vector))
-        return vector / np.float32(length) if length else vector
-
-    def phrases(self, words: Sequence[str]) -> np.ndarray:
-        """Returns the vector of words and bigrams: float32 (size,)."""
-        return self.vector([*words, *(f"{one} {two}" for one, two in pairwise(words))])
-
-    def text(self, text: str) -> np.ndarray:
-        """Returns the vector of a text's words and bigrams: float32 (size,)."""
-        return self.phrases(_WORD.findall(text.lower()))
-
-    def _place(self, word: str) -> int:
-        code = zlib.crc32(word.encode("utf-8", "surrogatepass"))
-        place = (code >> 1) % self.size + (code & 1) * self.size
-        if len(word) <= _LONGEST_WORD:
-            self._places[word] = place
-        return place
 
 
 def regions(words: Sequence[str], arguments: Sequence[Sequence[str]]) -> list[set[str]]:

@@ -7,8 +7,8 @@ from typing import Any
 import gymnasium
 
 from agentgym.agents import make_agent
+from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.scaffolds.base import transcript
-from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError
 from agentgym.tasks import task_rng
 from agentgym.wrappers.base import TextWrapper

@@ -8,11 +8,11 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
+from agentgym.tokens.context import ActionFormat, PromptContext
+from agentgym.tokens.tokenizer import Tokenizer
+from agentgym.tokens.view import TokenOptions, TokenSettings, TokenView
 from agentgym.utils.action_parsing import numbered
 from agentgym.wrappers.base import TextWrapper
-from agentgym.wrappers.token_context import ActionFormat, PromptContext
-from agentgym.wrappers.token_view import TokenOptions, TokenSettings, TokenView
-from agentgym.wrappers.tokens import Tokenizer
 
 
 class TokenAction(TextWrapper):

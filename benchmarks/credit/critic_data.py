@@ -32,9 +32,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from agentgym.agents.expert import ExpertAgent
-from agentgym.agents.random import RandomAgent
-from agentgym.agents.view import View
+from agentgym.agents.basic.expert import ExpertAgent
+from agentgym.agents.basic.random import RandomAgent
+from agentgym.agents.basic.view import View
 from agentgym.trainers.critics.two_hot import BINS
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory

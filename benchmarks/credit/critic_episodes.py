@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agentgym.agents.view import Agent
-from agentgym.making import make_env, tasks_of
+from agentgym.agents.basic.view import Agent
+from agentgym.registration.making import make_env, tasks_of
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.data.batch import Batch

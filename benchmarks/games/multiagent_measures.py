@@ -15,9 +15,9 @@ from agentgym.agents import Agent, MixedAgent
 from agentgym.evaluation import cross_play, nashconv
 from agentgym.evaluation.runner import plan_episodes
 from agentgym.multiagent.game import TextGame
-from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
-from agentgym.registration import find
+from agentgym.registration.games import make_parallel
+from agentgym.registration.registry import find
 from agentgym.tasks import task_rng
 from agentgym.trainers.players.loading import load_league
 from agentgym.trainers.players.pool import Pool

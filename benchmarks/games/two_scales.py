@@ -11,10 +11,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from agentgym import registration
 from agentgym.core import TimeStep
 from agentgym.multiagent.game import Rewards, TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
+from agentgym.registration import registry
+from agentgym.registration.entry import Entry
 from agentgym.tasks import Tasks, task_rng
 
 COLOURS = ("red", "green", "blue", "black")
@@ -70,11 +71,11 @@ class TwoScales(TextGame):
 
 env, raw_env, parallel_env = make_pettingzoo(TwoScales)
 
-_ENTRY: Any = registration.Entry("TwoScales-v0", __name__)
-registration.REGISTRY[_ENTRY.id] = _ENTRY
+_ENTRY: Any = Entry("TwoScales-v0", __name__)
+registry.REGISTRY[_ENTRY.id] = _ENTRY
 if _ENTRY.id not in gymnasium.registry:
     gymnasium.register(
         _ENTRY.id,
-        entry_point="agentgym.multiagent.single_seat:SingleSeat",
+        entry_point="agentgym.registration.single_seat:SingleSeat",
         kwargs={"game": _ENTRY.id},
     )

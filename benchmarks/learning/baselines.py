@@ -16,12 +16,12 @@ import tyro
 from rich.console import Console
 from rich.progress import track
 
-from agentgym.agents.expert import NoExpertError
-from agentgym.entry import Entry
+from agentgym.agents.basic.expert import NoExpertError
 from agentgym.errors import MissingExtraError
 from agentgym.evaluation.report import Report, compare
 from agentgym.evaluation.runner import evaluate
-from agentgym.table import TABLE
+from agentgym.registration.entry import Entry
+from agentgym.registration.ids import TABLE
 from benchmarks.shared.result_files import RESULTS, rounded, whole, write
 
 RESULT = RESULTS / "baselines.json"

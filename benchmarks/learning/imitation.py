@@ -29,12 +29,12 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from agentgym.agents.expert import NoExpertError
-from agentgym.entry import Entry
+from agentgym.agents.basic.expert import NoExpertError
 from agentgym.errors import MissingExtraError
 from agentgym.evaluation.runner import evaluate
-from agentgym.making import make_env
-from agentgym.table import TABLE
+from agentgym.registration.entry import Entry
+from agentgym.registration.ids import TABLE
+from agentgym.registration.making import make_env
 from agentgym.trainers import train
 from benchmarks.shared.parallel_jobs import end, finished
 from benchmarks.shared.result_files import RESULTS, kept, whole, write

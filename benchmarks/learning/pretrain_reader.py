@@ -27,7 +27,7 @@ import tyro
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import SIZES, tiny_model
 from benchmarks.learning.reading_pages import KINDS, page

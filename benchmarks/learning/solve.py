@@ -51,11 +51,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from agentgym.agents.expert import NoExpertError
+from agentgym.agents.basic.expert import NoExpertError
 from agentgym.errors import AgentGymError, MissingExtraError
 from agentgym.evaluation.report import Report, mean_interval
 from agentgym.evaluation.runner import evaluate
-from agentgym.table import TABLE
+from agentgym.registration.ids import TABLE
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.run.logger import critic_curve, read_metrics
 from benchmarks.learning.imitation import cloning, mean_turns

@@ -39,7 +39,7 @@ from agentgym.envs.household.household import plural
 from agentgym.envs.household.things import kind_of, kinds
 from agentgym.envs.lmrl.wordle import load_vocabulary
 from agentgym.evaluation.runner import evaluate
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from benchmarks.shared.result_files import RESULTS, measured, rounded, settings_of, versions, whole
 
 Fact = tuple[int, str, str]

@@ -37,7 +37,7 @@ from agentgym.envs.lmrl.wordle import load_vocabulary
 from agentgym.envs.textcraft.book import load_book
 from agentgym.envs.textcraft.textcraft import steps
 from agentgym.evaluation.runner import evaluate
-from agentgym.making import make_env, tasks_of
+from agentgym.registration.making import make_env, tasks_of
 from benchmarks.planning.notes import Reader, Setting, WordleReader, notes_of, run, table
 from benchmarks.planning.planning import numbers
 from benchmarks.shared.result_files import (

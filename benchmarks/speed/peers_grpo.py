@@ -33,7 +33,7 @@ import numpy as np
 import psutil
 import torch
 
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import make_context

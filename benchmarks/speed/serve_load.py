@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import tyro
 
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.tasks import task_rng
 from benchmarks.shared.result_files import RESULTS, settings_of, versions, write
 

@@ -24,17 +24,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.structure.module_imports import back_up, circles, floors, imports, modules, rooms
+from benchmarks.structure.module_imports import (
+    TRAINERS,
+    back_up,
+    circles,
+    floors,
+    imports,
+    modules,
+    rooms,
+)
 
 HERE = Path(__file__).resolve()
 ROOT = next(path for path in HERE.parents if (path / "pyproject.toml").exists())
 RECIPES = ("poad", "grpo", "bc")
-TRAINERS = "agentgym.trainers"
+Levels = Mapping[str, Iterable[Iterable[str]]]
+"""The floors of packages, from the ground up."""
 APART = ("policy", "policy_agent", "rollout")
 """Folders of the model and of rollouts, through which no loss need be followed."""
 
 
-def structure(root: Path, levels: Iterable[Iterable[str]]) -> dict[str, Any]:
+def structure(root: Path, levels: Levels) -> dict[str, Any]:
     """Returns rooms, arrows and circles of the package and of its parts."""
     files = modules(root)
     found: dict[str, Any] = {}
@@ -48,8 +57,8 @@ def structure(root: Path, levels: Iterable[Iterable[str]]) -> dict[str, Any]:
             "circles_of_files": circles(imports(chosen)),
             "circles_of_files_without_types": circles(imports(chosen, types=False)),
         }
-        if scope == TRAINERS:
-            own["back_up"] = back_up(arrows, levels)
+        if scope in levels:
+            own["back_up"] = back_up(arrows, levels[scope])
     return found
 
 
@@ -164,7 +173,7 @@ def sizes(root: Path) -> dict[str, int]:
     return found | {"python": sum(n for kind, n in found.items() if kind[0] != ".")}
 
 
-def measure(root: Path, levels: Iterable[Iterable[str]], site: bool = False) -> dict[str, Any]:
+def measure(root: Path, levels: Levels, site: bool = False) -> dict[str, Any]:
     """Returns all measures of a checkout."""
     shown = {n: run_python(root, "-m", "agentgym", "train", n, "--help") for n in RECIPES}
     commit = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 PARTS = ("envs", "trainers")
 """Folders beside `agentgym/` that links make part of it."""
@@ -16,6 +17,7 @@ FLOORS = (
 )  # fmt: skip
 """Rooms of `trainers/` from the ground up, of a checkout whose tests list none."""
 Graph = Mapping[str, Iterable[str]]
+TRAINERS = "agentgym.trainers"
 
 
 def modules(root: Path) -> dict[str, Path]:
@@ -101,17 +103,22 @@ def rooms(graph: Graph, scope: str) -> dict[str, set[str]]:
     return {here: there - {here, ""} for here, there in found.items() if here}
 
 
-def floors(root: Path) -> tuple[tuple[str, ...], ...]:
-    """Returns the floors of `trainers/` that the tests of a checkout list, from the ground up.
+def floors(root: Path) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Returns the floors of packages that the tests of a checkout list, from the ground up.
 
-    A floor is a room, or several ones that do not import each other in a circle.
+    A floor is a room, or several ones that do not import each other in a circle. A list of floors
+    without a package is that of `trainers/`.
     """
+    listed: Any = FLOORS
     for node in ast.parse((root / "tests" / "test_layers.py").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and ast.unparse(node).startswith("FLOORS"):
             assert node.value is not None
             listed = ast.literal_eval(node.value)
-            return tuple((f,) if isinstance(f, str) else tuple(f) for f in listed)
-    return tuple((name,) for name in FLOORS)
+    packages = listed if isinstance(listed, dict) else {TRAINERS: listed}
+    return {
+        package: tuple((floor,) if isinstance(floor, str) else tuple(floor) for floor in own)
+        for package, own in packages.items()
+    }
 
 
 def back_up(arrows: Graph, levels: Iterable[Iterable[str]]) -> list[str]:

@@ -13,7 +13,7 @@ import transcripts
 from project import EnvironmentClass
 from writing import anchor, code_block, details, link_papers, sections, table
 
-from agentgym.entry import Entry
+from agentgym.registration.entry import Entry
 
 GENERATED = ("Example Transcript", "Baselines", "Registered Configurations")
 """Sections of older docstrings that the pages generate."""

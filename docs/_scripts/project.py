@@ -20,10 +20,10 @@ from typing import Any
 import gymnasium
 
 from agentgym.cli.catalogue import describe as describe
-from agentgym.entry import Entry
 from agentgym.errors import AgentGymError, MissingExtraError
-from agentgym.making import author_class
-from agentgym.table import TABLE
+from agentgym.registration.entry import Entry
+from agentgym.registration.ids import TABLE
+from agentgym.registration.making import author_class
 from agentgym.trainers import recipes
 from agentgym.trainers.settings.config import TrainConfig
 from benchmarks.figures import grid_tables as grid_tables

@@ -13,7 +13,6 @@ import agentgym
 from agentgym import (
     agents,
     core,
-    entry,
     errors,
     reading,
     sandbox,
@@ -25,17 +24,18 @@ from agentgym import (
     wrappers,
 )
 from agentgym.agents import scaffolds
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.envs.team import importance, team_search
 from agentgym.envs.team.roles import Role
 from agentgym.evaluation.report import Estimate, Record, Report, compare
 from agentgym.evaluation.runner import evaluate
-from agentgym.making import make_env
 from agentgym.multiagent.aec import AECGame
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.parallel import ParallelGame
 from agentgym.multiagent.rules import GameRules, InvalidMove
-from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.registration.entry import Entry
+from agentgym.registration.making import make_env
+from agentgym.registration.single_seat import SingleSeat
 from agentgym.trainers.api import LoadedPolicy, load_policy, train
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.credit import chunk, group, normalize, turn_rewards, two_clock
@@ -62,7 +62,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             agentgym.textify,
             agentgym.ToolEnvironment,
             agentgym.tool_rows,
-            entry.Entry,
+            Entry,
         ],
     ),
     "core": (

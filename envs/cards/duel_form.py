@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.envs.cards import duel
 from agentgym.envs.cards.bidding import State
 from agentgym.multiagent.game import TextGame

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.envs.cards.gops_rules import State, after, position
 from agentgym.envs.cards.gops_solver import Position, next_prizes
 from agentgym.errors import ConfigError

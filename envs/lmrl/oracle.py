@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
-from agentgym.agents.chat import ChatAgent
+from agentgym.agents.basic.chat import ChatAgent
 from agentgym.errors import ConfigError
 from agentgym.reading import normalized
 

@@ -11,13 +11,13 @@ import numpy as np
 from agentgym.envs.service.desk import GREETING, LONGEST_MESSAGE, ServiceDesk
 from agentgym.envs.service.user import STOP, codes
 from agentgym.errors import ConfigError
-from agentgym.making import env_name, make_env
 from agentgym.multiagent.env_game import EnvGame, EnvGameState
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.messages import clip, spoken
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.reading import normalized
+from agentgym.registration.making import env_name, make_env
 from agentgym.time_step import TimeStep
 from agentgym.tools.calls import message_of
 

@@ -12,7 +12,6 @@ import numpy as np
 from agentgym.core import TextEnv
 from agentgym.envs.team.roles import SCORES, Role, as_roles
 from agentgym.errors import ConfigError
-from agentgym.making import env_name, make_env
 from agentgym.multiagent.aec import AECGame
 from agentgym.multiagent.env_game import EnvGame, EnvGameState
 from agentgym.multiagent.episode import GameEpisode
@@ -21,6 +20,7 @@ from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.pettingzoo_mixin import SHOWN
 from agentgym.multiagent.rules import InvalidMove, Rewards, listed
 from agentgym.reading import find_clauses
+from agentgym.registration.making import env_name, make_env
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import LONGEST, match_action, plain
 

@@ -13,7 +13,7 @@ from agentgym.agents import (
     View,
     make_agent,
 )
-from agentgym.agents.human import readable
+from agentgym.agents.basic.human import readable
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.wrappers import ExtractAction

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentgym.agents import ChatAgent, ChatError, ExpertAgent, View, http_client, make_agent
-from agentgym.agents import chat as chat_module
+from agentgym.agents import ChatAgent, ChatError, ExpertAgent, View, make_agent
+from agentgym.agents.basic import chat as chat_module
+from agentgym.agents.basic import http_client
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import evaluate

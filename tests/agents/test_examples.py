@@ -14,7 +14,7 @@ from agentgym.agents.scaffolds import CasesAgent, ExamplesAgent, InstructionsAge
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
 from agentgym.evaluation import cross_play, evaluate
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 
 ID = "AgentGym/TextCraft-v0"
 

@@ -24,7 +24,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.evaluation import evaluate
 from agentgym.evaluation.runner import EpisodeRunner
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.wrappers import MultiTrial
 
 from ..helpers.echo import Echo

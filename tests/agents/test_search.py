@@ -21,7 +21,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.evaluation import Record, evaluate
 from agentgym.evaluation.runner import EpisodeRunner
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
 from agentgym.textify import textify

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from agentgym import agents
 from agentgym.agents import SearchAgent, View, WorldModel, make_agent, prediction_errors
+from agentgym.agents.basic.world_model import Outcome, Transition
 from agentgym.agents.search.simulator import ImaginedSimulator, Simulator
-from agentgym.agents.world_model import Outcome, Transition
 from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import EpisodeRunner
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 
 NUMBERS = st.integers(-3000, 3000).map(lambda n: n / 1000)
 OUTCOMES = st.builds(

@@ -12,7 +12,7 @@ from agentgym.agents import RandomAgent
 from agentgym.cli import export_command
 from agentgym.cli.command_line import INTERRUPTED
 from agentgym.cli.main import main
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 
 NUMBER_LINE = ["export", "NumberLine-v0", "--episodes", "4", "--env-kwargs", "size=8"]
 

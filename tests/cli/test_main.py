@@ -15,7 +15,7 @@ import pytest
 
 import agentgym
 from agentgym.agents import ChatError, RandomAgent
-from agentgym.agents.chat import Usage
+from agentgym.agents.basic.chat import Usage
 from agentgym.cli import command_line, eval_command
 from agentgym.cli import main as cli
 from agentgym.cli.catalogue import describe
@@ -24,7 +24,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.evaluation import runner as evaluate
 from agentgym.evaluation.suites import SUITES, Suite
-from agentgym.making import author_class
+from agentgym.registration.making import author_class
 from agentgym.utils.arguments import parse_arguments
 
 

@@ -20,7 +20,7 @@ from agentgym.evaluation.crossplay import line_ups
 from agentgym.evaluation.pictures import draw_cross_play
 from agentgym.evaluation.ratings import ELO, bradley_terry, elo
 from agentgym.evaluation.runner import plan_episodes
-from agentgym.multiagent.making import make_parallel
+from agentgym.registration.games import make_parallel
 
 
 class Logged:

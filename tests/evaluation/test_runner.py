@@ -14,8 +14,8 @@ from agentgym.errors import ConfigError, UnknownTaskError
 from agentgym.evaluation.failures import FAILURES
 from agentgym.evaluation.report import Record, Report, compare, mean_interval, share_interval, t_95
 from agentgym.evaluation.runner import episode_seed, evaluate, plan_episodes
-from agentgym.making import MANY_TURNS, full_id, make_env
-from agentgym.mixture import MixedTasks
+from agentgym.registration.making import MANY_TURNS, full_id, make_env
+from agentgym.registration.mixture import MixedTasks
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.utils import serialization
 

@@ -10,7 +10,7 @@ import pytest
 from agentgym.cli import main as cli
 from agentgym.evaluation.report import Record, Report
 from agentgym.evaluation.suites import SUITES, Suite, available, summary
-from agentgym.registration import REGISTRY
+from agentgym.registration.registry import REGISTRY
 
 
 def report(env: str, *progress: float, agent: str = "a") -> Report:

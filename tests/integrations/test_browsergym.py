@@ -12,7 +12,7 @@ import gymnasium
 import pytest
 
 from agentgym.errors import ConfigError
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 
 pytest.importorskip("browsergym.miniwob", reason="needs the extra `browsergym`")
 pytest.importorskip("playwright", reason="needs the extra `browsergym`")

@@ -13,7 +13,7 @@ import pytest
 
 import agentgym
 from agentgym.errors import ConfigError
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.tools import FunctionToolEnv, read_call
 
 mcp = pytest.importorskip("mcp", reason="needs the extra `mcp`")

@@ -6,7 +6,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from agentgym.integrations.minari import spec_of
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 
 
 def test_the_environment_of_a_dataset_has_its_arguments_and_wrappers():

@@ -14,7 +14,7 @@ import pytest
 
 from agentgym.errors import ConfigError
 from agentgym.integrations.nemo_gym_rows import nemo_gym_rows
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 
 
 def test_rows_cycle_through_the_tasks():

@@ -14,7 +14,7 @@ from agentgym.cli.command_line import WRONG_USE
 from agentgym.cli.main import main
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.integrations.nethack import DEPTHS, RANKS, NetHack, action_names, progress_of
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 
 installed = importlib.util.find_spec("nle") and importlib.util.find_spec("minihack")
 needs_engine = pytest.mark.skipif(not installed, reason="needs nle and minihack")

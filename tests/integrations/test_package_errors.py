@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentgym.errors import ConfigError
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 
 
 class Game:

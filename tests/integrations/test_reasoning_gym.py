@@ -9,7 +9,7 @@ from gymnasium.utils.env_checker import check_env
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation import evaluate
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 
 reasoning_gym = pytest.importorskip("reasoning_gym", reason="needs the extra `reasoning-gym`")
 

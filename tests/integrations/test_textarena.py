@@ -9,7 +9,7 @@ import pytest
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation import evaluate
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 
 textarena = pytest.importorskip("textarena", reason="needs the extra `textarena`")
 

@@ -14,8 +14,8 @@ import pytest
 
 from agentgym.agents import ChatAgent
 from agentgym.evaluation.runner import EpisodeRunner
-from agentgym.making import make_env
-from agentgym.multiagent.making import make_parallel
+from agentgym.registration.games import make_parallel
+from agentgym.registration.making import make_env
 
 vf = pytest.importorskip("verifiers.v1", reason="needs the extra `verifiers`")
 

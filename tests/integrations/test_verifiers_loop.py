@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentgym.multiagent.making import make_parallel
+from agentgym.registration.games import make_parallel
 
 
 class Anything:

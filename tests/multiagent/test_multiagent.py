@@ -15,16 +15,17 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from agentgym import Tasks, TimeStep, registration
+from agentgym import REGISTRY, Tasks, TimeStep
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError, UnknownArgumentError
 from agentgym.multiagent.aec import AECGame
 from agentgym.multiagent.game import GAME_INFO_KEYS, TextGame
-from agentgym.multiagent.making import make_aec, make_parallel
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.pettingzoo_mixin import NUMBERS
 from agentgym.multiagent.rules import InvalidMove, Rewards, listed
-from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.registration.entry import Entry
+from agentgym.registration.games import make_aec, make_parallel
+from agentgym.registration.single_seat import SingleSeat
 
 
 @dataclass
@@ -174,8 +175,8 @@ GAMES = (Council, Kitchen, Duel)
 def registered(monkeypatch):
     """Registers the games as AgentGym/Council-v0 ..., for `SingleSeat`."""
     for game in GAMES:
-        entry = registration.Entry(f"{game.__name__}-v0", __name__, game=game)
-        monkeypatch.setitem(registration.REGISTRY, entry.id, entry)
+        entry = Entry(f"{game.__name__}-v0", __name__, game=game)
+        monkeypatch.setitem(REGISTRY, entry.id, entry)
 
 
 def seat(game: type[TextGame], **kwargs: Any) -> SingleSeat:

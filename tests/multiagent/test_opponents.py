@@ -13,7 +13,7 @@ from agentgym.agents import MixedAgent, RandomAgent, ScriptedAgent, View
 from agentgym.agents.scaffolds import PlanExecuteAgent
 from agentgym.errors import AgentGymError, ConfigError, SnapshotError
 from agentgym.evaluation import evaluate
-from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.registration.single_seat import SingleSeat
 
 
 class Watcher:

@@ -10,11 +10,11 @@ import pytest
 
 from agentgym.errors import AgentGymError
 from agentgym.evaluation import cross_play
-from agentgym.making import make_env
 from agentgym.multiagent.game import TextGame
-from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.search import GameSearch
 from agentgym.multiagent.seats import game_agent, seat_view
+from agentgym.registration.games import make_parallel
+from agentgym.registration.making import make_env
 
 
 def started(id: str, task: str | None = None, **kwargs: Any) -> TextGame:

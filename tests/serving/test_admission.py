@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 websockets = pytest.importorskip("websockets", reason="needs the extra `serve`")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agentgym.errors import ConfigError
 from agentgym.integrations import remote
 from agentgym.integrations.remote import RemoteEnv, RemoteError
-from agentgym.making import make_env, tasks_of
+from agentgym.registration.making import make_env, tasks_of
 
 pytest.importorskip("websockets", reason="needs the extra `serve`")
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from agentgym.cli.main import main
 from agentgym.errors import ConfigError
 from agentgym.integrations.remote import RemoteEnv, RemoteError
-from agentgym.making import make_env, tasks_of
+from agentgym.registration.making import make_env, tasks_of
 
 uvicorn = pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 pytest.importorskip("starlette", reason="needs the extra `serve`")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.serving.session import ProtocolError, Session, read_message
 
 NUMBER_LINE = partial(make_env, "NumberLine-v0", size=6)

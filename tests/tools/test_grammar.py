@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import agentgym
 from agentgym import action_grammar, tool
 from agentgym.errors import ConfigError
-from agentgym.making import author_class
+from agentgym.registration.making import author_class
 from agentgym.tools import Call, Tool, ToolEnv, read_call, write_call
 from agentgym.tools.calls import CallFormat
 from agentgym.wrappers import ExtractAction

@@ -13,7 +13,7 @@ import torch
 from agentgym.agents import make_agent
 from agentgym.errors import AgentGymError
 from agentgym.evaluation.runner import evaluate
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy_agent import load_agent

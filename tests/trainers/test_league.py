@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from agentgym.agents import MixedAgent, View, make_agent
-from agentgym.agents.chat import ChatAgent
+from agentgym.agents.basic.chat import ChatAgent
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.evaluation import nashconv
 from agentgym.evaluation.meta_games import META_STRATEGIES

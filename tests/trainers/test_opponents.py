@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agentgym.agents.scaffolds import SCAFFOLDS
 from agentgym.errors import ConfigError
-from agentgym.making import make_env
 from agentgym.multiagent.seats import game_agent
+from agentgym.registration.making import make_env
 from agentgym.trainers import recipes
 from agentgym.trainers.cli.train import read_config
 from agentgym.trainers.settings.opponents import FORMS, Opponent, parse_opponents

@@ -16,7 +16,7 @@ from agentgym.cli.main import main
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.evaluation import nashconv
 from agentgym.multiagent.seats import seat_view
-from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.registration.single_seat import SingleSeat
 from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.players.loading import load_league
 from agentgym.trainers.players.pool import Pool

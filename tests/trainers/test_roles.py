@@ -21,9 +21,9 @@ import agentgym
 from agentgym.agents import View
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.evaluation import nashconv
-from agentgym.making import make_env
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.seats import seat_view
+from agentgym.registration.making import make_env
 from agentgym.trainers import load_policy
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.cli.train import read_config

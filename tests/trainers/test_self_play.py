@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation import nashconv
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers import Callback, recipes, train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.group import GroupBaseline

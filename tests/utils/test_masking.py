@@ -14,7 +14,7 @@ from agentgym.cli.main import main
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.integrations.hub import write_hub_folder
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.utils.masking import MASK, filled, is_secret, masked, masked_text
 
 PLANTED = "pl4nted-v4lue"

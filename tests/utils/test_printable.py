@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentgym.agents import RandomAgent
 from agentgym.cli import main as cli
 from agentgym.evaluation.report import Report
-from agentgym.multiagent.making import make_parallel
+from agentgym.registration.games import make_parallel
 from agentgym.utils.printable import printable
 
 from ..helpers.echo import Echo

@@ -16,7 +16,7 @@ from agentgym.envs.diary.diary import Diary
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.evaluation import evaluate
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.wrappers import ExtractAction, Memory, MultiTrial
 
 from ..helpers.echo import DictEcho, Echo

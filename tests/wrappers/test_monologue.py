@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentgym.errors import ConfigError
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers.api import make_trainer
 from agentgym.wrappers import EncodeObservation, Monologue
 

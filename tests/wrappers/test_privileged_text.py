@@ -9,8 +9,8 @@ import pytest
 
 from agentgym.envs.numbers.arithmetic import Arithmetic
 from agentgym.errors import ConfigError
-from agentgym.making import author_class, make_env, privileged_ids
-from agentgym.registration import find
+from agentgym.registration.making import author_class, make_env, privileged_ids
+from agentgym.registration.registry import find
 from agentgym.wrappers import PrivilegedText
 
 IDS = {author_class(find(id)): id for id in reversed(privileged_ids())}

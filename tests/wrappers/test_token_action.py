@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
+from agentgym.tokens.context import PlainContext, PlainFormat
 from agentgym.wrappers import TokenAction
-from agentgym.wrappers.token_context import PlainContext, PlainFormat
 
 from ..helpers.echo import Echo
 from ..helpers.tokenizers import LATIN, Characters

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from agentgym.agents.view import Agent, View
+from agentgym.agents.basic.view import Agent, View
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
 from agentgym.multiagent.seats import refresh, seat_view
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.policy.sampling import Sample, candidate_support
+from agentgym.trainers.policy.sampling import Sample
+from agentgym.trainers.policy.support import candidate_support
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.env_pool import EnvPool, instructions_of
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room, action_room

@@ -12,8 +12,8 @@ from accelerate import Accelerator
 from agentgym.agents import Agent
 from agentgym.errors import ConfigError
 from agentgym.evaluation.crossplay import CrossPlay, cross_play
-from agentgym.making import full_id, split_id
-from agentgym.mixture import Mixture
+from agentgym.registration.making import full_id, split_id
+from agentgym.registration.mixture import Mixture
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.players.league import League, MatrixOf, member_name
 from agentgym.trainers.players.lineup import game_arguments

@@ -10,13 +10,13 @@ import gymnasium
 import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 
-from agentgym.entry import UNKNOWN
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.making import env_name
-from agentgym.mixture import Mixture
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.seats import game_agent
-from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.registration.entry import UNKNOWN
+from agentgym.registration.making import env_name
+from agentgym.registration.mixture import Mixture
+from agentgym.registration.single_seat import SingleSeat
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rollout.branches import turns_before
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentgym.trainers.policy.chat_template import turn_end
-
-if TYPE_CHECKING:
-    from agentgym.trainers.policy.language_model import LanguageModel
 
 PAD, END = "<|pad|>", "<|end|>"
 """The special tokens of the tokenizers that are trained for new models (`tiny_tokenizer`)."""
@@ -76,36 +72,3 @@ class ActionFormat:
         newline = bool(line) and tokenizer.decode(line[-1:]) == "\n"
         end, prompt = (line[-1], ">") if newline else (tokenizer.eos_token_id, "\n>")
         return cls(end, ends | {end}, ("\n",), prompt, prefix, newline)
-
-
-class Ending:
-    """The end of a free-form action.
-
-    Args:
-        model: the language model.
-        stop: strings that end an action, besides those of the model's format.
-    """
-
-    def __init__(self, model: LanguageModel, stop: Sequence[str] = ()):
-        self._model = model
-        self._stop = (*model.format.stop, *stop)
-        # A token adds at least one byte. One token more, because the space before the first token
-        # of a text may be dropped.
-        self._tail = 1 + max((len(text.encode()) for text in self._stop), default=0)
-
-    def reached(self, tokens: Sequence[int]) -> bool:
-        """Returns whether the last token completes the action."""
-        if tokens[-1] in self._model.format.end_tokens:
-            return True
-        if not self._stop:
-            return False
-        tail = self._model.decode(tokens[-self._tail :])
-        return any(text in tail for text in self._stop)
-
-    def text(self, tokens: Sequence[int]) -> str:
-        """Returns the action of generated tokens, without the end token or from the stop string."""
-        ended = tokens[-1] in self._model.format.end_tokens
-        text = self._model.decode(tokens[:-1] if ended else tokens)
-        for string in self._stop:
-            text = text.partition(string)[0]
-        return text.removeprefix(self._model.format.prefix)

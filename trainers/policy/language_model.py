@@ -22,6 +22,8 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from agentgym.errors import ConfigError
+from agentgym.tokens.tokenizer import decode, silent_tokens
+from agentgym.tokens.trie import TokenTrie
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
 from agentgym.trainers.policy.last_layer import can_restrict, last_layer_reads
@@ -42,8 +44,6 @@ from agentgym.trainers.policy.probes import (
 from agentgym.trainers.policy.sampling import GenerationStats
 from agentgym.trainers.policy.shared_attention import Reads
 from agentgym.utils.recent import Recent, text_size
-from agentgym.utils.token_trie import TokenTrie
-from agentgym.wrappers.tokens import decode, silent_tokens
 
 MEMO = 64 << 20
 """Bytes of actions whose tokens are cached, and of tries of candidates."""

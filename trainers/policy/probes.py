@@ -11,7 +11,7 @@ Shapes: b rows, n tokens, V vocabulary.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,9 +21,6 @@ from transformers.cache_utils import DynamicIndexedLayer, DynamicLayer, DynamicS
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.loading import base_model
 
-if TYPE_CHECKING:
-    from agentgym.trainers.policy.language_model import LanguageModel
-
 TOLERANCE = 0.01
 """Largest difference from a plain forward pass, as a share of the largest logit, for rounding."""
 
@@ -32,6 +29,36 @@ KNOWN = (DynamicLayer, DynamicSlidingWindowLayer, DynamicIndexedLayer)
 
 OWN_WINDOWS = ("window", "local_attention", "attention_chunk")
 """Parts of the names of settings with which attention sees a part of the earlier tokens only."""
+
+
+class Cached(Protocol):
+    """A language model that computes with a cache. `LanguageModel` satisfies it."""
+
+    model: Any
+    padding: bool
+    blocks: bool
+    inference_mode: bool
+    cache_name: str
+    pad_token: int
+
+    @property
+    def end_token(self) -> int:
+        """The token that ends actions."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        ...
+
+    def new_cache(self) -> Any:
+        """Returns an empty cache."""
+
+    def next_logits(
+        self, tokens: np.ndarray, mask: np.ndarray, positions: np.ndarray, cache: Any
+    ) -> Tensor:
+        """Returns the logits [b, V] after tokens [b, n]."""
+        ...
 
 
 def equal_logits(one: Tensor, other: Tensor) -> bool:
@@ -136,7 +163,7 @@ def knows_cache(plain: Any, accepted: Any, layers: list[Any]) -> bool:
     )
 
 
-def check_cache(model: Any) -> None:
+def check_cache(model: Cached) -> None:
     """Turns off padding, or the cache, where it would change a model's logits.
 
     Raises:
@@ -161,7 +188,7 @@ def check_cache(model: Any) -> None:
 
 
 @torch.no_grad()
-def caches(model: LanguageModel, *, padded: bool) -> bool:
+def caches(model: Cached, *, padded: bool) -> bool:
     """Returns whether steps with a cache leave a model's logits as they are, on a probe.
 
     Two sequences of different lengths are computed in turn, so that a state that the model keeps in
@@ -196,14 +223,14 @@ def caches(model: LanguageModel, *, padded: bool) -> bool:
     return all(equal_logits(*pair) for pair in zip(expected, found, strict=True))
 
 
-def _feed(model: LanguageModel, tokens: np.ndarray, start: int, cache: Any) -> Tensor:
+def _feed(model: Cached, tokens: np.ndarray, start: int, cache: Any) -> Tensor:
     """Returns the logits [1, V] after tokens [1, n] that follow `start` cached ones."""
     positions = start + np.arange(tokens.shape[1])[None]
     mask = np.ones((1, start + tokens.shape[1]), bool)
     return model.next_logits(tokens, mask, positions, cache)
 
 
-def _padded(model: LanguageModel, sequences: list[np.ndarray]) -> list[Tensor]:
+def _padded(model: Cached, sequences: list[np.ndarray]) -> list[Tensor]:
     """Returns the logits [1, V] of each sequence, computed together but for their last tokens."""
     lengths = np.array([len(each) - 1 for each in sequences])
     width, cache = int(lengths.max()), model.new_cache()

@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
-from agentgym.trainers.data.trajectory import Support
-from agentgym.trainers.policy.action_format import Ending
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling, Tokens
+from agentgym.trainers.policy.support import support_of
+
+
+class Ending:
+    """The end of a free-form action.
+
+    Args:
+        model: the language model.
+        stop: strings that end an action, besides those of the model's format.
+    """
+
+    def __init__(self, model: LanguageModel, stop: Sequence[str] = ()):
+        self._model = model
+        self._stop = (*model.format.stop, *stop)
+        # A token adds at least one byte. One token more, because the space before the first token
+        # of a text may be dropped.
+        self._tail = 1 + max((len(text.encode()) for text in self._stop), default=0)
+
+    def reached(self, tokens: Sequence[int]) -> bool:
+        """Returns whether the last token completes the action."""
+        if tokens[-1] in self._model.format.end_tokens:
+            return True
+        if not self._stop:
+            return False
+        tail = self._model.decode(tokens[-self._tail :])
+        return any(text in tail for text in self._stop)
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """Returns the action of generated tokens, without the end token or from the stop string."""
+        ended = tokens[-1] in self._model.format.end_tokens
+        text = self._model.decode(tokens[:-1] if ended else tokens)
+        for string in self._stop:
+            text = text.partition(string)[0]
+        return text.removeprefix(self._model.format.prefix)
 
 
 class Row:
@@ -98,9 +129,7 @@ class Row:
         """Returns the finished action."""
         support = None
         if restricted or self.trie is not None:
-            offsets = np.cumsum([0, *map(len, self.allowed)]).astype(np.int32)
-            ids = np.fromiter(itertools.chain.from_iterable(self.allowed), np.int32, offsets[-1])
-            support = Support(offsets, ids)
+            support = support_of(self.allowed)
         if self.trie is None:
             finished, text = self.ending.reached(self.tokens), self.ending.text(self.tokens)
         else:

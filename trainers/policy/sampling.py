@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.trajectory import FloatArray, Support, Tokens
-
-if TYPE_CHECKING:
-    from agentgym.trainers.policy.language_model import LanguageModel
 
 Normalization = Literal["sum", "token", "word"]
 UNBOUNDED = (
@@ -174,16 +170,3 @@ def check_bounded(top_k: int, top_p: float) -> None:
     """
     if top_p < 1 and not top_k:
         raise ConfigError(UNBOUNDED)
-
-
-def candidate_support(model: LanguageModel, candidates: Sequence[str], text: str) -> Support | None:
-    """Returns the legal tokens at each position of a candidate's tokens, or None if not listed."""
-    if text not in candidates:
-        return None
-    trie, node = model.trie(candidates)[0], 0
-    allowed: list[Sequence[int]] = []
-    for token in model.encode_action(text):
-        allowed.append(trie.children(node))
-        node = trie.step(node, token)
-    offsets = np.cumsum([0, *map(len, allowed)]).astype(np.int32)
-    return Support(offsets, np.fromiter(itertools.chain.from_iterable(allowed), np.int32))

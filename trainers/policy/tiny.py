@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers.policy.action_format import END, PAD
 from agentgym.trainers.policy.induction_heads import SLOW_ROPE, begin_inducing, practise_copying
 from agentgym.trainers.policy.model_defaults import NEW_MODEL_KEY

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.errors import ConfigError
 from agentgym.evaluation.failures import OVERFLOWS
 from agentgym.trainers.critics.state_values import state_values

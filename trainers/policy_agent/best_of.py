@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.errors import ConfigError
 from agentgym.trainers.critics.transitions import one_turn, say
 from agentgym.trainers.critics.value_model import ValueModel, action_model

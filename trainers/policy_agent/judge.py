@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.errors import CheckpointError
 from agentgym.trainers.critics.transitions import say
 from agentgym.trainers.critics.value_model import ValueModel, action_model

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.trainers.policy.roles import role_folder
 from agentgym.trainers.policy_agent.agent import SETTINGS_FILE

@@ -29,7 +29,8 @@ from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.policy.sampling import Sample, candidate_support
+from agentgym.trainers.policy.sampling import Sample
+from agentgym.trainers.policy.support import candidate_support
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.settings import (
     GroupRolloutConfig,

@@ -29,11 +29,11 @@ import gymnasium
 import numpy as np
 
 from agentgym.agents import ExpertAgent, Outcome, View, WorldModel, make_agent, prediction_errors
+from agentgym.agents.basic.world_model import Transition, question
 from agentgym.agents.search.simulator import Simulator
-from agentgym.agents.world_model import Transition, question
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.errors import ConfigError
-from agentgym.making import tasks_of
+from agentgym.registration.making import tasks_of
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline

@@ -33,7 +33,7 @@ import numpy as np
 from agentgym.agents import Agent, make_agent
 from agentgym.errors import ConfigError
 from agentgym.multiagent.seats import game_agent
-from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.registration.single_seat import SingleSeat
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.data.batch import Batch, Credit

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentgym.making import short_id
+from agentgym.registration.making import short_id
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.credit.group import trajectory_outcomes
 from agentgym.trainers.credit.two_clock import broadcast

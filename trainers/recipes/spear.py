@@ -215,7 +215,7 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of SPEAR."""
 
     def hooks(trainer: Run) -> SelfImitation:
-        from agentgym.trainers.policy.action_format import Ending
+        from agentgym.trainers.policy.request_state import Ending
 
         return SelfImitation(config, Ending(trainer.policy, config.rollout.stop).reached)
 

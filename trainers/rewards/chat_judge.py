@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from agentgym.agents import View, make_agent
-from agentgym.agents.chat import ChatAgent
+from agentgym.agents.basic.chat import ChatAgent
 from agentgym.trainers.credit.joint import ACTORS
 from agentgym.trainers.data.trajectory import Trajectory
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory

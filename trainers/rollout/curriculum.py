@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.errors import ConfigError
-from agentgym.mixture import MixedTasks
+from agentgym.registration.mixture import MixedTasks
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rollout.task_sampling import (
     Curriculum,

@@ -12,8 +12,8 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.making import env_name
-from agentgym.mixture import Mixture
+from agentgym.registration.making import env_name
+from agentgym.registration.mixture import Mixture
 from agentgym.time_limits import BoundedCalls, CallTimeout
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]

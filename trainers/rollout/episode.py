@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import gymnasium
 import numpy as np
 
-from agentgym.making import warn_if_endless
-from agentgym.mixture import id_in_play
+from agentgym.registration.making import warn_if_endless
+from agentgym.registration.mixture import id_in_play
 from agentgym.time_limits import (
     NOT_STARTED,
     TIMED_OUT,

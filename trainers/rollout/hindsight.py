@@ -2,8 +2,8 @@
 
 "Hindsight Experience Replay" (Andrychowicz et al., arXiv 1707.01495), for environments whose goal
 can be set (`agentgym.goals`). The episode is *played* again with the same actions, so that texts,
-rewards and episode ends come from the environment itself. `agentgym.data.failures` does the same
-for recorded episodes, without tokens.
+rewards and episode ends come from the environment itself. `agentgym.evaluation.repair` does the
+same for recorded episodes, without tokens.
 """
 
 from __future__ import annotations

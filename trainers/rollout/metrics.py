@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.making import short_id
+from agentgym.registration.making import short_id
 from agentgym.time_limits import TIMED_OUT
 from agentgym.trainers.data.trajectory import Trajectory
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.mixture import Mixture, id_in_play
-from agentgym.multiagent.single_seat import SingleSeat
 from agentgym.multiagent.table import Table
+from agentgym.registration.mixture import Mixture, id_in_play
+from agentgym.registration.single_seat import SingleSeat
 from agentgym.time_limits import BoundedCalls, CallTimeout
 from agentgym.time_step import TimeStep, step_info
 from agentgym.trainers.data.trajectory import Trajectory

@@ -11,8 +11,8 @@ import gymnasium
 
 from agentgym.data.reading import check_episodes
 from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
-from agentgym.making import env_name
-from agentgym.mixture import Mixture
+from agentgym.registration.making import env_name
+from agentgym.registration.mixture import Mixture
 from agentgym.time_limits import CallTimeout, limit_calls
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.hooks.base import RecipeHooks

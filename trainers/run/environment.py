@@ -8,14 +8,14 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.making import (
+from agentgym.registration.making import (
     factory_of,
     full_id,
     make_env,
     privileged_ids,
     split_id,
 )
-from agentgym.mixture import Mixture
+from agentgym.registration.mixture import Mixture
 from agentgym.textify.text_actions import TextActionEnv
 from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.rollout.thoughts import span_finder

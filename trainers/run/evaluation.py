@@ -18,10 +18,10 @@ from agentgym.evaluation.exploitability import nashconv
 from agentgym.evaluation.report import Record, Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
 from agentgym.evaluation.self_play import self_play, team_record
-from agentgym.making import short_id
-from agentgym.mixture import Mixture
-from agentgym.multiagent.single_seat import SingleSeat
-from agentgym.registration import find
+from agentgym.registration.making import short_id
+from agentgym.registration.mixture import Mixture
+from agentgym.registration.registry import find
+from agentgym.registration.single_seat import SingleSeat
 from agentgym.time_limits import CallTimeout, limit_calls
 from agentgym.trainers.data.run_state import RunState
 from agentgym.trainers.players.lineup import game_arguments

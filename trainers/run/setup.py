@@ -19,8 +19,8 @@ from agentgym.errors import ConfigError, did_you_mean
 from agentgym.trainers.policy.engine import Engine
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import SIZES, tiny_policy
-from agentgym.trainers.policy.vllm_engine import VLLMEngine
-from agentgym.trainers.policy.vllm_server import VLLMServer
+from agentgym.trainers.policy.vllm.engine import VLLMEngine
+from agentgym.trainers.policy.vllm.server import VLLMServer
 from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.run.accelerators import forget_other_accelerators
 from agentgym.trainers.settings.config import FREE_ON_RESUME, TrainConfig

@@ -13,8 +13,8 @@ import numpy as np
 from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.making import split_id
-from agentgym.mixture import check_mix
+from agentgym.registration.making import split_id
+from agentgym.registration.mixture import check_mix
 from agentgym.trainers.policy.model_defaults import NEW_MODELS
 from agentgym.trainers.policy.sampling import check_bounded
 from agentgym.trainers.rollout.curriculum import KINDS

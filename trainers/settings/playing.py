@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Lt
 
-from agentgym.making import short_id
+from agentgym.registration.making import short_id
 from agentgym.trainers.policy.sampling import Normalization
 from agentgym.trainers.rollout.context import AtLimit, Mode
 from agentgym.trainers.settings.kinds import (

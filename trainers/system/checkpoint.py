@@ -35,10 +35,11 @@ from typing import IO, Any
 import torch
 from safetensors import SafetensorError
 
-from agentgym.entry import NAMESPACE
 from agentgym.errors import AgentGymError, CheckpointError
+from agentgym.registration.entry import NAMESPACE
 from agentgym.utils.files import replace_text
 from agentgym.utils.masking import masked_settings
+from agentgym.version import __version__
 
 CHECKSUMS = "checksums.json"
 ONCE = {"reference": "reference policy", "frozen": "state of frozen models"}
@@ -49,9 +50,7 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "peft", "numpy
 @cache
 def versions() -> Mapping[str, str]:
     """Returns the versions of Python, AgentGym and the packages that results depend on."""
-    import agentgym
-
-    found = {"python": platform.python_version(), "agentgym": agentgym.__version__}
+    found = {"python": platform.python_version(), "agentgym": __version__}
     for package in _PACKAGES:
         try:
             found[package] = version(package)

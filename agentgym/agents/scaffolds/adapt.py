@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, check_counts, transcript
-from agentgym.agents.view import Agent, View
 
 SPLIT = (
     "The agent could not do this. Split it into subtasks, one per line, as in\n"

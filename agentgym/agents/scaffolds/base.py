@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentgym.agents.view import Agent, View
+from agentgym.agents.basic.view import Agent, View
 from agentgym.errors import ConfigError, DataError
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.scaffolds.examples import ExamplesAgent
-from agentgym.agents.view import Agent, View
 from agentgym.data.episode import RecordedEpisode
 from agentgym.errors import ConfigError
 

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.scaffolds.base import (
     Program,
     ScaffoldAgent,
@@ -13,7 +14,6 @@ from agentgym.agents.scaffolds.base import (
     data_file,
     transcript,
 )
-from agentgym.agents.view import Agent, View
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.reading import read_episodes
 from agentgym.data.writing import chat_rows

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.scaffolds.base import (
     Program,
     ScaffoldAgent,
@@ -17,7 +18,6 @@ from agentgym.agents.scaffolds.base import (
     read_data,
     transcript,
 )
-from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError, DataError
 from agentgym.utils.files import replace_text
 

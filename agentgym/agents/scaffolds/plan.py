@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, transcript
-from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError
 
 PLAN = "Write a plan that solves the task: a short numbered list of steps, nothing else."

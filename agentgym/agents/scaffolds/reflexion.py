@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.scaffolds.base import Program, ScaffoldAgent, check_counts, transcript
-from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError
 
 REFLECT = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.scaffolds.base import (
     Program,
     ScaffoldAgent,
@@ -12,7 +13,6 @@ from agentgym.agents.scaffolds.base import (
     read_data,
     transcript,
 )
-from agentgym.agents.view import Agent, View
 from agentgym.errors import ConfigError
 from agentgym.utils.files import replace_text
 from agentgym.utils.notes import EDIT, apply_edit

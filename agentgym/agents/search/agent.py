@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentgym.agents.basic.view import Agent, View
+from agentgym.agents.basic.world_model import WorldModel
 from agentgym.agents.search.guide import SearchGuide, Settings, Value
 from agentgym.agents.search.simulator import (
     Future,
@@ -17,8 +19,6 @@ from agentgym.agents.search.simulator import (
     Simulator,
 )
 from agentgym.agents.search.tree import astar, beam, best_first, mcts
-from agentgym.agents.view import Agent, View
-from agentgym.agents.world_model import WorldModel
 from agentgym.errors import ConfigError, did_you_mean
 
 ALGORITHMS = {"best_first": best_first, "astar": astar, "beam": beam, "mcts": mcts}

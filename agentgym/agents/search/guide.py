@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from agentgym.agents.random import RandomAgent, write_answer
+from agentgym.agents.basic.random import RandomAgent, write_answer
+from agentgym.agents.basic.view import View
 from agentgym.agents.search.simulator import Node, Rehearsal
-from agentgym.agents.view import View
 from agentgym.errors import ConfigError
 
 Value = Literal["progress", "policy", "random", "critic", "judge"]

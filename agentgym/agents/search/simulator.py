@@ -13,8 +13,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from agentgym.agents.view import View
-from agentgym.agents.world_model import WorldModel
+from agentgym.agents.basic.view import View
+from agentgym.agents.basic.world_model import WorldModel
 from agentgym.errors import ConfigError
 from agentgym.snapshots import restore_snapshot, snapshot_of
 

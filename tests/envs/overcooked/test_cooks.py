@@ -13,7 +13,7 @@ from agentgym.envs.overcooked.cooks import RECIPES, Cooks, tasks_of
 from agentgym.envs.overcooked.instructions import MAX_MESSAGE
 from agentgym.envs.overcooked.kitchen import STAY
 from agentgym.envs.overcooked.partners import View, plan, reach
-from agentgym.multiagent.single_seat import SingleSeat
+from agentgym.registration.single_seat import SingleSeat
 
 ID = "Overcooked-Cooks-v0"
 FIRST = "start/1,2;1,4"

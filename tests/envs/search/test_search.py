@@ -28,7 +28,7 @@ from agentgym.envs.webshop.analysis import terms
 from agentgym.envs.webshop.search import document
 from agentgym.envs.webshop.shop import open_shop
 from agentgym.errors import DataError
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.utils.bm25 import TextIndex
 
 WORLD = World("train/0", 0.5)

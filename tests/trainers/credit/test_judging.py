@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.agents import View
-from agentgym.agents.chat import ChatAgent
+from agentgym.agents.basic.chat import ChatAgent
 from agentgym.errors import ConfigError
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.credit.joint import ACTORS

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.critics.heads import TurnValueHead
 from agentgym.trainers.critics.privileged import PrivilegedView, StateView

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from agentgym.errors import ConfigError
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.lookahead import Look, Lookahead, Tried

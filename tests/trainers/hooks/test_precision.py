@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers.critics.transitions import Encoder
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.preference_model import PreferenceModel

@@ -15,7 +15,7 @@ from agentgym.cli.main import main
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers import train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.data.batch import Batch

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.policy.action_format import ActionFormat, Ending
+from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.chat_template import DAY, check_arguments
 from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.request_state import Ending
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context

@@ -17,8 +17,8 @@ from agentgym.trainers import train
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.engine import OwnEngine
 from agentgym.trainers.policy.sampling import Request, Sampling
-from agentgym.trainers.policy.vllm_engine import VLLMEngine
-from agentgym.trainers.policy.vllm_server import ServerError, VLLMServer
+from agentgym.trainers.policy.vllm.engine import VLLMEngine
+from agentgym.trainers.policy.vllm.server import ServerError, VLLMServer
 from agentgym.trainers.recipes import load
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.role_updater import RoleUpdater

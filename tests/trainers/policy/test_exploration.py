@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from agentgym.errors import ConfigError
+from agentgym.tokens.trie import TokenTrie
 from agentgym.trainers import make_trainer, recipes
 from agentgym.trainers.cli.train import read_config
 from agentgym.trainers.policy.candidates import sampling_logprobs
@@ -17,7 +18,6 @@ from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.utils.token_trie import TokenTrie
 
 CANDIDATES = ["go north", "go south", "go", "take red key", "take red ball", "wait"]
 

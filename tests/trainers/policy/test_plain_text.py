@@ -16,9 +16,10 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.trainers.policy import language_model
-from agentgym.trainers.policy.action_format import ActionFormat, Ending
+from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.request_state import Ending
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_tokenizer
 from agentgym.trainers.rollout.context import Context, ContextSettings

@@ -26,10 +26,10 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer, train
 from agentgym.trainers.data.batch import Batch, Credit
-from agentgym.trainers.policy.action_format import Ending
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.loading import LoraSettings, add_adapter
 from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.request_state import Ending
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes import grpo
@@ -42,8 +42,8 @@ from ...helpers.chat_models import chat_tokenizer
 from ...helpers.launch import finish, launch
 
 pytest.importorskip("vllm")
-from agentgym.trainers.policy.vllm_engine import VLLMEngine
-from agentgym.trainers.policy.vllm_server import COMMAND, VLLMServer
+from agentgym.trainers.policy.vllm.engine import VLLMEngine
+from agentgym.trainers.policy.vllm.server import COMMAND, VLLMServer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # vLLM's own
 

@@ -13,7 +13,7 @@ from agentgym.agents import View, make_agent
 from agentgym.agents.search.agent import tokens_of
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.evaluation import evaluate
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.critics.state_values import state_values
 from agentgym.trainers.critics.value_model import action_model

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from agentgym.agents import RandomAgent, View
-from agentgym.agents.world_model import Outcome
+from agentgym.agents.basic.world_model import Outcome
 from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import EpisodeRunner
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.recipes import load

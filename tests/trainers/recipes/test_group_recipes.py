@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
-from agentgym.making import make_env
+from agentgym.registration.making import make_env
 from agentgym.trainers import recipes
 from agentgym.trainers.credit import group, two_clock
 from agentgym.trainers.data.batch import Batch, Credit, Values

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.agents import View
-from agentgym.agents.chat import ChatAgent
+from agentgym.agents.basic.chat import ChatAgent
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.trainers import Callback, recipes

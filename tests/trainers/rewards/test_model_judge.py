@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.critics.value_model import action_model

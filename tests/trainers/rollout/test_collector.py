@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym import TextEnv, TimeStep, making
+from agentgym import TextEnv, TimeStep
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.envs.planning.blocksworld import Blocksworld
+from agentgym.registration import making
 from agentgym.tasks import Tasks
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.data.batch import Batch, Values

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
-from agentgym.mixture import MixedTasks
+from agentgym.registration.mixture import MixedTasks
 from agentgym.trainers import Callback, make_trainer
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.recipes import grpo

@@ -15,8 +15,8 @@ from agentgym.envs.grid import frozen_lake
 from agentgym.envs.lmrl import maze
 from agentgym.envs.planning.env import PlanningEnv
 from agentgym.goals import GoalConditioned
-from agentgym.making import make_env
-from agentgym.table import TABLE
+from agentgym.registration.ids import TABLE
+from agentgym.registration.making import make_env
 from agentgym.trainers import train
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.policy import Policy

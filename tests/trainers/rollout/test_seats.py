@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import agentgym
 from agentgym.agents import RandomAgent
-from agentgym.making import make_env, tasks_of
-from agentgym.mixture import Mixture
 from agentgym.multiagent.search import GameSearch
+from agentgym.registration.making import make_env, tasks_of
+from agentgym.registration.mixture import Mixture
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.trainers import load_policy
-from agentgym.trainers.policy.action_format import Ending
 from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.request_state import Ending
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.rollout.collector import collect

@@ -12,11 +12,11 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
-from agentgym.entry import NAMESPACE, UNKNOWN, Entry, import_module_of
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.multiagent.game import TextGame
-from agentgym.registration import REGISTRY, find
-from agentgym.table import TABLE
+from agentgym.registration.entry import NAMESPACE, UNKNOWN, Entry, import_module_of
+from agentgym.registration.ids import TABLE
+from agentgym.registration.registry import REGISTRY, find
 from agentgym.tasks import Tasks
 from agentgym.textify.text_actions import as_text_env
 from agentgym.utils.arguments import (

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from agentgym.errors import ConfigError
-from agentgym.wrappers.tokens import Tokenizer, encode
+from agentgym.tokens.tokenizer import Tokenizer, encode
 
 
 class Conversation(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.errors import AgentGymError
 
 

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 
 from agentgym.errors import AgentGymError, ConfigError
 from agentgym.trainers.policy.request_state import Row
-from agentgym.trainers.policy.vllm_base import VLLM, Step, weights
+from agentgym.trainers.policy.vllm.base import VLLM, Step, weights
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy.policy import Policy
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 COMMAND = """\
 VLLM_SERVER_DEV_MODE=1 VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 vllm serve MODEL \\
     --enable-scale-out --logprobs-mode processed_logprobs --max-logprobs -1 \\
-    --logits-processors agentgym.trainers.policy.vllm_worker:SupportProcessor \\
-    --worker-extension-cls agentgym.trainers.policy.vllm_worker.WeightReader \\
+    --logits-processors agentgym.trainers.policy.vllm.worker:SupportProcessor \\
+    --worker-extension-cls agentgym.trainers.policy.vllm.worker.WeightReader \\
     --enable-lora --max-lora-rank RANK"""
 """Starts a server for training. The last line is for adapters."""
 HINT = f"Start it with\n{COMMAND}"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.utils.token_trie import TokenTrie
+from agentgym.tokens.trie import TokenTrie
 
 sequences = st.lists(st.lists(st.integers(0, 4), max_size=5), max_size=12)
 

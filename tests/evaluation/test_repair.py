@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from agentgym.agents.expert import NoExpertError
+from agentgym.agents.basic.expert import NoExpertError
 from agentgym.cli.main import main
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
-from agentgym.data.failures import conditioned, relabelled, repaired
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
+from agentgym.evaluation.repair import conditioned, relabelled, repaired
 from agentgym.evaluation.runner import evaluate
 from agentgym.goals import towards
-from agentgym.making import make_env
-from agentgym.table import TABLE
+from agentgym.registration.ids import TABLE
+from agentgym.registration.making import make_env
 
 REPAIRED: dict[str, dict[str, Any]] = {
     "NumberLine-v0": {"max_turns": 8},

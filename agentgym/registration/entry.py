@@ -14,7 +14,7 @@ from gymnasium.envs.registration import parse_env_id
 from agentgym.errors import ConfigError, MissingExtraError
 
 NAMESPACE = "AgentGym"
-SINGLE_SEAT = "agentgym.multiagent.single_seat:SingleSeat"
+SINGLE_SEAT = "agentgym.registration.single_seat:SingleSeat"
 """The entry point of the Gymnasium ids of games."""
 UNKNOWN = "unknown"
 """Value in `opponents` of such an id for a level that is sampled at every reset."""

@@ -19,14 +19,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentgym.agents.http_client import (
+from agentgym.agents.basic.http_client import (
     Deadline,
     UnusableReply,
     make_opener,
     read_body,
     retry_after,
 )
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.errors import AgentGymError, ConfigError
 from agentgym.utils.arguments import check_types, keyword_parameters
 

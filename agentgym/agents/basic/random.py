@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.errors import ConfigError
 
 

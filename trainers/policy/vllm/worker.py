@@ -15,8 +15,8 @@ from vllm.v1.sample.logits_processor import (  # pyright: ignore[reportMissingIm
     AdapterLogitsProcessor,
 )
 
+from agentgym.tokens.trie import TokenTrie
 from agentgym.trainers.policy.distribution import most_probable
-from agentgym.utils.token_trie import TokenTrie
 
 
 class SupportProcessor(AdapterLogitsProcessor):

@@ -2,14 +2,14 @@
 
 An environment is one file and one line in `TABLE`. Tests, the catalogue and `agentgym list` are
 generated from it. Entry points are strings, so that an environment is imported only when it is
-made. `registration.py` registers the ids.
+made. `registry.py` registers the ids.
 """
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-from agentgym.entry import Entry
+from agentgym.registration.entry import Entry
 
 
 class Needs(TypedDict):

@@ -12,17 +12,17 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError
-from agentgym.utils.arguments import check_arguments, keyword_parameters
-from agentgym.utils.recent import Recent, text_size
-from agentgym.utils.token_trie import TokenTrie
-from agentgym.wrappers.token_context import (
+from agentgym.tokens.context import (
     ActionFormat,
     Conversation,
     PlainContext,
     PlainFormat,
     PromptContext,
 )
-from agentgym.wrappers.tokens import Tokenizer, decode, encode, silent_tokens, vocabulary_size
+from agentgym.tokens.tokenizer import Tokenizer, decode, encode, silent_tokens, vocabulary_size
+from agentgym.tokens.trie import TokenTrie
+from agentgym.utils.arguments import check_arguments, keyword_parameters
+from agentgym.utils.recent import Recent, text_size
 
 _CACHED = 16 << 20
 """Bytes of actions whose tokens a view caches."""

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
-from agentgym.making import ID_WITH_ARGUMENTS, env_name, tasks_of
+from agentgym.registration.making import ID_WITH_ARGUMENTS, env_name, tasks_of
 from agentgym.snapshots import (
     check_wrapper,
     generator_of,

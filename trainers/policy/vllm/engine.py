@@ -14,7 +14,7 @@ import torch
 
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.trainers.policy.loading import base_model
-from agentgym.trainers.policy.vllm_base import LORA_RANKS, VLLM, Step, weights
+from agentgym.trainers.policy.vllm.base import LORA_RANKS, VLLM, Step, weights
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy.policy import Policy
@@ -58,7 +58,7 @@ class VLLMEngine(VLLM):
         # On a CPU, vLLM would tie the trainer's threads to cores.
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
         self._vllm = _import_vllm()
-        from agentgym.trainers.policy.vllm_worker import SupportProcessor
+        from agentgym.trainers.policy.vllm.worker import SupportProcessor
 
         super().__init__(policy)
         self._adapter: Any = None
@@ -139,7 +139,7 @@ class VLLMEngine(VLLM):
         self._llm.reset_prefix_cache()
 
     def _load_weights(self, model: Any) -> None:
-        from agentgym.trainers.policy.vllm_worker import load_weights
+        from agentgym.trainers.policy.vllm.worker import load_weights
 
         self._llm.collective_rpc(load_weights, args=(weights(model),))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from agentgym.agents.view import View
+from agentgym.agents.basic.view import View
 from agentgym.utils.printable import printable
 
 MAX_LISTED = 40

@@ -16,11 +16,12 @@ from gymnasium.utils.env_checker import check_env
 from pettingzoo.test import api_test, parallel_api_test
 
 import agentgym
-from agentgym import REGISTRY, Tasks, TextGame, TimeStep, make_env, registration
+from agentgym import REGISTRY, Tasks, TextGame, TimeStep, make_env
 from agentgym.cli.main import main
 from agentgym.errors import ConfigError, UnknownArgumentError
 from agentgym.evaluation import cross_play, evaluate, nashconv
 from agentgym.multiagent.rules import Rewards
+from agentgym.registration.registry import find
 
 ID = "Mine/Shells-v0"
 PREFIXED = f"{__name__}:{ID}"
@@ -134,8 +135,8 @@ def test_registering_again_replaces_the_class():
 def test_the_suite_is_unchanged_by_a_game_of_the_same_name():
     try:
         agentgym.register_game("Mine/KuhnPoker-v0", Shells)
-        assert registration.find("KuhnPoker-v0").id == "AgentGym/KuhnPoker-v0"
-        assert registration.find("Mine/KuhnPoker-v0").game is Shells
+        assert find("KuhnPoker-v0").id == "AgentGym/KuhnPoker-v0"
+        assert find("Mine/KuhnPoker-v0").game is Shells
     finally:
         forget("Mine/KuhnPoker-v0")
 

@@ -1,12 +1,12 @@
-"""Registration and lookup of environment ids. The ids themselves are in `table.py`."""
+"""Registration and lookup of environment ids. The ids themselves are in `ids.py`."""
 
 from __future__ import annotations
 
 import gymnasium
 
-from agentgym.entry import NAMESPACE, SINGLE_SEAT, Entry, import_module_of
 from agentgym.errors import ConfigError, did_you_mean
-from agentgym.table import PLUGS, TABLE
+from agentgym.registration.entry import NAMESPACE, SINGLE_SEAT, Entry, import_module_of
+from agentgym.registration.ids import PLUGS, TABLE
 
 REGISTRY: dict[str, Entry] = {entry.id: entry for entry in TABLE}
 """All environments by id, including the games that were registered by `register_game`."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 from gymnasium.envs.registration import parse_env_id
 
-from agentgym.entry import NAMESPACE, SINGLE_SEAT, Entry
 from agentgym.errors import ConfigError
-from agentgym.registration import REGISTRY, find
+from agentgym.registration.entry import NAMESPACE, SINGLE_SEAT, Entry
+from agentgym.registration.registry import REGISTRY, find
 
 if TYPE_CHECKING:
     from agentgym.core import TextEnv
@@ -101,8 +101,8 @@ def _arguments(id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _makers(id: str) -> tuple[Maker, Maker, Maker]:
     """Returns the constructors `env`, `raw_env` and `parallel_env` of a game."""
-    from agentgym.making import author_class
     from agentgym.multiagent.pettingzoo import make_pettingzoo
+    from agentgym.registration.making import author_class
 
     entry = find(id)
     if not entry.multi_agent:

@@ -18,11 +18,11 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.agents.expert import NoExpertError
+from agentgym.agents.basic.expert import NoExpertError
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.errors import ConfigError, DataError
 from agentgym.goals import GoalConditioned, towards
-from agentgym.making import make_env, split_id
+from agentgym.registration.making import make_env, split_id
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.wrappers.outcome import with_outcome
 

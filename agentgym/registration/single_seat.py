@@ -13,12 +13,12 @@ from gymnasium.envs.registration import EnvSpec
 
 from agentgym.agents import Agent, ScriptedAgent, View
 from agentgym.core import TextEnv, UnreadableAction
-from agentgym.entry import UNKNOWN
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.multiagent.game import TextGame
-from agentgym.multiagent.making import make_parallel
 from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
 from agentgym.multiagent.table import Table
+from agentgym.registration.entry import UNKNOWN
+from agentgym.registration.games import make_parallel
 from agentgym.snapshots import restoring
 from agentgym.time_step import TimeStep, check_reward_terms
 from agentgym.utils.serialization import ADDED

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from agentgym.agents.search import SearchAgent
 from agentgym.errors import ConfigError, SnapshotError, UnknownTaskError
 from agentgym.evaluation import evaluate
-from agentgym.making import make_env, split_id, tasks_of
-from agentgym.mixture import MixedTasks, Mixture, id_in_play
+from agentgym.registration.making import make_env, split_id, tasks_of
+from agentgym.registration.mixture import MixedTasks, Mixture, id_in_play
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.wrappers import MultiTrial
 

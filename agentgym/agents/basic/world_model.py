@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.agents.view import Agent, View
+from agentgym.agents.basic.view import Agent, View
 
 FORMAT = (
     "If you are asked to predict the outcome of an action, do not act. Reply with the next "

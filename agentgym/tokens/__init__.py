@@ -1,0 +1,1 @@
+"""Tokens of language models: tokenizers, prompts, and actions token by token."""

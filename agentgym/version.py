@@ -1,0 +1,3 @@
+"""The version of AgentGym. `pyproject.toml` has the same one."""
+
+__version__ = "0.1.0"

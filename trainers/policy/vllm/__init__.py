@@ -1,0 +1,1 @@
+"""Engines that generate with vLLM, in this process or on a server."""
