@@ -43,7 +43,7 @@ import torch
 import tyro
 from rich.console import Console
 
-from agentgym.trainers.update.update_data import correlation
+from agentgym.trainers.update.metrics import correlation
 from benchmarks.credit import critic_episodes
 from benchmarks.credit.critic_episodes import CASES, clone, play
 from benchmarks.credit.critic_figures import draw, tabulate

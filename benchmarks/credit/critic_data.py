@@ -38,7 +38,7 @@ from agentgym.agents.basic.view import View
 from agentgym.trainers.critics.two_hot import BINS
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.update.update_data import correlation
+from agentgym.trainers.update.metrics import correlation
 from benchmarks.credit import critic_episodes
 from benchmarks.credit.critic_episodes import Player, clone, play
 from benchmarks.credit.critic_fits import CRITICS, explained, fit, interval, possible

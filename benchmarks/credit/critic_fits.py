@@ -16,7 +16,7 @@ from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
-from agentgym.trainers.update.update_data import explained_variance
+from agentgym.trainers.update.metrics import explained_variance
 from benchmarks.credit.critic_episodes import Settings, returns_to_go
 
 

@@ -67,7 +67,7 @@ from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.rewards.shaping import turn_scores
 from agentgym.trainers.rollout.episode import samples_of
-from agentgym.trainers.update.update_data import correlation
+from agentgym.trainers.update.metrics import correlation
 from benchmarks.credit import critic_episodes
 from benchmarks.credit.critic_episodes import ForkSpec, Player, clone, play
 from benchmarks.credit.critic_fits import CRITICS, explained, fit, interval, possible

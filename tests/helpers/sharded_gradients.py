@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from accelerate import Accelerator, PartialState
-from numpy.typing import NDArray
 from torch import Tensor
 
 from agentgym.trainers import trainer
@@ -20,8 +19,8 @@ from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.run.setup import build_updater
-from agentgym.trainers.update.accumulation import accumulate
 from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.microbatches import Accumulation
 from agentgym.trainers.update.sharding import as_whole
 from agentgym.trainers.update.updater import Updater
 
@@ -43,14 +42,15 @@ def gradients(updater: Updater) -> dict[str, Tensor]:
     batch = Batch.of([trajectory([3], [1.0], padding=24) for _ in range(48)])
     rows = Rows.of(batch)
 
-    def step(piece: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-        output = updater.trained(*updater._collate(batch, [rows.rows[i] for i in piece]))
-        assert output.values is not None and output.bootstrap is not None
-        loss = output.logprobs.float().sum() + output.values.sum() + output.bootstrap.sum()
-        return loss, torch.zeros(1, dtype=torch.float64)
-
-    everything = np.arange(len(rows.rows))
-    accumulate(updater.accelerator, updater.learner, updater.budget, rows, everything, step)
+    accumulation = Accumulation(updater.accelerator, updater.learner, updater.budget)
+    for microbatch in accumulation.microbatches(rows, np.arange(len(rows.rows))):
+        with microbatch:
+            places = [rows.rows[i] for i in microbatch.rows]
+            with microbatch.forward():
+                output = updater.trained(*updater._collate(batch, places))
+                assert output.values is not None and output.bootstrap is not None
+                loss = output.logprobs.float().sum() + output.values.sum() + output.bootstrap.sum()
+            microbatch.backward(loss, torch.zeros(1, dtype=torch.float64))
     return {name: as_whole(p.grad) for name, p in updater.trained.named_parameters()}
 
 

@@ -73,8 +73,9 @@ def learn(updater: Updater, batch: Batch, reuse: bool = False) -> tuple[Any, dic
     forward = updater.evaluate_actions(batch, reference=False, reuse=reuse)
     assert forward.values is not None and forward.values.tokens is not None
     credit = np.linspace(-1, 1, batch.num_tokens, dtype=np.float32)
-    rngs = iter([np.random.default_rng(0)])
-    updater.update(batch, Credit(credit, forward.values.tokens + 1), forward, 0, rngs)
+    updater.update(
+        batch, Credit(credit, forward.values.tokens + 1), forward, 0, np.random.default_rng
+    )
     return forward, {name: p.detach().clone() for name, p in updater.module.named_parameters()}
 
 

@@ -76,8 +76,8 @@ def one_update(updater: Updater, batch: Batch) -> dict[str, torch.Tensor]:
     forward = updater.evaluate_actions(batch, reference=False)
     reads = "turns" if isinstance(updater.module.critic, TurnValueHead) else "tokens"
     credit = two_clock.TwoClockGAE(reads=reads)(batch, forward.values)
-    rngs = iter([np.random.default_rng(0)])
-    updater.update(batch, normalize_advantages(credit, batch), forward, 0, rngs)
+    advantages = normalize_advantages(credit, batch)
+    updater.update(batch, advantages, forward, 0, np.random.default_rng)
     return {name: p.detach().clone() for name, p in updater.module.named_parameters()}
 
 

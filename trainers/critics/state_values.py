@@ -17,7 +17,7 @@ from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.update.learner import Rows
-from agentgym.trainers.update.memory import TokenBudget
+from agentgym.trainers.update.microbatches import TokenBudget
 
 
 @torch.no_grad()

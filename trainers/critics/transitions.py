@@ -25,7 +25,7 @@ from agentgym.trainers.data.trajectory import Segment, Trajectory, Turn
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.sampling import Sample, Tokens
 from agentgym.trainers.update.learner import Rows
-from agentgym.trainers.update.memory import TokenBudget
+from agentgym.trainers.update.microbatches import TokenBudget
 from agentgym.trainers.update.optimizer import LOW_PRECISION
 
 if TYPE_CHECKING:

@@ -35,8 +35,8 @@ from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.losses import Sum
-from agentgym.trainers.update.memory import TokenBudget, divide_gradients
-from agentgym.trainers.update.optimizer import AdamW
+from agentgym.trainers.update.microbatches import TokenBudget
+from agentgym.trainers.update.optimizer import AdamW, divide_gradients
 
 Loss = Callable[[Tensor, Tensor, Tensor, Batch], Sum]
 """From outputs of the head [k] (two-hot: [k, bins]), the targets of the batch, the indices of the

@@ -100,7 +100,7 @@ class Continuations(RecipeHooks):
         returns = observed_returns(self.gae, batch)
         if returns is None:
             return Credit(credit.advantages)
-        from agentgym.trainers.update.update_data import explained_variance
+        from agentgym.trainers.update.metrics import explained_variance
 
         explained = explained_variance(turns, returns)
         return Credit(credit.advantages, metrics={"explained_variance": explained})

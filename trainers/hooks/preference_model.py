@@ -14,8 +14,8 @@ from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.update.learner import Row, Rows
-from agentgym.trainers.update.memory import TokenBudget, divide_gradients
-from agentgym.trainers.update.optimizer import AdamW
+from agentgym.trainers.update.microbatches import TokenBudget
+from agentgym.trainers.update.optimizer import AdamW, divide_gradients
 
 if TYPE_CHECKING:
     from torch import nn

@@ -18,8 +18,8 @@ from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, Offli
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.settings import Fraction, NonNegative, Positive, defaults
 from agentgym.trainers.update.learner import Rows
-from agentgym.trainers.update.memory import TokenBudget, divide_gradients
-from agentgym.trainers.update.optimizer import AdamW, parameter_group
+from agentgym.trainers.update.microbatches import TokenBudget
+from agentgym.trainers.update.optimizer import AdamW, divide_gradients, parameter_group
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -24,13 +24,12 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.answers import answer
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, Positive
-from agentgym.trainers.update.memory import divide_gradients
 from agentgym.trainers.update.offline_losses import (
     expectile_loss,
     utterance_advantages,
     utterance_targets,
 )
-from agentgym.trainers.update.optimizer import AdamW
+from agentgym.trainers.update.optimizer import AdamW, divide_gradients
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

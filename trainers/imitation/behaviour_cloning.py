@@ -32,12 +32,11 @@ from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.rollout.metrics import rollout_metrics
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings.config import TrainConfig
-from agentgym.trainers.update.accumulation import accumulate
-from agentgym.trainers.update.learner import Rows
-from agentgym.trainers.update.memory import TokenBudget
-from agentgym.trainers.update.optimizer import AdamW
+from agentgym.trainers.update.learner import Learner, Rows
+from agentgym.trainers.update.microbatches import Accumulation, Microbatch, TokenBudget
+from agentgym.trainers.update.optimizer import AdamW, clip_gradients
 from agentgym.trainers.update.sharding import load_optimizer
-from agentgym.trainers.update.updater import Updater, clip_gradients
+from agentgym.trainers.update.updater import Updater
 
 LEAST_STEPS = 4
 """Minimum number of steps per epoch, if there are as many rows."""
@@ -257,6 +256,8 @@ def fit_demonstrations(
     material = _Material.of(trajectories, lm_coef > 0)
     rows = Rows.of(material.batch)
     budget = TokenBudget(min(batch_tokens, microbatch_tokens or batch_tokens), shared=True)
+    accumulation = Accumulation(accelerator, learner, budget)
+    trained = accelerator.unwrap_model(learner)
     begun = time.perf_counter()
     for epoch in range(finished, epochs):
         if stopping is not None and stopping.over(epoch):
@@ -269,7 +270,7 @@ def fit_demonstrations(
             check()
             progress = (epoch + i / len(steps)) / epochs
             optimizer.param_groups[0]["lr"] = float(lr * 0.5 * (1 + np.cos(np.pi * progress)))
-            sums += _step(accelerator, learner, budget, material, rows, step, lm_coef)
+            sums += _step(accumulation, trained, material, rows, step, lm_coef)
             clip_gradients(accelerator, optimizer, max_grad_norm)
             optimizer.step()
             learner.zero_grad(set_to_none=True)
@@ -284,9 +285,8 @@ def fit_demonstrations(
 
 
 def _step(
-    accelerator: Accelerator,
-    learner: torch.nn.Module,
-    budget: TokenBudget,
+    accumulation: Accumulation,
+    trained: Learner,
     material: _Material,
     rows: Rows,
     step: NDArray[np.int64],
@@ -296,26 +296,38 @@ def _step(
 
     The losses are divided by the counts of all microbatches and processes, as in `Updater`.
     """
-    trained = accelerator.unwrap_model(learner)
-    policy = trained.policy
     chosen = torch.from_numpy(np.concatenate([rows.tokens[j] for j in step]))
     mask, weight = material.action[chosen], material.weight[chosen]
     actions, others = float(weight[mask].sum()), float((~mask).sum())
+    for microbatch in accumulation.microbatches(rows, step):
+        with microbatch:
+            _backward(trained, material, rows, microbatch, actions, others, lm_coef)
+    acted, read = accumulation.sums
+    return np.array([acted, actions, read, others])
 
-    def loss(piece: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
-        collated = collate(material.batch, [rows.rows[j] for j in piece], policy.pad_token)
+
+def _backward(
+    trained: Learner,
+    material: _Material,
+    rows: Rows,
+    microbatch: Microbatch,
+    actions: float,
+    others: float,
+    lm_coef: float,
+) -> None:
+    """Adds the gradient of a microbatch, given the counts of the step."""
+    policy = trained.policy
+    with microbatch.forward():
+        places = [rows.rows[j] for j in microbatch.rows]
+        collated = collate(material.batch, places, policy.pad_token)
         turn = torch.from_numpy(material.batch.token_turn)[collated.index].to(policy.device)
         mine = material.action[collated.index].to(policy.device)
+        weight = material.weight[collated.index].to(policy.device).float()
         output = trained(collated.to(policy.device), turn)
-        losses = (
-            -output.logprobs.float() * material.weight[collated.index].to(policy.device).float()
-        )
+        losses = -output.logprobs.float() * weight
         acted, read = losses[mine].sum(), losses[~mine].sum()
         loss = acted / (actions or 1.0) + lm_coef * read / max(others, 1.0)
         for values in (output.values, output.bootstrap):
             if values is not None:  # DDP needs every parameter in the graph
                 loss = loss + 0.0 * values.sum()
-        return loss, torch.stack([acted, read]).detach().double()
-
-    sums = accumulate(accelerator, learner, budget, rows, step, loss)
-    return np.array([sums[0], actions, sums[1], others])
+    microbatch.backward(loss, torch.stack([acted, read]).detach().double())

@@ -42,8 +42,7 @@ from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.settings import Fraction, Positive
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.learner import Rows
-from agentgym.trainers.update.memory import divide_gradients
-from agentgym.trainers.update.optimizer import AdamW
+from agentgym.trainers.update.optimizer import AdamW, divide_gradients
 
 if TYPE_CHECKING:
     from torch import Tensor

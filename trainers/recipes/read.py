@@ -42,7 +42,7 @@ from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.best_of import ReAsk
 from agentgym.trainers.settings import CriticConfig, Fraction, NonNegative, Positive, defaults
 from agentgym.trainers.settings.config import TrainConfig
-from agentgym.trainers.update.update_data import explained_variance
+from agentgym.trainers.update.metrics import explained_variance
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run

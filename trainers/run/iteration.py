@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agentgym.trainers.credit.group import weigh_by_difficulty
@@ -205,8 +206,7 @@ class Iteration:
         self._sleep()
         factors = trust if self._config.critic.lr_by_reliability else {}
         set_learning_rates(trainer.updaters, self._config, number, factors)
-        epochs = range(self._config.optimisation.epochs)
-        shuffles = (trainer.rng(SHUFFLE, number, epoch) for epoch in epochs)
+        shuffles = partial(trainer.rng, SHUFFLE, number)
         losses = trainer.updaters.update(
             batch, entering, forward, number, shuffles, first_pass=first_pass
         )

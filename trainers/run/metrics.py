@@ -14,8 +14,8 @@ from agentgym.trainers.rollout.metrics import by_env_id, by_role, rollout_metric
 from agentgym.trainers.run.action_logprobs import Alternatives
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.metrics import correlation, explained_variance
 from agentgym.trainers.update.mismatch import logprob_gap, staleness_metrics
-from agentgym.trainers.update.update_data import correlation, explained_variance
 
 if TYPE_CHECKING:
     from agentgym.trainers.run.parts import Parts

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from agentgym.trainers.data.batch import Batch, Values
-from agentgym.trainers.data.trajectory import FloatArray
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.policy.collate import Collated, segment_rows
 from agentgym.trainers.policy.policy import Policy
 
 Row = tuple[int, int]
+Found = tuple[str, NDArray[np.int64], FloatArray]
 
 
 class Output(NamedTuple):
@@ -41,6 +42,38 @@ class Output(NamedTuple):
     values: Tensor | None
     value_index: Tensor
     bootstrap: Tensor | None
+
+    def found(self, collated: Collated, reference: Tensor | None) -> list[Found]:
+        """Returns the name, indices and numbers of each output, as `ForwardPass.of` reads them.
+
+        Args:
+            collated: the padded rows.
+            reference: [k] log-probabilities of the reference policy.
+        """
+        parts = [("logprobs", self.logprobs), ("entropy", self.entropy), ("reference", reference)]
+        found = [(name, collated.index, numbers) for name, numbers in parts if numbers is not None]
+        if self.values is not None and self.bootstrap is not None:
+            found.append(("values", self.value_index, self.values))
+            found.append(("bootstrap", collated.bootstrap_trajectory, self.bootstrap))
+        return [
+            (name, index.cpu().numpy(), numbers.detach().float().cpu().numpy())
+            for name, index, numbers in found
+        ]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A forward pass of all rows with its gradient."""
+
+    trajectories: Sequence[Trajectory]
+    version: int
+    index: Tensor
+    output: Output
+
+    def fits(self, batch: Batch, policy: Policy) -> bool:
+        """Returns whether the pass is of this batch under these weights."""
+        same = batch.trajectories is self.trajectories
+        return same and self.version == policy.weights_version()
 
 
 class Learner(nn.Module):
@@ -236,7 +269,7 @@ class ForwardPass:
         return self.logprobs.astype(np.float64) - self.reference
 
     @classmethod
-    def of(cls, batch: Batch, found: Sequence[Any], critic: nn.Module | None) -> ForwardPass:
+    def of(cls, batch: Batch, found: Sequence[Found], critic: nn.Module | None) -> ForwardPass:
         """Returns the forward pass of a batch from the outputs of its microbatches.
 
         Args:

@@ -1,11 +1,12 @@
-"""`AdamW` with float32 master weights and gradients for parameters in lower precision."""
+"""`AdamW` with float32 master weights for parameters in lower precision, and its gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 from torch import Tensor, nn
 
 MASTER = "master"
@@ -66,3 +67,28 @@ class AdamW(torch.optim.AdamW):
 def parameter_group(module: nn.Module, lr: float) -> dict[str, Any]:
     """Returns the trainable parameters of a module as a group of an optimiser."""
     return {"params": [p for p in module.parameters() if p.requires_grad], "lr": lr}
+
+
+def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> list[float]:
+    """Clips the gradient norm of each parameter group separately and returns the norms before.
+
+    Under fp16 the gradients are scaled. `accelerator.clip_grad_norm_` would unscale those of all
+    its optimisers at every call, which torch allows only once per step, and cannot tell the
+    parameters of several sharded models apart.
+
+    Args:
+        accelerator: the accelerator.
+        optimizer: the optimiser.
+        limit: bound of the norm of each group.
+    """
+    if accelerator.scaler is not None:
+        accelerator.unscale_gradients(optimizer)
+    groups = [group["params"] for group in optimizer.param_groups]
+    return [float(nn.utils.clip_grad_norm_(group, limit)) for group in groups]
+
+
+def divide_gradients(parameters: Iterable[nn.Parameter], count: float) -> None:
+    """Divides the gradients of a sum of `count` losses, so that they are those of the mean."""
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter.grad /= count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,7 +137,7 @@ class RoleUpdater:
         credit: Credit,
         forward: ForwardPass | None,
         iteration: int,
-        rngs: Iterable[np.random.Generator],
+        rngs: Callable[[int], np.random.Generator],
         *,
         first_pass: bool = False,
     ) -> dict[str, float]:
@@ -146,14 +146,13 @@ class RoleUpdater:
         Returns:
             The means over the roles, and the scalars of each role as "ROLE/NAME".
         """
-        shuffles, learning = list(rngs), self._learning(iteration)
+        learning = self._learning(iteration)
         found: dict[str, dict[str, float]] = {}
         for role, part in self.split(batch).items():
             if role not in learning:
                 self.parts[role].forget()
                 continue
             own = part.credit(credit), part.forward(forward)
-            rngs = iter(copy.deepcopy(shuffles))
             try:
                 found[role] = self.parts[role].update(
                     part.batch, *own, iteration, rngs, first_pass=first_pass

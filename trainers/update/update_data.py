@@ -1,4 +1,4 @@
-"""`UpdateData`: a batch and its credit as tensors, and the loss of a microbatch.
+"""`UpdateData`: a batch and its credit as tensors, from which `Updater` computes losses.
 
 A forced token is a token with a single legal continuation. It is excluded from the policy loss, the
 entropy and the KL, and included in the value loss.
@@ -8,7 +8,6 @@ Shapes: M turns and K action tokens per batch, k action tokens per microbatch.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,17 +17,10 @@ from torch import Tensor
 
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.trajectory import FloatArray
-from agentgym.trainers.settings import CriticConfig, LossConfig
+from agentgym.trainers.settings import LossConfig
 from agentgym.trainers.update import losses
-from agentgym.trainers.update.learner import ForwardPass, Output
-from agentgym.trainers.update.mismatch import importance_weights
+from agentgym.trainers.update.learner import ForwardPass, Rows
 
-SUMS = (
-    *("policy", "entropy", "reference_kl", "kl", "clipped", "free", "value", "values"),
-    *("importance", "truncated"),
-)
-"""Sums over the tokens of a microbatch."""
-KL, FREE = SUMS.index("kl"), SUMS.index("free")
 ROUNDING = 1e-5
 """Largest log ratio, in nats, by which rounding tells a policy from a reference that it equals."""
 
@@ -69,7 +61,7 @@ class UpdateData:
         *,
         length: int,
         device: torch.device,
-        generator: torch.Generator,
+        seed: int,
         first_pass: bool = False,
     ) -> UpdateData:
         """Returns the tensors of a batch.
@@ -81,7 +73,7 @@ class UpdateData:
             settings: settings of the policy loss.
             length: maximum length of an action, for the aggregation "constant".
             device: their device.
-            generator: randomness of the covariance clip.
+            seed: randomness of the covariance clip.
             first_pass: the old log-probabilities are those of the first pass of the update, which
                 must be the only one.
 
@@ -105,7 +97,7 @@ class UpdateData:
         assert old_logprobs is not None and advantages is not None
         detached = None
         if settings.covariance_clip:
-            detached = _low_entropy(batch, credit, free, settings.covariance_clip, generator)
+            detached = _low_entropy(batch, credit, free, settings.covariance_clip, seed)
         kind = settings.ratio.removesuffix("_product")
         span = {"turn": turn, "trajectory": trajectory}.get(kind)
         at_reference = False
@@ -131,21 +123,45 @@ class UpdateData:
             detached=None if detached is None else detached.to(device),
         )
 
-    def idle(self, settings: LossConfig) -> NDArray[np.bool_] | None:
-        """Returns the tokens whose log-probability and entropy have no gradient in the loss, [K].
+    def at(self, index: Tensor) -> UpdateData:
+        """Returns the data of some tokens. Value targets and old values stay those of the batch."""
 
-        Their advantage is 0, as in a group of equal returns. None if an entropy bonus, a KL penalty
-        or a value loss gives a gradient to all tokens. A policy that equals its reference has no
-        gradient of the penalty until the first step.
+        def some(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor[index]
+
+        return replace(
+            self,
+            advantages=self.advantages[index],
+            old_logprobs=some(self.old_logprobs),
+            sampler_logprobs=some(self.sampler_logprobs),
+            reference=some(self.reference),
+            free=self.free[index],
+            weights=self.weights[index],
+            span=some(self.span),
+            turn=self.turn[index],
+            detached=some(self.detached),
+        )
+
+    def idle(self, rows: Rows, settings: LossConfig) -> NDArray[np.bool_]:
+        """Returns True for the rows of trajectories without a gradient, one number per row.
+
+        Their advantages are 0, as in a group of equal returns. No row is idle if an entropy bonus,
+        a KL penalty or a value loss gives a gradient to all tokens. A policy that equals its
+        reference has no gradient of the penalty until the first step.
 
         Args:
+            rows: the rows of the batch.
             settings: settings of the policy loss.
         """
         penalised = self.reference is not None and settings.kl_in != "reward" and settings.kl_coef
         penalised = penalised and not self.at_reference
         if settings.entropy_coef or penalised or self.targets is not None:
-            return None
-        return ((self.advantages == 0) | ~self.free).cpu().numpy()
+            return np.zeros(len(rows.rows), bool)
+        tokens = ((self.advantages == 0) | ~self.free).cpu().numpy()
+        owners = np.array([trajectory for trajectory, _ in rows.rows])
+        idle = np.array([tokens[each].all() for each in rows.tokens])
+        # The ratio of a trajectory depends on all its rows.
+        return ~np.isin(owners, owners[~idle])
 
     def counts(self, tokens: NDArray[np.int64]) -> Counts:
         """Returns the denominators of sums over these action tokens."""
@@ -155,78 +171,6 @@ class UpdateData:
             values = len(torch.unique(self.turn[index]))
         policy = float(self.weights.share[index].double().sum())
         return Counts(max(policy, 1e-8), max(float(self.free[index].sum()), 1.0), max(values, 1))
-
-    def loss(
-        self,
-        index: Tensor,
-        output: Output,
-        counts: Counts,
-        settings: LossConfig,
-        critic: CriticConfig,
-    ) -> tuple[Tensor, Tensor]:
-        """Returns a microbatch's terms of the loss and of the sums, the latter [len(SUMS)]."""
-        free = self.free[index]
-        chosen = index[free]
-        weights = self.weights[chosen]
-        logprobs = output.logprobs[free].float()
-        old = logprobs.detach() if self.old_logprobs is None else self.old_logprobs[chosen]
-        weighted, importance = weights, torch.ones_like(old)
-        truncated, cap = torch.zeros_like(old), settings.importance_cap
-        if self.sampler_logprobs is not None and cap is not None:
-            sampled = self.sampler_logprobs[chosen]
-            importance = importance_weights(old, sampled, cap)
-            truncated = old - sampled > math.log(cap)
-            weighted = replace(weights, weight=weights.weight * importance)
-        surrogate = losses.clipped_surrogate(
-            logprobs,
-            old,
-            self.advantages[chosen],
-            span=None if self.span is None else self.span[chosen],
-            span_ratio="product" if settings.ratio.endswith("_product") else "mean",
-            clip_low=settings.clip,
-            clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
-            dual_clip=settings.dual_clip,
-            detached=None if self.detached is None else self.detached[chosen],
-            clip_gradient=settings.clip_gradient,
-            weighted=settings.ratio != "none",
-            weights=weighted,
-        )
-        entropy, loss = output.entropy[free], surrogate.loss.total
-        if settings.entropy_coef:  # without it, no gradient of the entropies is computed
-            floor = settings.entropy_floor
-            rewarded = entropy if floor is None else entropy.clamp(max=floor)
-            loss = loss - settings.entropy_coef * losses.aggregate(rewarded, weights).total
-        kl = torch.zeros_like(entropy)
-        if self.reference is not None:
-            kl = losses.kl_penalty(logprobs, self.reference[chosen])
-            if settings.kl_in != "reward":
-                penalty = kl
-                if settings.kl_in == "loss_k2":
-                    penalty = losses.kl_penalty(logprobs, self.reference[chosen], "k2")
-                loss = loss + settings.kl_coef * losses.aggregate(penalty, weights).total
-        loss = loss / counts.policy
-        value, read = loss.new_zeros(()), 0
-        if output.values is not None:
-            value, read = self._value_loss(output, output.values, critic), len(output.values)
-            loss = loss + critic.value_coef * value / counts.values
-        parts = [surrogate.loss.total, entropy.sum(), kl.sum(), surrogate.kl.total]
-        numbers = [*parts, surrogate.clipped.total, free.sum()]
-        numbers += [value, torch.tensor(float(read)).to(entropy.device)]
-        numbers += [importance.sum(), truncated.sum()]
-        return loss, torch.stack([x.detach().double() for x in numbers])
-
-    def _value_loss(self, output: Output, values: Tensor, critic: CriticConfig) -> Tensor:
-        """Returns the summed value loss of a microbatch."""
-        assert self.targets is not None
-        at = output.value_index
-        loss = losses.value_loss(
-            values,
-            self.targets[at],
-            None if self.old_values is None else self.old_values[at],
-            clip=critic.value_clip,
-        ).total
-        # The bootstrap values enter with the weight 0: DDP needs every parameter in the graph.
-        return loss + 0.0 * (output.bootstrap.sum() if output.bootstrap is not None else 0.0)
 
 
 def _weights(
@@ -247,9 +191,7 @@ def _weights(
     return weights
 
 
-def _low_entropy(
-    batch: Batch, credit: Credit, free: Tensor, fraction: float, generator: torch.Generator
-) -> Tensor:
+def _low_entropy(batch: Batch, credit: Credit, free: Tensor, fraction: float, seed: int) -> Tensor:
     """Returns the mask of the tokens that lower the entropy most (Clip-Cov).
 
     They are selected from the whole batch, with the log-probs of the behaviour policy, so the
@@ -260,67 +202,6 @@ def _low_entropy(
         torch.as_tensor(batch.logprobs)[free],
         torch.as_tensor(credit.advantages)[free],
         fraction=fraction,
-        generator=generator,
+        generator=torch.Generator().manual_seed(seed % 2**63),
     )
     return detached
-
-
-def metrics_of(
-    totals: NDArray[np.float64],
-    norms: NDArray[np.float64],
-    steps: int,
-    stopped: bool,
-    weight: float,
-    importance: bool = False,
-) -> dict[str, float]:
-    """Returns the scalars of an update.
-
-    Args:
-        totals: sums over all minibatches, in the order of `SUMS`.
-        norms: mean gradient norms of policy and critic.
-        steps: optimiser steps.
-        stopped: whether `target_kl` ended the update.
-        weight: sum of the weights of all tokens.
-        importance: whether the loss had importance weights.
-    """
-    sums = dict(zip(SUMS, totals.tolist(), strict=True))
-    free, values = max(sums["free"], 1.0), max(sums["values"], 1.0)
-    weights = {
-        "importance_weight": sums["importance"] / free,
-        "importance_clipped": sums["truncated"] / free,
-    }
-    return (weights if importance else {}) | {
-        "policy_loss": sums["policy"] / max(weight, 1e-8),
-        "value_loss": sums["value"] / values,
-        "entropy": sums["entropy"] / free,
-        "reference_kl": sums["reference_kl"] / free,
-        "kl": sums["kl"] / free,
-        "clip_fraction": sums["clipped"] / free,
-        "policy_grad_norm": float(norms[0]),
-        "value_grad_norm": float(norms[1]),
-        "steps": float(steps),
-        "kl_stopped": float(stopped),
-    }
-
-
-def explained_variance(values: FloatArray, targets: FloatArray) -> float:
-    """Returns the explained variance 1 - Var[target - value] / Var[target].
-
-    It is 1 for perfect values, at most 0 for values that are no better than a constant, and 0 if
-    the targets are constant.
-
-    Args:
-        values: values of tokens or turns.
-        targets: their targets.
-    """
-    variance = float(np.var(targets))
-    return 0.0 if variance < 1e-12 else 1.0 - float(np.var(targets - values)) / variance
-
-
-def correlation(values: FloatArray, returns: FloatArray) -> float:
-    """Returns the correlation of values and returns in [-1, 1], or 0 if either is constant."""
-    spread = float(np.std(values)) * float(np.std(returns))
-    if spread < 1e-12:
-        return 0.0
-    centred = (values - values.mean()) * (returns - returns.mean())
-    return float(centred.mean()) / spread

@@ -9,8 +9,9 @@ Shapes: N trajectories, M turns and K action tokens per batch, k action tokens p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,21 +24,19 @@ from torch import Tensor, nn
 
 from agentgym.errors import AgentGymError
 from agentgym.trainers.data.batch import Batch, Credit
-from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.settings import CriticConfig, LossConfig, OptimisationConfig
-from agentgym.trainers.update.accumulation import accumulate
-from agentgym.trainers.update.learner import ForwardPass, Learner, Output, Row, Rows
-from agentgym.trainers.update.memory import TokenBudget, fitting_tokens
-from agentgym.trainers.update.sharding import (
-    copy_weights,
-    free_weights,
-    is_sharded,
-    optimizer_state,
-)
-from agentgym.trainers.update.update_data import FREE, KL, SUMS, Counts, UpdateData, metrics_of
+from agentgym.trainers.update import losses
+from agentgym.trainers.update.learner import ForwardPass, Found, Kept, Learner, Output, Row, Rows
+from agentgym.trainers.update.memory import fitting_tokens
+from agentgym.trainers.update.metrics import FREE, KL, SUMS, metrics_of
+from agentgym.trainers.update.microbatches import Accumulation, Microbatch, TokenBudget
+from agentgym.trainers.update.mismatch import importance_weights
+from agentgym.trainers.update.optimizer import clip_gradients
+from agentgym.trainers.update.sharding import copy_weights, free_weights, optimizer_state
+from agentgym.trainers.update.update_data import Counts, UpdateData
 
 
 class Diverged(AgentGymError, RuntimeError):
@@ -45,21 +44,6 @@ class Diverged(AgentGymError, RuntimeError):
 
     It is also raised if `check_logprobs` finds that generation and training disagree.
     """
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """A forward pass of all rows with its gradient."""
-
-    trajectories: Sequence[Trajectory]
-    version: int
-    index: Tensor
-    output: Output
-
-    def fits(self, batch: Batch, policy: Policy) -> bool:
-        """Returns whether the pass is of this batch under these weights."""
-        same = batch.trajectories is self.trajectories
-        return same and self.version == policy.weights_version()
 
 
 class Updater:
@@ -99,10 +83,10 @@ class Updater:
         self.sampling, self.seed = sampling, seed
         self.trained: Learner = accelerator.unwrap_model(learner)
         self.module: Learner = self.trained if module is None else module
-        self._kept: _Kept | None = None
-        self.budget = TokenBudget(
-            optimisation.microbatch_tokens or self._fitting_tokens, shared=True
-        )
+        self._kept: Kept | None = None
+        tokens = optimisation.microbatch_tokens or self._fitting_tokens
+        self.budget = TokenBudget(tokens, shared=True)
+        self._accumulation = Accumulation(accelerator, learner, self.budget)
 
     @property
     def policy(self) -> Policy:
@@ -136,11 +120,7 @@ class Updater:
             copy_weights(self.trained, self.module)
 
     def state_of(self, optimizer: Any) -> dict[str, Any]:
-        """Returns the state of an optimiser of the trained weights. All processes must take part.
-
-        Args:
-            optimizer: `optimizer`, or another one of the same weights.
-        """
+        """Returns the state of an optimiser of the weights. All processes must take part."""
         return optimizer_state(optimizer, self.trained, self.module)
 
     def _collate(self, batch: Batch, rows: Sequence[Row]) -> tuple[Collated, Tensor]:
@@ -185,29 +165,18 @@ class Updater:
 
     def _evaluate(
         self, batch: Batch, rows: Rows, reference: bool, reuse: bool, part: NDArray[np.int64]
-    ) -> list[tuple[str, NDArray[np.int64], FloatArray]]:
-        """Returns the name, indices and numbers of each output of a microbatch."""
+    ) -> list[Found]:
+        """Returns the outputs of a microbatch."""
         reuse = reuse and len(part) == len(rows.rows)
-        found: list[tuple[str, NDArray[np.int64], FloatArray]] = []
-
-        def keep(name: str, index: Tensor, numbers: Tensor) -> None:
-            found.append((name, index.cpu().numpy(), numbers.detach().float().cpu().numpy()))
-
         collated, turn = self._collate(batch, [rows.rows[i] for i in part])
         with self.accelerator.autocast():
             with torch.set_grad_enabled(reuse):
                 output = self.module(collated, turn)
             if reuse:
                 version = self.policy.weights_version()
-                self._kept = _Kept(batch.trajectories, version, collated.index, output)
-            keep("logprobs", collated.index, output.logprobs)
-            keep("entropy", collated.index, output.entropy)
-            if output.values is not None and output.bootstrap is not None:
-                keep("values", output.value_index, output.values)
-                keep("bootstrap", collated.bootstrap_trajectory, output.bootstrap)
-            if reference:
-                keep("reference", collated.index, self.policy.reference_logprobs(collated))
-        return found
+                self._kept = Kept(batch.trajectories, version, collated.index, output)
+            logprobs = self.policy.reference_logprobs(collated) if reference else None
+        return output.found(collated, logprobs)
 
     def update(
         self,
@@ -215,7 +184,7 @@ class Updater:
         credit: Credit,
         forward: ForwardPass | None,
         iteration: int,
-        rngs: Iterator[np.random.Generator],
+        rngs: Callable[[int], np.random.Generator],
         *,
         first_pass: bool = False,
     ) -> dict[str, float]:
@@ -229,7 +198,7 @@ class Updater:
             credit: normalised advantages and value targets.
             forward: the result of `evaluate_actions`. None if there is no critic and no reference.
             iteration: number of finished iterations.
-            rngs: the generators that shuffle the rows, one per epoch.
+            rngs: maps an epoch to the generator that shuffles its rows.
             first_pass: ratios compare with the log-probabilities of the first pass of the update
                 itself, in place of those of the batch. This needs one epoch of one minibatch.
 
@@ -237,115 +206,76 @@ class Updater:
             Diverged: if the loss or the gradient is not finite, or the KL to the behaviour policy
                 exceeds `max_kl`.
         """
-        loss, optimisation = self.loss, self.optimisation
         rows = Rows.of(batch, self._bootstraps, self.policy)
-        data = self._data(batch, credit, forward, iteration, first_pass)
-        together = loss.ratio.startswith("trajectory")
+        data = UpdateData.of(
+            batch, credit, forward, self.loss, length=self.sampling.max_new_tokens,
+            device=self.policy.device, seed=1_000_003 * self.seed + iteration,
+            first_pass=first_pass,
+        )  # fmt: skip
         critic_only = iteration < self.critic.critic_warmup
-        still, skips = self._still(rows, data, critic_only), self._may_skip_passes()
-        totals = np.zeros(len(SUMS))
-        steps, weight, norms, stopped = 0, 0.0, np.zeros(2), False
+        warming_up = critic_only and self.module.critic is None  # the critic has its own optimiser
+        idle, skips = data.idle(rows, self.loss) | warming_up, self._may_skip_passes()
+        together = self.loss.ratio.startswith("trajectory")
+        totals, weight, steps, norms, stopped = np.zeros(len(SUMS)), 0.0, 0, np.zeros(2), False
         self.withdraw()
-        for _, rng in zip(range(optimisation.epochs), rngs, strict=False):
-            for part in rows.parts(optimisation.minibatches, rng, together):
+        for epoch in range(self.optimisation.epochs):
+            for part in rows.parts(self.optimisation.minibatches, rngs(epoch), together):
                 counts = data.counts(np.concatenate([rows.tokens[i] for i in part]))
-                step = partial(self._loss, batch, rows, data, counts)
-                sums = accumulate(
-                    self.accelerator, self.learner, self.budget, rows, part, step,
-                    together=together, idle=still if skips else None,
-                )  # fmt: skip
-                kl = sums[KL] / max(sums[FREE], 1.0)
-                self._check(sums, kl)
+                for microbatch in self._accumulation.microbatches(
+                    rows, part, together=together, idle=idle if skips else None
+                ):
+                    with microbatch:
+                        self._backward(batch, rows, data, counts, microbatch)
+                sums = self._accumulation.sums
+                kl = self._checked_kl(sums)
                 totals += sums
                 weight += counts.policy
-                if loss.target_kl is not None and kl > loss.target_kl:
-                    self.optimizer.zero_grad(set_to_none=True)
-                    stopped = True
-                    break
-                if still is not None and still[part].all():
+                stopped = self.loss.target_kl is not None and kl > self.loss.target_kl
+                if stopped or idle[part].all():
                     # Without a gradient, Adam would repeat its last steps and forget their size.
                     self.optimizer.zero_grad(set_to_none=True)
-                    continue
-                norms += self._step(critic_only)
-                steps += 1
-                if data.at_reference:  # no longer
-                    data = replace(data, at_reference=False)
-                    still = self._still(rows, data, critic_only)
+                else:
+                    norms += self._step(critic_only)
+                    steps += 1
+                    if data.at_reference:  # no longer
+                        data = replace(data, at_reference=False)
+                        idle = data.idle(rows, self.loss)
+                if stopped:
+                    break
             if stopped:
                 break
         self.publish()
         self.forget()
-        norms, weighted = norms / max(steps, 1), data.sampler_logprobs is not None
-        return metrics_of(totals, norms, steps, stopped, weight, weighted)
+        importance = data.sampler_logprobs is not None
+        return metrics_of(totals, norms / max(steps, 1), steps, stopped, weight, importance)
 
-    def _data(
-        self,
-        batch: Batch,
-        credit: Credit,
-        forward: ForwardPass | None,
-        iteration: int,
-        first_pass: bool = False,
-    ) -> UpdateData:
-        return UpdateData.of(
-            batch,
-            credit,
-            forward,
-            self.loss,
-            length=self.sampling.max_new_tokens,
-            device=self.policy.device,
-            generator=torch.Generator().manual_seed((1_000_003 * self.seed + iteration) % 2**63),
-            first_pass=first_pass,
-        )
-
-    def _still(self, rows: Rows, data: UpdateData, critic_only: bool) -> NDArray[np.bool_] | None:
-        """Returns True for the rows of trajectories without a gradient, one number per row.
-
-        None if every row has one, for a term of the loss.
-        """
-        if critic_only and self.module.critic is None:  # the critic has its own optimiser
-            return np.ones(len(rows.rows), bool)
-        tokens = data.idle(self.loss)
-        if tokens is None:
-            return None
-        owners = np.array([trajectory for trajectory, _ in rows.rows])
-        idle = np.array([tokens[each].all() for each in rows.tokens])
-        # The ratio of a trajectory depends on all its rows.
-        return ~np.isin(owners, owners[~idle])
-
-    def _may_skip_passes(self) -> bool:
-        """Whether rows without a gradient need no backward pass.
-
-        They need one with sharded processes, the gradient scaler of fp16, or a forward pass that
-        was kept with its gradient.
-        """
-        scaled = self.accelerator.scaler is not None
-        return not (scaled or self._kept is not None or is_sharded(self.learner))
-
-    def _loss(
-        self,
-        batch: Batch,
-        rows: Rows,
-        data: UpdateData,
-        counts: Counts,
-        piece: NDArray[np.int64],
-    ) -> tuple[Tensor, Tensor]:
-        """Returns a microbatch's terms of the loss and of the sums."""
+    def _backward(
+        self, batch: Batch, rows: Rows, data: UpdateData, counts: Counts, microbatch: Microbatch
+    ) -> None:
+        """Adds the gradient of a microbatch's terms of the loss."""
         kept, self._kept = self._kept, None
-        if kept is not None and len(piece) == len(rows.rows) and kept.fits(batch, self.policy):
-            return data.loss(kept.index, kept.output, counts, self.loss, self.critic)
-        del kept
-        collated, turn = self._collate(batch, [rows.rows[i] for i in piece])
-        output = self.trained(collated, turn)
-        return data.loss(collated.index, output, counts, self.loss, self.critic)
+        whole = len(microbatch.rows) == len(rows.rows)
+        with microbatch.forward():
+            if kept is not None and whole and kept.fits(batch, self.policy):
+                index, output = kept.index, kept.output
+            else:
+                kept = None  # frees its memory
+                collated, turn = self._collate(batch, [rows.rows[i] for i in microbatch.rows])
+                index, output = collated.index, self.trained(collated, turn)
+            loss, sums = microbatch_loss(index, output, data, counts, self.loss, self.critic)
+        microbatch.backward(loss, sums)
 
-    def _check(self, sums: NDArray[np.float64], kl: float) -> None:
+    def _checked_kl(self, sums: NDArray[np.float64]) -> float:
+        """Returns the KL to the behaviour policy, in nats per token, if all is well."""
         if not np.isfinite(sums).all():
             raise Diverged("The loss is not finite. Lower the learning rate, or use float32.")
+        kl = sums[KL] / max(sums[FREE], 1.0)
         if kl > self.loss.max_kl:
             raise Diverged(
                 f"The KL to the behaviour policy is {kl:.3g} nats per token (limit max_kl = "
                 f"{self.loss.max_kl}). Lower lr or epochs, or set target_kl."
             )
+        return kl
 
     def _step(self, critic_only: bool) -> NDArray[np.float64]:
         """Clips and applies the gradient and returns the gradient norms of policy and critic."""
@@ -361,20 +291,98 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         return norms
 
+    def _may_skip_passes(self) -> bool:
+        """Whether rows without a gradient need no backward pass.
 
-def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> list[float]:
-    """Clips the gradient norm of each parameter group separately and returns the norms before.
+        They need one with sharded processes, the gradient scaler of fp16, or a forward pass that
+        was kept with its gradient.
+        """
+        scaled = self.accelerator.scaler is not None
+        return not (scaled or self._kept is not None or self._accumulation.sharded)
 
-    Under fp16 the gradients are scaled. `accelerator.clip_grad_norm_` would unscale those of all
-    its optimisers at every call, which torch allows only once per step, and cannot tell the
-    parameters of several sharded models apart.
+
+def microbatch_loss(
+    index: Tensor,
+    output: Output,
+    data: UpdateData,
+    counts: Counts,
+    settings: LossConfig,
+    critic: CriticConfig,
+) -> tuple[Tensor, Tensor]:
+    """Returns a microbatch's terms of the loss of a minibatch, and its sums [len(SUMS)].
+
+        loss = surrogate - entropy_coef entropy + kl_coef KL(policy || reference)
+               + value_coef value_loss
 
     Args:
-        accelerator: the accelerator.
-        optimizer: the optimiser.
-        limit: bound of the norm of each group.
+        index: [k] indices of the action tokens in the batch.
+        output: the outputs for them.
+        data: the batch.
+        counts: the denominators of the minibatch.
+        settings: settings of the policy loss.
+        critic: settings of the value loss.
     """
-    if accelerator.scaler is not None:
-        accelerator.unscale_gradients(optimizer)
-    groups = [group["params"] for group in optimizer.param_groups]
-    return [float(nn.utils.clip_grad_norm_(group, limit)) for group in groups]
+    free = data.free[index]
+    chosen = data.at(index[free])
+    logprobs, entropy = output.logprobs[free].float(), output.entropy[free]
+    old = logprobs.detach() if chosen.old_logprobs is None else chosen.old_logprobs
+    importance, truncated = torch.ones_like(old), torch.zeros_like(old)
+    weights = chosen.weights
+    if chosen.sampler_logprobs is not None and settings.importance_cap is not None:
+        importance = importance_weights(old, chosen.sampler_logprobs, settings.importance_cap)
+        truncated = old - chosen.sampler_logprobs > math.log(settings.importance_cap)
+        weights = replace(weights, weight=weights.weight * importance)
+    surrogate = losses.clipped_surrogate(
+        logprobs,
+        old,
+        chosen.advantages,
+        span=chosen.span,
+        span_ratio="product" if settings.ratio.endswith("_product") else "mean",
+        clip_low=settings.clip,
+        clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
+        dual_clip=settings.dual_clip,
+        detached=chosen.detached,
+        clip_gradient=settings.clip_gradient,
+        weighted=settings.ratio != "none",
+        weights=weights,
+    )
+    loss = surrogate.loss.total
+    if settings.entropy_coef:  # without it, no gradient of the entropies is computed
+        floor = settings.entropy_floor
+        rewarded = entropy if floor is None else entropy.clamp(max=floor)
+        loss = loss - settings.entropy_coef * losses.aggregate(rewarded, chosen.weights).total
+    kl = torch.zeros_like(entropy)
+    if chosen.reference is not None:
+        kl = losses.kl_penalty(logprobs, chosen.reference)
+        if settings.kl_in != "reward":
+            k2 = settings.kl_in == "loss_k2"
+            penalty = losses.kl_penalty(logprobs, chosen.reference, "k2") if k2 else kl
+            loss = loss + settings.kl_coef * losses.aggregate(penalty, chosen.weights).total
+    loss = loss / counts.policy
+    value, read = loss.new_zeros(()), torch.zeros((), device=loss.device)
+    if output.values is not None:
+        value, read = _value_loss(output, output.values, data, critic), read + len(output.values)
+        loss = loss + critic.value_coef * value / counts.values
+    sums = {
+        "policy": surrogate.loss.total,
+        "entropy": entropy.sum(),
+        "reference_kl": kl.sum(),
+        "kl": surrogate.kl.total,
+        "clipped": surrogate.clipped.total,
+        "free": free.sum(),
+        "value": value,
+        "values": read,
+        "importance": importance.sum(),
+        "truncated": truncated.sum(),
+    }
+    return loss, torch.stack([sums[name].detach().double() for name in SUMS])
+
+
+def _value_loss(output: Output, values: Tensor, data: UpdateData, critic: CriticConfig) -> Tensor:
+    """Returns the summed value loss of a microbatch."""
+    assert data.targets is not None
+    at = output.value_index
+    old = None if data.old_values is None else data.old_values[at]
+    loss = losses.value_loss(values, data.targets[at], old, clip=critic.value_clip).total
+    # The bootstrap values enter with the weight 0: DDP needs every parameter in the graph.
+    return loss + 0.0 * (output.bootstrap.sum() if output.bootstrap is not None else 0.0)

@@ -32,7 +32,7 @@ from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.update.update_data import explained_variance
+from agentgym.trainers.update.metrics import explained_variance
 from agentgym.wrappers import PrivilegedText
 
 SEATS = (("player_0", ""), ("player_1", ""))

@@ -193,7 +193,7 @@ def test_exit_descends_the_cross_entropy_of_the_teachers_actions(tmp_path: Path)
     batch, rng = Batch.of(turns), np.random.default_rng(0)
     credit = trainer.hooks.credit(batch, None, 1, rng)
     trainer.updater.optimizer = torch.optim.SGD(policy.model.parameters(), 0.1)
-    found = trainer.updater.update(batch, credit, None, 1, iter([rng]))
+    found = trainer.updater.update(batch, credit, None, 1, lambda _: rng)
     assert found["policy_grad_norm"] == pytest.approx(norm, rel=1e-4)
     for own, other in zip(policy.model.parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(own, other)

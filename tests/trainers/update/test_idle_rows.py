@@ -16,7 +16,7 @@ from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.recipes import grpo
 from agentgym.trainers.run.setup import build_updater
-from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.learner import ForwardPass, Rows
 from agentgym.trainers.update.update_data import UpdateData
 
 SHARED = [HealthCheck.function_scoped_fixture]
@@ -59,9 +59,13 @@ def learn(
     updater.trained.register_forward_hook(count)
     scalars, weights = [], []
     for step, equal in enumerate(updates):
-        credit, rngs = Credit(advantages(batch, equal)), iter([np.random.default_rng(step)] * 2)
+        credit = Credit(advantages(batch, equal))
         forward = updater.evaluate_actions(batch, True) if reference else None
-        scalars.append(updater.update(batch, credit, forward, step, rngs))
+        scalars.append(
+            updater.update(
+                batch, credit, forward, step, lambda _, step=step: np.random.default_rng(step)
+            )
+        )
         named = updater.trained.named_parameters()
         weights.append({name: weight.detach().clone() for name, weight in named})
     return weights, scalars, sum(learned)
@@ -74,7 +78,7 @@ def test_weights_and_scalars_are_those_of_a_backward_pass_of_all_rows(
     make_policy: Any, batch: Batch, ratio: str, equal: list[bool]
 ):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(UpdateData, "idle", lambda data, loss: None)
+        patch.setattr(UpdateData, "idle", lambda data, rows, _: np.zeros(len(rows.rows), bool))
         [expected], [all_scalars], learned = learn(make_policy(), batch, equal, ratio=ratio)
         assert learned == ROWS
     [weights], [scalars], learned = learn(make_policy(), batch, equal, ratio=ratio)
@@ -134,8 +138,9 @@ def test_a_gradient_scaler_outlives_the_warm_up(make_policy: Any, batch: Batch):
     updater = build_updater(accelerator, config, make_policy(), None, None)
     accelerator.native_amp = True  # not before: the model itself stays in float32
     for step in range(2):
-        credit, rngs = Credit(advantages(batch, [False] * ROWS)), [np.random.default_rng(step)]
-        assert updater.update(batch, credit, None, step, iter(rngs))["steps"] == step
+        credit = Credit(advantages(batch, [False] * ROWS))
+        found = updater.update(batch, credit, None, step, np.random.default_rng)
+        assert found["steps"] == step
 
 
 def test_the_minibatch_that_ends_an_update_is_logged(make_policy: Any, batch: Batch):
@@ -174,10 +179,10 @@ def test_a_term_for_all_tokens_needs_every_row(
     loss = grpo.Config.of(**changes).loss
     data = UpdateData.of(
         batch, Credit(zeros, zeros), ForwardPass(zeros, values, reference, zeros), loss,
-        length=4, device=torch.device("cpu"), generator=torch.Generator(),
+        length=4, device=torch.device("cpu"), seed=0,
     )  # fmt: skip
-    idle = data.idle(loss)
-    assert (idle is not None and idle.all()) == some
+    idle = data.idle(Rows.of(batch, bootstrap=False), loss)
+    assert idle.any() == idle.all() == some
 
 
 def test_equal_returns_have_no_advantage_whatever_the_group_size():

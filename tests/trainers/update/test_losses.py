@@ -20,13 +20,13 @@ from agentgym.trainers.update.losses import (
     kl_penalty,
     value_loss,
 )
+from agentgym.trainers.update.metrics import correlation, explained_variance
 from agentgym.trainers.update.offline_losses import (
     expectile_loss,
     span_sums,
     utterance_advantages,
     utterance_targets,
 )
-from agentgym.trainers.update.update_data import correlation, explained_variance
 
 D = torch.float64
 

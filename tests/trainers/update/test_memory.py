@@ -89,7 +89,7 @@ def test_a_pass_under_other_weights_is_not_reused(make_policy, batch):
             each.model.get_input_embeddings().weight.mul_(1.01)
         assert forward.values is not None
         credit = Credit(np.ones(batch.num_tokens, np.float32), forward.values.tokens)
-        updater.update(batch, credit, forward, 0, iter([np.random.default_rng(0)]))
+        updater.update(batch, credit, forward, 0, np.random.default_rng)
     for a, b in zip(policy.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(a, b)
 
@@ -130,7 +130,7 @@ def test_no_pass_is_kept_for_a_role_that_does_not_learn(make_policy, batch):
     assert parts["b"]._kept is not None
     assert forward.values is not None
     credit = Credit(np.ones(batch.num_tokens, np.float32), forward.values.tokens)
-    updaters.update(batch, credit, forward, 0, iter([np.random.default_rng(0)]))
+    updaters.update(batch, credit, forward, 0, np.random.default_rng)
     assert parts["a"]._kept is parts["b"]._kept is None
 
 

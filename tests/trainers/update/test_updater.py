@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from accelerate import Accelerator
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.recipes.poad import Config
 from agentgym.trainers.update.learner import ForwardPass, Output
-from agentgym.trainers.update.update_data import KL, UpdateData, metrics_of
-from agentgym.trainers.update.updater import Updater
+from agentgym.trainers.update.metrics import KL, metrics_of
+from agentgym.trainers.update.update_data import UpdateData
+from agentgym.trainers.update.updater import microbatch_loss
 
 from ...helpers.worlds import trajectory
 
@@ -52,16 +51,13 @@ def update_of(
     forward = ForwardPass(old, None, reference if "kl_coef" in changes else None, old)
     config, every = Config.of(**changes), torch.arange(4)
     credit = Credit(np.array(ADVANTAGES, np.float32))
-    learner: Any = torch.nn.Module()
-    learner.policy = SimpleNamespace(device=torch.device("cpu"))
-    updater = Updater(
-        Accelerator(cpu=True), learner, None, loss=config.loss, critic=config.critic,
-        optimisation=config.optimisation, sampling=config.sampling(), seed=seed,
+    data = UpdateData.of(
+        batch, credit, forward, config.loss, length=config.sampling().max_new_tokens,
+        device=torch.device("cpu"), seed=1_000_003 * seed,
     )  # fmt: skip
-    data = updater._data(batch, credit, forward, 0)
     output = Output(new, entropy, None, every, None)
     counts = data.counts(np.arange(4))
-    loss, sums = data.loss(every, output, counts, config.loss, config.critic)
+    loss, sums = microbatch_loss(every, output, data, counts, config.loss, config.critic)
     loss.backward()
     numbers = metrics_of(sums.numpy(), np.zeros(2), 1, False, counts.policy)
     return loss.detach(), [new.grad, entropy.grad], numbers
@@ -113,10 +109,11 @@ def test_without_a_ratio_no_kl_is_estimated_and_none_ends_the_run():
         credit, every = Credit(np.ones(1, np.float32)), torch.arange(1)
         data = UpdateData.of(
             batch.with_recomputed(old.numpy()), credit, forward, config.loss, length=1,
-            device=torch.device("cpu"), generator=torch.Generator(),
+            device=torch.device("cpu"), seed=0,
         )  # fmt: skip
         output = Output(torch.full((1,), -0.1), torch.zeros(1), None, every, None)
-        _, sums = data.loss(every, output, data.counts(np.arange(1)), config.loss, config.critic)
+        counts = data.counts(np.arange(1))
+        _, sums = microbatch_loss(every, output, data, counts, config.loss, config.critic)
         assert float(sums[KL]) == pytest.approx(kl)
 
 
