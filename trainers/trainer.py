@@ -187,10 +187,6 @@ class Trainer:
         else:
             self.saver.restore(start)
 
-    def iterate(self) -> None:
-        """Plays episodes, assigns credit, updates policy and critic, and logs."""
-        Iteration(self).run()
-
     def run(self) -> list[Report]:
         """Trains until the budget is spent and returns the evaluations before and after.
 
@@ -209,7 +205,7 @@ class Trainer:
                         self.rollouts.players.begin(self.state.iteration)
                         break
                     self.saver.save_if_due()
-                    self.iterate()
+                    Iteration(self).run()
                 self.saver.save()
                 if self.is_main:
                     self.hooks.publish(self.folder.path)

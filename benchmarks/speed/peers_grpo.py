@@ -38,6 +38,7 @@ from agentgym.trainers.api import make_trainer
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.run.iteration import Iteration
 
 GROUP = 8
 LR = 1e-5
@@ -103,7 +104,7 @@ def own(settings: Settings, folder: str, clock: Clock) -> None:
     )
     for _ in range(1 + settings.updates):
         before = trainer.state.tokens
-        trainer.iterate()
+        Iteration(trainer).run()
         clock(trainer.state.tokens - before)
     for part in (trainer.pool, trainer.log, trainer.folder):
         part.close()

@@ -33,6 +33,7 @@ from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.seats import GamePlay
+from agentgym.trainers.run.iteration import Iteration
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
 
@@ -118,7 +119,7 @@ def test_an_update_of_a_role_changes_no_other(kind: str, tmp_path: Path):
     def check(learning: set[str]) -> None:
         trainer.updaters._learning = lambda _: learning
         before = {role: state(trainer, role) for role in ROLES}
-        trainer.iterate()
+        Iteration(trainer).run()
         for role in ROLES:
             after = state(trainer, role)
             assert same(before[role], after) == (role not in learning)
@@ -157,7 +158,7 @@ def test_the_learning_rate_of_each_role_depends_on_its_own_reliability(kind: str
     trainer.hooks.on_rewards = for_nothing  # type: ignore[method-assign]
     policies = [trainer.policies[role] for role in ROLES]
     before = [copy.deepcopy(policy.own_weights()) for policy in policies]
-    trainer.iterate()
+    Iteration(trainer).run()
     unmoved = [same(old, new.own_weights()) for old, new in zip(before, policies, strict=True)]
     assert unmoved == [False, True]
     trainer.log.close()

@@ -60,7 +60,14 @@ class Iteration:
                 self._config, trainer.policies, trainer.updaters, batch
             )
         trust = reliabilities(trainer.updaters, batch, credit)
-        losses = self._update(batch, credit, entering, forward, first_pass, trust)
+        self._sleep()
+        factors = trust if self._config.critic.lr_by_reliability else {}
+        set_learning_rates(trainer.updaters, self._config, self._number, factors)
+        shuffles = partial(trainer.rng, SHUFFLE, self._number)
+        losses = trainer.updaters.update(
+            batch, entering, forward, self._number, shuffles, first_pass=first_pass
+        )
+        losses |= self._fit_own_critic(batch, credit)
         times = {"time/collect": collected - begun, "time/update": time.perf_counter() - collected}
         played = trajectories or list(batch.trajectories)
         trainer.rollouts.observe(trajectories)
@@ -192,30 +199,15 @@ class Iteration:
         align(trainer.accelerator, hooks.modules())
         return credit, entering, returns
 
-    def _update(
-        self,
-        batch: Batch,
-        credit: Credit,
-        entering: Credit,
-        forward: ForwardPass | None,
-        first_pass: bool,
-        trust: dict[str, float],
-    ) -> dict[str, float]:
-        """Updates policy and critic and returns the losses."""
-        trainer, number = self._trainer, self._number
-        self._sleep()
-        factors = trust if self._config.critic.lr_by_reliability else {}
-        set_learning_rates(trainer.updaters, self._config, number, factors)
-        shuffles = partial(trainer.rng, SHUFFLE, number)
-        losses = trainer.updaters.update(
-            batch, entering, forward, number, shuffles, first_pass=first_pass
-        )
-        if trainer.own_critic is not None and credit.targets is not None:
-            shuffle = trainer.rng(CRITIC, number + 1)
-            fitted = trainer.own_critic.fit(batch, credit.targets, shuffle)
-            losses |= {"value_loss": fitted[-1], "value_loss_first": fitted[0]}
-            align(trainer.accelerator, [trainer.own_critic])
-        return losses
+    def _fit_own_critic(self, batch: Batch, credit: Credit) -> dict[str, float]:
+        """Fits the critic with its own trunk, if there is one, and returns its losses."""
+        trainer = self._trainer
+        if trainer.own_critic is None or credit.targets is None:
+            return {}
+        shuffle = trainer.rng(CRITIC, self._number + 1)
+        fitted = trainer.own_critic.fit(batch, credit.targets, shuffle)
+        align(trainer.accelerator, [trainer.own_critic])
+        return {"value_loss": fitted[-1], "value_loss_first": fitted[0]}
 
     def _count(self, trajectories: list[Trajectory], seconds: float) -> dict[str, float]:
         """Counts the iteration in the state of the run and returns its speeds."""

@@ -60,6 +60,10 @@ class Weights:
     def __getitem__(self, index: Tensor | slice) -> Weights:
         return Weights(self.weight[index], self.share[index])
 
+    def times(self, factor: Tensor) -> Weights:
+        """Returns the weights with other factors in the total, and the same count."""
+        return Weights(self.weight * factor, self.share)
+
     def to(self, device: torch.device | str) -> Weights:
         """Returns the weights on a device."""
         return Weights(self.weight.to(device), self.share.to(device))

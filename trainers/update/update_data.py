@@ -142,6 +142,11 @@ class UpdateData:
             detached=some(self.detached),
         )
 
+    def values_at(self, index: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Returns the value targets of some tokens or turns, and the values before the update."""
+        assert self.targets is not None
+        return self.targets[index], None if self.old_values is None else self.old_values[index]
+
     def idle(self, rows: Rows, settings: LossConfig) -> NDArray[np.bool_]:
         """Returns True for the rows of trajectories without a gradient, one number per row.
 

@@ -323,46 +323,46 @@ def microbatch_loss(
         critic: settings of the value loss.
     """
     free = data.free[index]
-    chosen = data.at(index[free])
+    tokens = data.at(index[free])
     logprobs, entropy = output.logprobs[free].float(), output.entropy[free]
-    old = logprobs.detach() if chosen.old_logprobs is None else chosen.old_logprobs
-    importance, truncated = torch.ones_like(old), torch.zeros_like(old)
-    weights = chosen.weights
-    if chosen.sampler_logprobs is not None and settings.importance_cap is not None:
-        importance = importance_weights(old, chosen.sampler_logprobs, settings.importance_cap)
-        truncated = old - chosen.sampler_logprobs > math.log(settings.importance_cap)
-        weights = replace(weights, weight=weights.weight * importance)
+    old = logprobs.detach() if tokens.old_logprobs is None else tokens.old_logprobs
+    importance, truncated = _importance(old, tokens.sampler_logprobs, settings.importance_cap)
+    weighted = tokens.sampler_logprobs is not None
     surrogate = losses.clipped_surrogate(
         logprobs,
         old,
-        chosen.advantages,
-        span=chosen.span,
+        tokens.advantages,
+        span=tokens.span,
         span_ratio="product" if settings.ratio.endswith("_product") else "mean",
         clip_low=settings.clip,
         clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
         dual_clip=settings.dual_clip,
-        detached=chosen.detached,
+        detached=tokens.detached,
         clip_gradient=settings.clip_gradient,
         weighted=settings.ratio != "none",
-        weights=weights,
+        weights=tokens.weights.times(importance) if weighted else tokens.weights,
     )
     loss = surrogate.loss.total
     if settings.entropy_coef:  # without it, no gradient of the entropies is computed
         floor = settings.entropy_floor
         rewarded = entropy if floor is None else entropy.clamp(max=floor)
-        loss = loss - settings.entropy_coef * losses.aggregate(rewarded, chosen.weights).total
+        loss = loss - settings.entropy_coef * losses.aggregate(rewarded, tokens.weights).total
     kl = torch.zeros_like(entropy)
-    if chosen.reference is not None:
-        kl = losses.kl_penalty(logprobs, chosen.reference)
+    if tokens.reference is not None:
+        kl = losses.kl_penalty(logprobs, tokens.reference)
         if settings.kl_in != "reward":
             k2 = settings.kl_in == "loss_k2"
-            penalty = losses.kl_penalty(logprobs, chosen.reference, "k2") if k2 else kl
-            loss = loss + settings.kl_coef * losses.aggregate(penalty, chosen.weights).total
+            penalty = losses.kl_penalty(logprobs, tokens.reference, "k2") if k2 else kl
+            loss = loss + settings.kl_coef * losses.aggregate(penalty, tokens.weights).total
     loss = loss / counts.policy
     value, read = loss.new_zeros(()), torch.zeros((), device=loss.device)
     if output.values is not None:
-        value, read = _value_loss(output, output.values, data, critic), read + len(output.values)
+        targets, old_values = data.values_at(output.value_index)
+        value = losses.value_loss(output.values, targets, old_values, clip=critic.value_clip).total
+        if output.bootstrap is not None:  # DDP needs every parameter in the graph
+            value = value + 0.0 * output.bootstrap.sum()
         loss = loss + critic.value_coef * value / counts.values
+        read = read + len(output.values)
     sums = {
         "policy": surrogate.loss.total,
         "entropy": entropy.sum(),
@@ -378,11 +378,14 @@ def microbatch_loss(
     return loss, torch.stack([sums[name].detach().double() for name in SUMS])
 
 
-def _value_loss(output: Output, values: Tensor, data: UpdateData, critic: CriticConfig) -> Tensor:
-    """Returns the summed value loss of a microbatch."""
-    assert data.targets is not None
-    at = output.value_index
-    old = None if data.old_values is None else data.old_values[at]
-    loss = losses.value_loss(values, data.targets[at], old, clip=critic.value_clip).total
-    # The bootstrap values enter with the weight 0: DDP needs every parameter in the graph.
-    return loss + 0.0 * (output.bootstrap.sum() if output.bootstrap is not None else 0.0)
+def _importance(old: Tensor, sampled: Tensor | None, cap: float | None) -> tuple[Tensor, Tensor]:
+    """Returns the importance weights of tokens [k] and whether they are truncated, 1 and 0 if off.
+
+    Args:
+        old: [k] behaviour log-probabilities, as computed by training.
+        sampled: [k] log-probabilities as recorded in the rollout. None: no weights.
+        cap: the largest weight.
+    """
+    if sampled is None or cap is None:
+        return torch.ones_like(old), torch.zeros_like(old)
+    return importance_weights(old, sampled, cap), old - sampled > math.log(cap)

@@ -62,6 +62,7 @@ from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.run.iteration import Iteration
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.trainer import Algorithm, Trainer
 from agentgym.trainers.update.learner import ForwardPass
@@ -775,7 +776,8 @@ def test_the_token_baseline_of_archer_is_learnt_and_subtracted(tmp_path: Path):
 def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path, monkeypatch):
     same: list[bool] = []
 
-    def begun(trainer: Any) -> None:
+    def begun(iteration: Any) -> None:
+        trainer = iteration._trainer
         model = trainer.hooks.model
         reader = getattr(model, "trunk", model)
         pairs = zip(reader.parameters(), trainer.policy.parameters(), strict=True)
@@ -783,7 +785,7 @@ def test_learned_rewards_start_from_the_policy_after_imitation(recipe, tmp_path,
         assert all(p.requires_grad for p in reader.parameters())
         trainer.state.iteration += 1
 
-    monkeypatch.setattr(Trainer, "iterate", begun)
+    monkeypatch.setattr(Iteration, "run", begun)
     train_quickly(recipe, tmp_path, iterations=1)
     assert same and all(same)
 
