@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.trainers.data.trajectory import Segment, Support, Tokens, Trajectory, Turn
+from agentgym.trainers.data.trajectory import Segment, Support, Trajectory, Turn, equal_tokens
 
 DTYPES = ("int32", "float32", "bool")
 """Types of the arrays of a trajectory."""
@@ -131,9 +131,3 @@ def unpack_all(packed: dict[str, Any]) -> list[Trajectory]:
     for segment, shared in zip(segments, packed["shared"], strict=True):
         last = segment.tokens = np.concatenate([last[:shared], segment.tokens])
     return trajectories
-
-
-def equal_tokens(one: Tokens, other: Tokens, most: int) -> int:
-    """Returns how many of the first `most` tokens are equal, up to the first difference."""
-    differs = np.flatnonzero(one[:most] != other[:most])
-    return int(differs[0]) if len(differs) else most

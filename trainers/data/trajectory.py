@@ -183,3 +183,9 @@ def episode_numbers(trajectories: Sequence[Trajectory]) -> list[int]:
     numbers: dict[tuple[str, object], int] = {}
     keys = [(t.env_id, t.episode or str(n)) for n, t in enumerate(trajectories)]
     return [numbers.setdefault(key, len(numbers)) for key in keys]
+
+
+def equal_tokens(one: Tokens, other: Tokens, most: int) -> int:
+    """Returns how many of the first `most` tokens are equal, up to the first difference."""
+    differs = np.flatnonzero(one[:most] != other[:most])
+    return int(differs[0]) if len(differs) else most

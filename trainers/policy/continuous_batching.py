@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from agentgym.trainers.data.packing import equal_tokens
+from agentgym.trainers.data.trajectory import equal_tokens
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.prefix_cache import PrefixCache, Span, swapped
 from agentgym.trainers.policy.request_state import Row

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
-from agentgym.trainers.data.packing import equal_tokens
+from agentgym.trainers.data.trajectory import equal_tokens
 from agentgym.trainers.policy.sampling import Tokens
 from agentgym.trainers.policy.shared_attention import Sharing, States
 

@@ -24,7 +24,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from agentgym.trainers.data.packing import equal_tokens
+from agentgym.trainers.data.trajectory import equal_tokens
 from agentgym.trainers.policy.loading import base_model
 from agentgym.trainers.policy.sampling import Tokens
 

@@ -16,7 +16,7 @@ from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.rewards.penalties import with_penalties, without_equal_groups
 from agentgym.trainers.run.action_logprobs import Alternatives, transcript_alternatives
 from agentgym.trainers.run.metrics import log_iteration
-from agentgym.trainers.run.roles import reliabilities, set_learning_rates
+from agentgym.trainers.run.roles import reliabilities
 from agentgym.trainers.run.rollouts import CRITIC, HOOKS, SHUFFLE
 from agentgym.trainers.system.processes import align, from_main
 from agentgym.trainers.system.signals import Interrupted
@@ -59,10 +59,10 @@ class Iteration:
             alternatives = transcript_alternatives(
                 self._config, trainer.policies, trainer.updaters, batch
             )
-        trust = reliabilities(trainer.updaters, batch, credit)
         self._sleep()
-        factors = trust if self._config.critic.lr_by_reliability else {}
-        set_learning_rates(trainer.updaters, self._config, self._number, factors)
+        by_reliability = self._config.critic.lr_by_reliability
+        factors = reliabilities(trainer.updaters, batch, credit) if by_reliability else {}
+        trainer.updaters.set_learning_rates(self._config, self._number, factors)
         shuffles = partial(trainer.rng, SHUFFLE, self._number)
         losses = trainer.updaters.update(
             batch, entering, forward, self._number, shuffles, first_pass=first_pass
@@ -74,7 +74,7 @@ class Iteration:
         trainer.rewards.observe(played)
         speeds = self._count(trajectories, sum(times.values()))
         numbers = log_iteration(
-            trainer, played, batch, credit, forward, returns, losses, trust, times | speeds,
+            trainer, played, batch, credit, forward, returns, losses, times | speeds,
             alternatives,
         )  # fmt: skip
         trainer.callbacks.call("on_update_end", trainer, numbers)
@@ -163,8 +163,10 @@ class Iteration:
 
     def _check_logprobs(self, batch: Batch, logprobs: FloatArray) -> None:
         bound = self._config.loss.check_logprobs
+        if bound is None:
+            return
         gap = logprob_gap(batch, logprobs, self._number)
-        if bound is not None and not gap <= bound:
+        if not gap <= bound:
             raise Diverged(
                 f"Log-probabilities of generation and of training differ by up to {gap:.3g} nats, "
                 f"more than check_logprobs = {bound:g}. Do both use the same weights, precision, "

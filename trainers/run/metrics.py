@@ -12,6 +12,7 @@ from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.rollout.metrics import by_env_id, by_role, rollout_metrics
 from agentgym.trainers.run.action_logprobs import Alternatives
+from agentgym.trainers.run.roles import reliabilities
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.metrics import correlation, explained_variance
@@ -29,7 +30,6 @@ def log_iteration(
     forward: ForwardPass | None,
     returns: FloatArray | None,
     losses: Mapping[str, float],
-    reliabilities: Mapping[str, float],
     times: Mapping[str, float],
     alternatives: Alternatives,
 ) -> dict[str, float]:
@@ -43,7 +43,6 @@ def log_iteration(
         forward: the forward pass before the update, or None.
         returns: the returns that the critic predicts (`observed_returns`), or None.
         losses: scalars of the update.
-        reliabilities: reliability of the advantages by role.
         times: durations and speeds.
         alternatives: log-probabilities of the admissible actions, by turn of the batch.
     """
@@ -56,9 +55,9 @@ def log_iteration(
     if greedy := [batch.turns[m].action == pairs[0][0] for m, pairs in alternatives.items()]:
         numbers["rollout/greedy"] = float(np.mean(greedy))
     numbers |= {f"losses/{k}": v for k, v in losses.items()}
-    if reliabilities:
-        numbers["credit/reliability"] = float(np.mean([*reliabilities.values()]))
-    numbers |= {f"credit/{role}/reliability": x for role, x in reliabilities.items() if role}
+    if trust := reliabilities(trainer.updaters, batch, credit):
+        numbers["credit/reliability"] = float(np.mean([*trust.values()]))
+    numbers |= {f"credit/{role}/reliability": x for role, x in trust.items() if role}
     numbers["charts/tokens"] = float(state.tokens)
     for role, updater in trainer.updaters.parts.items():
         name = f"charts/{role}/lr" if role else "charts/lr"

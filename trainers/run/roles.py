@@ -149,29 +149,3 @@ def reliabilities(updaters: RoleUpdater, batch: Batch, credit: Credit) -> dict[s
         if own.returns is not None:
             found[role] = reliability(own.advantages, own.returns, part.batch)
     return found
-
-
-def set_learning_rates(
-    updaters: RoleUpdater,
-    config: TrainConfig,
-    iteration: int,
-    factors: Mapping[str, float] | None = None,
-) -> None:
-    """Sets the learning rates of an iteration, of policies and critics on their hidden states.
-
-    Args:
-        updaters: the updaters of all roles.
-        config: the settings of the run.
-        iteration: number of finished iterations.
-        factors: factors of the learning rates of policies by role. Those of other roles are 1.
-    """
-    optimisation, left = config.optimisation, 1.0
-    if optimisation.lr_schedule == "linear":
-        left = 1.0 - iteration / config.run.iterations
-    if optimisation.lr_warmup:
-        left *= min(1.0, (iteration + 1) / optimisation.lr_warmup)
-    for role, updater in updaters.parts.items():
-        policy = config.game.role_lr.get(role, optimisation.lr) * (factors or {}).get(role, 1.0)
-        rates = (policy, config.critic.critic_lr)
-        for group, rate in zip(updater.optimizer.param_groups, rates, strict=False):
-            group["lr"] = rate * left

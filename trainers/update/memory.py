@@ -9,8 +9,6 @@ from torch import nn
 
 from agentgym.trainers.policy.policy import Policy
 
-CPU_TOKENS = 4096
-"""Tokens per microbatch on a CPU, whose activations fit into its caches."""
 LEAST_TOKENS = 512
 """The fewest tokens per microbatch that are worth a forward pass."""
 SHARE = 0.8
@@ -46,7 +44,7 @@ def activation_bytes(config: Any, itemsize: int, checkpointing: bool) -> int:
 
 
 def fitting_tokens(policy: Policy, learner: nn.Module, autocast: bool) -> int:
-    """Returns the tokens per microbatch: a constant on a CPU, by the free memory on a GPU.
+    """Returns the tokens per microbatch that fit into the free memory of a GPU.
 
     Args:
         policy: the policy.
@@ -54,8 +52,6 @@ def fitting_tokens(policy: Policy, learner: nn.Module, autocast: bool) -> int:
         autocast: whether activations are in half precision whatever the weights are.
     """
     device = policy.device
-    if device.type != "cuda":
-        return CPU_TOKENS
     cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     free = torch.cuda.mem_get_info(device)[0] + cached
     trained = [p for p in learner.parameters() if p.requires_grad]

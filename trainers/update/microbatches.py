@@ -19,6 +19,9 @@ from agentgym.trainers.update.sharding import is_sharded
 
 T = TypeVar("T")
 
+CPU_TOKENS = 4096
+"""Tokens per microbatch on a CPU, whose activations fit into its caches."""
+
 _ADVICE = (
     "Out of memory with {} tokens per forward and backward pass, and the longest context has {} "
     "tokens (with normalization, its admissible actions included). To save memory, set max_tokens, "

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.trajectory import FloatArray, IntArray
+from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.updater import Diverged, Updater
 
@@ -131,6 +132,27 @@ class RoleUpdater:
                 updater.module.critic.load_state_dict(critic)
             updater.optimizer.load_state_dict(optimizer)
 
+    def set_learning_rates(
+        self, config: TrainConfig, iteration: int, factors: Mapping[str, float]
+    ) -> None:
+        """Sets the learning rates of an iteration, of policies and critics on their hidden states.
+
+        Args:
+            config: the settings of the run.
+            iteration: number of finished iterations.
+            factors: factors of the learning rates of policies by role. Those of other roles are 1.
+        """
+        optimisation, left = config.optimisation, 1.0
+        if optimisation.lr_schedule == "linear":
+            left = 1.0 - iteration / config.run.iterations
+        if optimisation.lr_warmup:
+            left *= min(1.0, (iteration + 1) / optimisation.lr_warmup)
+        for role, updater in self.parts.items():
+            policy = config.game.role_lr.get(role, optimisation.lr) * factors.get(role, 1.0)
+            rates = (policy, config.critic.critic_lr)
+            for group, rate in zip(updater.optimizer.param_groups, rates, strict=False):
+                group["lr"] = rate * left
+
     def update(
         self,
         batch: Batch,
@@ -146,7 +168,7 @@ class RoleUpdater:
         Returns:
             The means over the roles, and the scalars of each role as "ROLE/NAME".
         """
-        learning = self._learning(iteration)
+        learning = self._learning(iteration) if len(self.parts) > 1 else self.parts
         found: dict[str, dict[str, float]] = {}
         for role, part in self.split(batch).items():
             if role not in learning:

@@ -32,7 +32,7 @@ from agentgym.trainers.update import losses
 from agentgym.trainers.update.learner import ForwardPass, Found, Kept, Learner, Output, Row, Rows
 from agentgym.trainers.update.memory import fitting_tokens
 from agentgym.trainers.update.metrics import FREE, KL, SUMS, metrics_of
-from agentgym.trainers.update.microbatches import Accumulation, Microbatch, TokenBudget
+from agentgym.trainers.update.microbatches import CPU_TOKENS, Accumulation, Microbatch, TokenBudget
 from agentgym.trainers.update.mismatch import importance_weights
 from agentgym.trainers.update.optimizer import clip_gradients
 from agentgym.trainers.update.sharding import copy_weights, free_weights, optimizer_state
@@ -104,6 +104,8 @@ class Updater:
         return self.budget.tokens
 
     def _fitting_tokens(self) -> int:
+        if self.policy.device.type != "cuda":
+            return CPU_TOKENS
         autocast = self.accelerator.mixed_precision != "no"
         fitting = fitting_tokens(self.policy, self.trained, autocast)
         # The processes must agree on the number of microbatches (FSDP2).

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 from transformers import AttentionInterface
 
-from agentgym.trainers.data.packing import equal_tokens
+from agentgym.trainers.data.trajectory import equal_tokens
 from agentgym.trainers.policy import shared_attention
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.policy import Policy
