@@ -171,7 +171,7 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
         """
         return None
 
-    def _read(self, action: str) -> str:
+    def _parse(self, action: str) -> str:
         """Returns the matching admissible action, or the action itself if there is none."""
         assert self._last is not None
         return match_action(action, self._last.admissible, cased=self.cased) or action
@@ -246,7 +246,7 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
         if isinstance(action, UnreadableAction):
             step = self._unreadable(action)
         else:
-            step = self._advance(self._read(without_thoughts(str(action))))
+            step = self._advance(self._parse(without_thoughts(str(action))))
         step = self._checked(step, "_advance")
         self._last = step
         self._turn += 1

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from agentgym.errors import UnknownTaskError, did_you_mean
-from agentgym.utils.draws import Draws
+from agentgym.utils.fast_pcg64 import Draws
 from agentgym.utils.serialization import to_json
 
 Level = TypeVar("Level")

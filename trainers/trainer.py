@@ -45,7 +45,11 @@ from agentgym.trainers.run.rollouts import CLONING, CRITIC, TASKS, Rollouts
 from agentgym.trainers.run.saving import Saver, load_run_state, write_frozen, write_reference
 from agentgym.trainers.run.setup import make_accelerator, open_folder, slow_precision
 from agentgym.trainers.settings.config import TrainConfig
-from agentgym.trainers.system.processes import align, from_main, shared
+from agentgym.trainers.system.processes import (
+    broadcast_parameters,
+    broadcast_value,
+    map_across_processes,
+)
 from agentgym.trainers.system.signals import Interrupted, StopSignal
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.updater import Diverged
@@ -312,7 +316,7 @@ class Trainer:
         zeros = np.zeros(batch.num_tokens, np.float32)  # the policy is still the reference
         batch = with_penalties(batch, ForwardPass(zeros, reference=zeros), config)
         self.own_critic.begin(batch, fit_returns, self.rng(CRITIC, 0))
-        align(self.accelerator, [self.own_critic])
+        broadcast_parameters(self.accelerator, [self.own_critic])
         self.spend()
 
     @property
@@ -332,7 +336,7 @@ class Trainer:
         budget, state = self.config.run, self.state
         out_of_steps = budget.env_steps is not None and state.env_steps >= budget.env_steps
         finished = self.callbacks.stopped or state.iteration >= budget.iterations or out_of_steps
-        return from_main(self.accelerator, finished)
+        return broadcast_value(self.accelerator, finished)
 
     def play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
         """Plays episodes, of which each process plays a share, and returns all trajectories.
@@ -350,7 +354,9 @@ class Trainer:
     def act(self, requests: Sequence[Request]) -> list[Sample]:
         """Generates an action for each request. Each process generates a share, and all get all."""
         sampling = self.config.sampling()
-        found = shared(self.accelerator, requests, lambda some: self.policy.act(some, sampling))
+        found = map_across_processes(
+            self.accelerator, requests, lambda some: self.policy.act(some, sampling)
+        )
         self.rollouts.tokens += sum(len(sample.tokens) for sample in found)
         return found
 

@@ -77,11 +77,11 @@ def make_agent(spec: str, **options: Any) -> Agent:
             (the average policy of a run with a pool of opponents), "model:NAME" (a language model
             before training, by its Hugging Face id or folder), "search:ALGORITHM" (a planner: see
             `SearchAgent`), with options as in "search:mcts,budget=64,policy=FOLDER" or
-            "search:best_first,world=FOLDER,world_tokens=256" (tokens per prediction), or an
-            agent around another one (see `agentgym.agents.scaffolds`), such as
+            "search:best_first,world=FOLDER,world_tokens=256" (tokens per prediction), or a
+            scaffold that wraps another agent (see `agentgym.agents.scaffolds`), such as
             "reflexion,trials=4:chat:MODEL@URL".
-        options: keyword arguments of the agent's class, such as `temperature=0.7`. Those that an
-            agent around another one does not have go to the inner one.
+        options: keyword arguments of the agent's class, such as `temperature=0.7`. Those that a
+            scaffold does not have go to the agent that it wraps.
 
     Raises:
         ConfigError: for an unknown specification or option.
@@ -138,9 +138,9 @@ def _search(spec: str, rest: str, options: dict[str, Any]) -> Agent:
 def _around(
     spec: str, kind: str, own: dict[str, Any], inner: str, options: dict[str, Any]
 ) -> Agent:
-    """Makes an agent around another one, which gets the options that only it has."""
+    """Makes a scaffold and the agent that it wraps, which gets the options that only it has."""
     if not inner:
-        raise ConfigError(f"{kind} goes around another agent: {kind}:chat:MODEL@URL.")
+        raise ConfigError(f"{kind} wraps another agent: {kind}:chat:MODEL@URL.")
     known = keyword_parameters(SCAFFOLDS[kind])
     own |= {name: value for name, value in options.items() if name in known}
     rest = {name: value for name, value in options.items() if name not in known}

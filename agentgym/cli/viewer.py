@@ -1,8 +1,8 @@
 """`agentgym view`: episodes, actions and the credit of every token, as one page of HTML.
 
 The page shows training runs and saved evaluations, one or several side by side, with a board that
-compares them (`agentgym.evaluation.board`). It holds its data, its style and its script, and needs
-no server and no network.
+compares them (`agentgym.evaluation.index_page`). It holds its data, its style and its script, and
+needs no server and no network.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.errors import ConfigError
-from agentgym.evaluation.board import board
+from agentgym.evaluation.index_page import board
 from agentgym.utils.masking import masked
 from agentgym.utils.printable import encodable
 

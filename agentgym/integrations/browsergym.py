@@ -132,7 +132,7 @@ class BrowserGym(TextEnv):
             **result,
         )
 
-    def _read(self, action: str) -> str:
+    def _parse(self, action: str) -> str:
         return action
 
     def _advance(self, action: str) -> TimeStep:

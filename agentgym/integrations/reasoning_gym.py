@@ -98,7 +98,7 @@ class ReasoningGym(TextEnv):
         self.state = State()
         return TimeStep(text=str(self._entry["question"]))
 
-    def _read(self, action: str) -> str:
+    def _parse(self, action: str) -> str:
         return action
 
     def _advance(self, action: str) -> TimeStep:

@@ -147,7 +147,7 @@ class TextArena(TextEnv):
         valid = self._errors <= errors
         return self._look(self._until_mine(), valid)
 
-    def _read(self, action: str) -> str:
+    def _parse(self, action: str) -> str:
         return action
 
     @property

@@ -252,7 +252,7 @@ class TextGame(CheckedArguments, GameRules):
             if agent not in actions:
                 raise ValueError(f"{agent} must act now, but its action is missing.")
         episode.turn += 1
-        invalid = [name for name in episode.acting if not self._hear(name, actions[name])]
+        invalid = [name for name in episode.acting if not self._receive_action(name, actions[name])]
         waiting = tuple([name for name in episode.acting if name not in episode.moves])
         rewards: Rewards = {}
         if not waiting:
@@ -263,14 +263,14 @@ class TextGame(CheckedArguments, GameRules):
         episode.acting = () if episode.truncated else acting
         self._observe(rewards, invalid, ended=not acting)
 
-    def _hear(self, agent: str, action: str) -> bool:
+    def _receive_action(self, agent: str, action: str) -> bool:
         """Stores the agent's move and returns whether its action was valid."""
         episode = self._episode
         episode.news[agent] = []
         try:
             if isinstance(action, UnreadableAction):
                 raise InvalidMove(action.feedback)
-            episode.moves[agent] = self._read(agent, without_thoughts(str(action)))
+            episode.moves[agent] = self._parse(agent, without_thoughts(str(action)))
         except InvalidMove as error:
             self._tell(str(error), [agent])
             episode.failures[agent] += 1

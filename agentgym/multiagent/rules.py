@@ -95,7 +95,7 @@ class GameRules:
         """Applies the moves of all acting agents to `self.state` and returns the rewards."""
         raise NotImplementedError
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         """Returns the move of an action.
 
         Raises:
@@ -103,11 +103,11 @@ class GameRules:
         """
         admissible = self._admissible_actions(agent)
         if not admissible:
-            return said
-        action = match_action(said, admissible)
-        if action is not None:
             return action
-        raise InvalidMove(f"Invalid action {said[:40]!r}. Valid actions: {listed(admissible)}.")
+        move = match_action(action, admissible)
+        if move is not None:
+            return move
+        raise InvalidMove(f"Invalid action {action[:40]!r}. Valid actions: {listed(admissible)}.")
 
     def _admissible_actions(self, agent: str) -> tuple[str, ...]:
         """Returns the admissible actions of an acting agent, those of its observation.

@@ -1,4 +1,4 @@
-"""`Table`: an episode of a game whose seats are played from outside or by scripts."""
+"""`Table`: an episode of a game whose seats are controlled externally or by scripts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from agentgym.time_step import TimeStep
 
 
 class Table:
-    """An episode of a game with players from outside in some seats and scripted ones in the others.
+    """An episode of a game with externally controlled seats and scripted players in the others.
 
     A step of a seat lasts from one of its actions to the next. Its reward is the sum of the rewards
     in between, and those before the first action belong to the first step. The episode lasts until
-    all seats from outside are out of the game.
+    all externally controlled seats are out of the game.
 
     Args:
         game: the game, in which an episode has begun.
-        seats: the agents that are played from outside.
+        seats: the externally controlled agents.
         choose: returns the action of another seat when it is to act.
 
     Attributes:
@@ -33,16 +33,16 @@ class Table:
 
     @property
     def acting(self) -> tuple[str, ...]:
-        """The seats from outside that act in the next turn."""
+        """The externally controlled seats that act in the next turn."""
         return tuple(agent for agent in self.game.acting if agent in self.rewards)
 
     @property
     def over(self) -> bool:
-        """Whether the episode is over for all seats from outside."""
+        """Whether the episode is over for all externally controlled seats."""
         return all(self.game.over(agent) for agent in self.seats)
 
     def play(self, actions: Mapping[str, str]) -> None:
-        """Plays a turn, and further ones until a seat from outside acts or all of them are out.
+        """Plays a turn, and further ones until an externally controlled seat acts or all are out.
 
         Args:
             actions: the action of each seat in `acting`. If there are none, no seat has acted yet.

@@ -126,7 +126,7 @@ class SingleSeat(TextEnv):
         """Shows the game's expert the levels of the opponents, if all of them are scripted.
 
         Args:
-            seats: number of seats that are played from outside.
+            seats: number of externally controlled seats.
         """
         hidden = self.players or self.samples_opponents or seats > 1
         self.game.opponents = {} if hidden else self.opponents
@@ -227,7 +227,7 @@ class SingleSeat(TextEnv):
     def open_table(
         self, task: str, seed: int, seats: Sequence[str], opponent: str | None = None
     ) -> Table:
-        """Starts an episode in which several seats are played from outside.
+        """Starts an episode with several externally controlled seats.
 
         With a single seat, it is the episode of `reset` with this seat. With several, the game's
         expert does not know the levels of the opponents. The environment itself must be reset
@@ -236,7 +236,7 @@ class SingleSeat(TextEnv):
         Args:
             task: the task.
             seed: the seed of the episode.
-            seats: the agents that are played from outside.
+            seats: the externally controlled agents.
             opponent: the player of the other seats, a level or a word for `game_agent`. None: the
                 `opponents`.
 
@@ -265,7 +265,7 @@ class SingleSeat(TextEnv):
         self.game.np_random = self.np_random
         return self._play_on(action)
 
-    def _read(self, action: str) -> str:
+    def _parse(self, action: str) -> str:
         return action  # parsed by the game
 
     def _unreadable(self, action: UnreadableAction) -> TimeStep:

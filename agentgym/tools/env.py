@@ -136,7 +136,7 @@ class ToolEnv(TextEnv):
     def _start(self, task: str) -> TimeStep:
         return TimeStep(text=self._begin(task), state_key="start")
 
-    def _read(self, action: str) -> str:
+    def _parse(self, action: str) -> str:
         return action
 
     def read_call(self, action: str) -> Call | None:

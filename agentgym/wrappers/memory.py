@@ -10,7 +10,7 @@ import gymnasium
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
-from agentgym.utils.notes import EDIT, apply_edit
+from agentgym.utils.note_edits import EDIT, apply_edit
 from agentgym.wrappers.base import TextWrapper
 
 

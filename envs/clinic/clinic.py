@@ -11,7 +11,7 @@ from agentgym.core import TextEnv
 from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
-from agentgym.utils.draws import Draws
+from agentgym.utils.fast_pcg64 import Draws
 
 DISEASES = (
     *("arvitis", "belosis", "corvinia", "dalmia", "ertosis", "falgia", "gormitis", "helvosis"),

@@ -220,8 +220,8 @@ class CoWriting(TextGame):
             progress=float(np.mean(list(found.values()) if over else used)),
         )
 
-    def _read(self, agent: str, said: str) -> str:
-        return clip(said, MAX_SENTENCE)
+    def _parse(self, agent: str, action: str) -> str:
+        return clip(action, MAX_SENTENCE)
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         self.state.rounds.append([moves[agent] for agent in self.possible_agents])

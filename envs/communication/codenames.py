@@ -318,15 +318,15 @@ class Codenames(TextGame):
             return ()
         return menu(barred(words))
 
-    def _read(self, agent: str, said: str) -> str:
-        said = plain(said[:200])
+    def _parse(self, agent: str, action: str) -> str:
+        action = plain(action[:200])
         if self.state.guesses > 0 or self.clues == "menu":
-            return super()._read(agent, said if said.startswith("[") else f"[{said}]")
-        match = CLUE.fullmatch(said)
+            return super()._parse(agent, action if action.startswith("[") else f"[{action}]")
+        match = CLUE.fullmatch(action)
         if match is None:
             raise InvalidMove(
-                f"{said[:40]!r} is not a clue. Give one word of letters and a number from 1 to 9, "
-                "for example [animal 2]."
+                f"{action[:40]!r} is not a clue. Give one word of letters and a number from 1 to "
+                "9, for example [animal 2]."
             )
         if not allowed(match[1], covered(self.state)):
             raise InvalidMove(

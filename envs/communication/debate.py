@@ -296,16 +296,16 @@ class Debate(TextGame):
         """Returns the verdict over all cards, played or not."""
         return verdict(make_case(self.state.task, self.cards), (1 << 2 * self.cards) - 1)
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         if agent == "player_2":
-            return super()._read(agent, said)
+            return super()._parse(agent, action)
         options = self._options(agent)
-        listed = match_action(said, options)
-        match = MOVE.fullmatch(listed or normalized(bare(said[: 10 * MAX_MESSAGE])))
+        listed = match_action(action, options)
+        match = MOVE.fullmatch(listed or normalized(bare(action[: 10 * MAX_MESSAGE])))
         if match is None or str(int(match[1])) not in options:
             raise InvalidMove(
-                f"{said[:40]!r} is not a valid move. Give the number of one of your unplayed cards "
-                f"({', '.join(options)}), optionally followed by a colon and an argument."
+                f"{action[:40]!r} is not a valid move. Give the number of one of your unplayed "
+                f"cards ({', '.join(options)}), optionally followed by a colon and an argument."
             )
         argument = clip(match[2] or match[3] or "")
         return f"{int(match[1])}: {argument}"

@@ -258,10 +258,10 @@ class EinsteinPuzzle(TextGame):
             return f"Round {number} of {self.rounds}: send a message to the other players."
         return "Answer the question with a name."
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         if self._talking() and self.speech == "free":
-            return clip(said, MAX_MESSAGE)
-        return super()._read(agent, said)
+            return clip(action, MAX_MESSAGE)
+        return super()._parse(agent, action)
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state

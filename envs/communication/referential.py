@@ -317,14 +317,14 @@ class ReferentialGame(TextGame):
             return f"{begins} Your description: {said[0]}"
         return f"{begins} Describe the object marked * in at most {self.max_words} words."
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         if agent == "player_1":
             named = self._shown()
-            picked = match_action(said, named)
-            return self._picks()[named.index(picked)] if picked else super()._read(agent, said)
+            picked = match_action(action, named)
+            return self._picks()[named.index(picked)] if picked else super()._parse(agent, action)
         if self.menu:
-            return super()._read(agent, said)
-        words = normalized(said).replace(",", " ").split(maxsplit=self.max_words)
+            return super()._parse(agent, action)
+        words = normalized(action).replace(",", " ").split(maxsplit=self.max_words)
         if not 1 <= len(words) <= self.max_words:
             raise InvalidMove(
                 f"Give a description of 1 to {self.max_words} words, for example red circle."

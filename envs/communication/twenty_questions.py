@@ -196,19 +196,19 @@ class TwentyQuestionsTwoPlayer(TextGame):
             f"Question to answer: {state.open or 'none'}"
         )
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         if agent == "player_0":
-            return super()._read(agent, said)
-        listed = match_action(said, self.menu)
+            return super()._parse(agent, action)
+        listed = match_action(action, self.menu)
         if listed:
             return listed
-        said = bare_question(said)
-        if not well_formed(said):
+        action = bare_question(action)
+        if not well_formed(action):
             raise InvalidMove(
-                f"{said[:40]!r} is not a question. Ask one that starts with Is, Does, Can, Do, Are "
-                "or Could, of at most 40 words, for example: Does it have wheels?"
+                f"{action[:40]!r} is not a question. Ask one that starts with Is, Does, Can, Do, "
+                "Are or Could, of at most 40 words, for example: Does it have wheels?"
             )
-        question = " ".join(said.split())
+        question = " ".join(action.split())
         question = question[0].upper() + question[1:].removesuffix("?") + "?"
         if len(question) > 2 * SHOWN:
             raise InvalidMove(f"Ask a shorter question, of at most {2 * SHOWN} characters.")

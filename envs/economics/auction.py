@@ -308,8 +308,8 @@ class Auction(TextGame):
         most = sum(row[me] / 2 for row in self.state.values if row[me] == max(row))
         return min(1.0, max(0.0, self.state.gains[me] / most)) if most else 0.0
 
-    def _read(self, agent: str, said: str) -> str:
-        return amount(said, self.largest)
+    def _parse(self, agent: str, action: str) -> str:
+        return amount(action, self.largest)
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state

@@ -261,8 +261,8 @@ class GuessTwoThirds(TextGame):
             admissible=self.actions,
         )
 
-    def _read(self, agent: str, said: str) -> str:
-        return amount(said, self.largest)
+    def _parse(self, agent: str, action: str) -> str:
+        return amount(action, self.largest)
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state

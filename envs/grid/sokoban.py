@@ -9,7 +9,7 @@ from agentgym.core import TextEnv
 from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves, shortest_path
 from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
-from agentgym.utils.draws import Draws
+from agentgym.utils.fast_pcg64 import Draws
 
 WAYS = tuple(DIRECTIONS.values())
 STEP, ON, OFF, SOLVED = -0.1, 1.0, -1.0, 10.0

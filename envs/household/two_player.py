@@ -218,12 +218,12 @@ class WatchAndHelpTwoPlayer(EnvGame):
             state_key=home_key(self.inner.task, home.partner, home.me, state.command),
         )
 
-    def _read(self, agent: str, said: str) -> str:
-        said = match_action(said, self.admissible(agent)) or said
+    def _parse(self, agent: str, action: str) -> str:
+        action = match_action(action, self.admissible(agent)) or action
         if agent == HELPER:
-            return said  # also if it is impossible: a turn of the environment
+            return action  # also if it is impossible: a turn of the environment
         try:
-            return rules.say(understood(self.inner.chores.level, self.home().partner, said))
+            return rules.say(understood(self.inner.chores.level, self.home().partner, action))
         except ValueError as error:
             raise InvalidMove(str(error)) from None
 

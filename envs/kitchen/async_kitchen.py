@@ -176,7 +176,7 @@ class AsyncKitchen(TextEnv):
         served = self.state.act(action, options[action])
         return self._look(served / self.orders)
 
-    def _read(self, action: str) -> str:
+    def _parse(self, action: str) -> str:
         return match_action(action, tuple(self.state.actions())) or action
 
     @property

@@ -257,15 +257,15 @@ class DealOrNoDeal(TextGame):
             f"{worths(1 - me)}. Messages left: {left}. Turn: {', '.join(self.acting) or 'nobody'}."
         )
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         if self._talking():
-            message = clip(said)
+            message = clip(action)
             return DEAL if plain(message) == DEAL else message
-        take = proposal(plain(clip(said)), self.state.counts, final=True)
+        take = proposal(plain(clip(action)), self.state.counts, final=True)
         if take is None:
             raise InvalidMove(
-                f"Invalid choice {said[:40]!r}. Expected the number of each item you take, out of "
-                f"{describe(self.state.counts)}, for example: {describe((1, 0, 1))}."
+                f"Invalid choice {action[:40]!r}. Expected the number of each item you take, out "
+                f"of {describe(self.state.counts)}, for example: {describe((1, 0, 1))}."
             )
         return describe(take)
 

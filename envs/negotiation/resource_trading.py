@@ -260,9 +260,9 @@ class ResourceTrading(TextGame):
             f"From the offer: {offer}. Goods: {goods}."
         )
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         state, me = self.state, self.possible_agents.index(agent)
-        message = clip(said, MAX_MESSAGE)
+        message = clip(action, MAX_MESSAGE)
         stock = state.stock[me]
         try:
             taken = accepts(message)

@@ -11,7 +11,7 @@ from agentgym.reading import normalized
 from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import command
-from agentgym.utils.draws import Draws
+from agentgym.utils.fast_pcg64 import Draws
 
 GREETINGS = ("Dear {},", "Hi {},", "{},")
 CLOSINGS = ("Best regards", "Thanks", "Cheers")
@@ -188,8 +188,8 @@ class Drafts(TextEnv):
             messages.append(Message(name, relations[which], subject, month + 1, day + 1))
         return State(messages, wishes)
 
-    def _read(self, action: str) -> str:
-        matched = super()._read(action)
+    def _parse(self, action: str) -> str:
+        matched = super()._parse(action)
         return " ".join(normalized(command(matched)).split())
 
     def _advance(self, action: str) -> TimeStep:

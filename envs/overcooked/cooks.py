@@ -227,9 +227,9 @@ class Cooks(TextGame):
         pairs = zip(self.possible_agents, self.state.cooks, strict=True)
         return tuple(agent for agent, cook in pairs if not cook.errand)
 
-    def _read(self, agent: str, said: str) -> str:
-        action, _, message = said.partition("|")
-        errand = super()._read(agent, action.strip())
+    def _parse(self, agent: str, action: str) -> str:
+        move, _, message = action.partition("|")
+        errand = super()._parse(agent, move.strip())
         return f"{errand}|{clip(message, MAX_MESSAGE)}" if self.talk else errand
 
     def _fallback(self, agent: str) -> str:

@@ -246,15 +246,15 @@ class ProposeSolve(TextGame):
     def _gain(self) -> float:
         return 0.0 if self.state.given else learnability(self.state.right)
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         if agent != self.possible_agents[0]:
-            if len(said) > LONGEST:
+            if len(action) > LONGEST:
                 raise InvalidMove(f"An answer has at most {LONGEST} characters.")
-            return command(said)
-        problem = self._verify(said)
+            return command(action)
+        problem = self._verify(action)
         if problem.proposal in self.state.examples:
             raise InvalidMove("This task is one of the examples. Write another one.")
-        return said
+        return action
 
     def _verify(self, proposal: str) -> Problem:
         test = self._episode.task.startswith("test/")

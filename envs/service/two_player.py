@@ -221,10 +221,10 @@ class ServiceTwoPlayer(EnvGame):
         heard = [inner.state.digest, inner._changed(), self.state.message, *reports]
         return hashlib.blake2b(repr(heard).encode(), digest_size=8).hexdigest()
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         if agent == AGENT:
-            return said
-        words = normalized(spoken(said)).strip()
+            return action
+        words = normalized(spoken(action)).strip()
         if not 0 < len(words) <= LONGEST_MESSAGE:
             raise InvalidMove(
                 f"A message must have 1 to {LONGEST_MESSAGE:,} characters, got {len(words):,}."

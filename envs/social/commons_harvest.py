@@ -217,10 +217,10 @@ class CommonsHarvest(TextGame):
             lines.append(f"Month {month}, stock {stock}: {got}.")
         return lines + heard(state.talk, names)
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         if self.state.talking:
-            return clip(said)
-        return amount(said, self.state.stock)
+            return clip(action)
+        return amount(action, self.state.stock)
 
     def _fallback(self, agent: str) -> str:
         return "" if self.state.talking else "0"

@@ -313,10 +313,10 @@ class PublicGoods(TextGame):
             admissible=() if self._talking() else self.amounts,
         )
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         if self._talking():
-            return clip(said)
-        return amount(said, self.endowment)
+            return clip(action)
+        return amount(action, self.endowment)
 
     def cooperation(self, agent: str) -> tuple[float, ...]:
         """Returns the share of the endowment that the agent contributed in each round."""

@@ -243,13 +243,13 @@ class TrustAndSplit(TextGame):
             return f"{head} You are offered {one.sent} of {ENDOWMENT}: accept or reject?"
         return f"{head} You hold {FACTOR * one.sent}: how many do you return?"
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         choices = self._choices(agent)
         if not choices:
-            return clip(said)
+            return clip(action)
         if choices[0] == "accept":
-            return super()._read(agent, said)
-        return amount(said, int(choices[-1]))
+            return super()._parse(agent, action)
+        return amount(action, int(choices[-1]))
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state, one = self.state, self._under_way()

@@ -319,18 +319,18 @@ class Avalon(TextGame):
             return [f"Evil players you know: {known or 'none'}."]
         return [f"Other evil players: {known}."] if known else []
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         state = self.state
         if state.phase == "talk" and self.speech == "free":
-            return clip(said)
+            return clip(action)
         if state.phase != "propose":
-            return super()._read(agent, said)
-        words, size = plain(said), TEAM_SIZES[len(self.hand)][len(state.results)]
+            return super()._parse(agent, action)
+        words, size = plain(action), TEAM_SIZES[len(self.hand)][len(state.results)]
         named = NAMES.fullmatch(words) is not None
         team = {int(number) for number in re.findall(r"player_([0-9])", words) if named}
         if len(team) != size or max(team) >= len(self.hand):
             raise InvalidMove(
-                f"Invalid team {said[:60]!r}. Name {size} different players of "
+                f"Invalid team {action[:60]!r}. Name {size} different players of "
                 f"{self.possible_agents[0]} to {self.possible_agents[-1]}, separated by commas."
             )
         return self._named([*team])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentgym.utils.draws import Draws
+from agentgym.utils.fast_pcg64 import Draws
 
 NAMES = ("Anna", "Ben", "Cara", "David", "Emma", "Felix", "Greta", "Hugo")
 ROOMS = ("kitchen", "hall", "garden", "attic", "cellar", "study")

@@ -11,7 +11,7 @@ from agentgym.envs.social_deduction import village_story as village
 from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
-from agentgym.utils.draws import Draws
+from agentgym.utils.fast_pcg64 import Draws
 
 ORDERS = ("reality", "memory", "first", "second")
 """Questions about a house: where a thing is, was at the start, is believed to be."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from agentgym.envs.social_deduction.deduction import PLAYERS, ROLES, SEER, WOLF, deals
 from agentgym.envs.social_deduction.werewolf import Werewolf
-from agentgym.utils.draws import Draws
+from agentgym.utils.fast_pcg64 import Draws
 
 
 def possible(roles: list[str], me: int, seen: dict[int, bool], dead: list[int]) -> np.ndarray:

@@ -309,10 +309,10 @@ class Werewolf(TextGame):
     def _admissible_actions(self, agent: str) -> tuple[str, ...]:
         return self._options(PLAYERS.index(agent))
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         if self.state.phase == "talk" and self.speech == "free":
-            return clip(said)
-        return super()._read(agent, said)
+            return clip(action)
+        return super()._parse(agent, action)
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state

@@ -244,23 +244,25 @@ class TeamGame(EnvGame):
             admissible=admissible,
         )
 
-    def _read(self, agent: str, said: str) -> str:
+    def _parse(self, agent: str, action: str) -> str:
         kind = self._role(agent).kind
         if kind == "note":
-            return clip(said, MAX_NOTE)
+            return clip(action, MAX_NOTE)
         if kind == "check":
-            if reply := _checked(said):
+            if reply := _checked(action):
                 return reply
             raise InvalidMove(
-                f"Invalid reply {said[:40]!r}. Reply accept, or reject: and a reason."
+                f"Invalid reply {action[:40]!r}. Reply accept, or reject: and a reason."
             )
         admissible = self.seen(agent).admissible
         if not admissible:
-            return said[:LONGEST]
-        action = match_action(said, admissible, cased=self.inner.cased)
-        if action is None:
-            raise InvalidMove(f"Invalid action {said[:40]!r}. Valid actions: {listed(admissible)}.")
-        return action
+            return action[:LONGEST]
+        move = match_action(action, admissible, cased=self.inner.cased)
+        if move is None:
+            raise InvalidMove(
+                f"Invalid action {action[:40]!r}. Valid actions: {listed(admissible)}."
+            )
+        return move
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state

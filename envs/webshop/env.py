@@ -201,11 +201,11 @@ class WebShop(TextEnv):
         self.state = State(Session(task_number(task)))
         return self._look()
 
-    def _read(self, action: str) -> str:
+    def _parse(self, action: str) -> str:
         if self.action_parsing == "exact":
             return action
         action = pages.parse_leniently(action)
-        return action if action.startswith("search[") else super()._read(action)
+        return action if action.startswith("search[") else super()._parse(action)
 
     def _advance(self, action: str) -> TimeStep:
         session = self.state.session

@@ -359,7 +359,7 @@ def test_options_go_to_the_agent_that_has_them():
 @pytest.mark.parametrize(
     ("spec", "options", "match"),
     [
-        ("reflexion", {}, "reflexion goes around another agent: reflexion:chat:MODEL@URL"),
+        ("reflexion", {}, "reflexion wraps another agent: reflexion:chat:MODEL@URL"),
         ("reflexion:nobody", {}, "Unknown agent 'nobody'"),
         ("reflexio:random", {}, "Did you mean: reflexion"),
         ("adapt,width=3:random", {}, "unexpected keyword argument 'width'"),

@@ -402,8 +402,8 @@ def test_help_of_a_command_is_complete(capsys):
     assert run("eval", "--help") == 0
     shown, err = capsys.readouterr()
     assert "--wrap" in shown and "quick look" in shown
-    assert "agents around another one" in " ".join(re.sub("│", "", shown).split())
-    assert not re.search(r"around another +│", shown), "line breaks of the source are not kept"
+    assert "scaffolds that wrap another agent" in " ".join(re.sub("│", "", shown).split())
+    assert not re.search(r"wrap another +│", shown), "line breaks of the source are not kept"
     assert err == ""
     assert run("--help") == 0
     assert "Tab completion" in capsys.readouterr().out

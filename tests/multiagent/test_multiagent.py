@@ -66,10 +66,10 @@ class Council(TextGame):
         text = f"You are {role}. Present: {', '.join(state.alive)}."
         return TimeStep(text, admissible=votes if voting else ())
 
-    def _read(self, agent: str, said: str) -> str:
-        if said == "":
+    def _parse(self, agent: str, action: str) -> str:
+        if action == "":
             raise InvalidMove("Say something.")
-        return super()._read(agent, said)
+        return super()._parse(agent, action)
 
     def _random(self, agent: str, rng) -> str:
         return super()._random(agent, rng) or "Hm."

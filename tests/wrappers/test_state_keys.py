@@ -40,8 +40,8 @@ def side(env: gymnasium.Env[Any, Any]) -> str:
 class Tools(NumberLine):
     """Reads calls of tools as moves, so that rules over calls have calls to count."""
 
-    def _read(self, action: str) -> str:
-        return "+" if action.startswith("{") else super()._read(action)
+    def _parse(self, action: str) -> str:
+        return "+" if action.startswith("{") else super()._parse(action)
 
 
 class Seen(NamedTuple):

@@ -28,9 +28,8 @@ def normalize_advantages(
     """Returns the credit with advantages (A - mean) / (std + epsilon).
 
     Tokens contribute to mean and std with their weight in the loss (see `Batch.weights`): forced
-    tokens do not. The result has unit variance whatever the advantages are made of, also if they
-    are nothing but the error of a critic. The learning rate of such an update is lower: see
-    `credit.reliability`.
+    tokens do not. The result always has unit variance, even if the advantages are pure critic
+    error. The learning rate of such an update is lower: see `credit.reliability`.
 
     Args:
         credit: credit whose advantages are normalised.

@@ -1,9 +1,9 @@
 """How far advantages from a critic may be trusted: their spread, next to the spread of the returns.
 
-Normalised advantages have unit variance, whatever they are made of. In a batch in which all
-episodes have the same return, they are made of the critic's error alone, and the policy takes a
-full step in a random direction. Group-relative methods have no such step: the advantages of a group
-of equal returns are 0 (GRPO, arXiv 2402.03300, and the filter of DAPO, arXiv 2503.14476).
+Normalised advantages always have unit variance. In a batch in which all episodes have the same
+return, they are pure critic error, and the policy takes a full step in a random direction.
+Group-relative methods have no such step: the advantages of a group of equal returns are 0 (GRPO,
+arXiv 2402.03300, and the filter of DAPO, arXiv 2503.14476).
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class ValueModel(nn.Module):
         max_grad_norm: gradient norm clip.
         loss: the loss to minimise. None: the squared error, or the cross-entropy of a two-hot head.
         view: maps a batch to one with other tokens, which are read in place of its own. It may
-            change no more than segments and the positions of actions in them.
+            only change segments and the positions of actions in them.
     """
 
     def __init__(

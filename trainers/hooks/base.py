@@ -38,8 +38,8 @@ class RecipeHooks:
         branches: whether the hooks play branches of episodes (see `Lineup.branch`), in which the
             policy repeats its own actions, but snapshots of it do not.
         metrics: numbers of the last iteration to log under `credit/`.
-        env_steps: environment steps of the last iteration beside the turns that the policy plays:
-            those of experts, searches and tried actions.
+        env_steps: environment steps of the last iteration that the policy did not play (experts,
+            searches, trial actions).
     """
 
     needs_reference = False

@@ -22,7 +22,7 @@ from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.rollout.branches import state_of
 from agentgym.trainers.rollout.context import Tokens
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, samples_of
-from agentgym.trainers.system.processes import from_main, shared
+from agentgym.trainers.system.processes import broadcast_value, map_across_processes
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -173,7 +173,7 @@ class Lookahead(RecipeHooks):
             looks = Batch.of(list(self._looks.values()))
             critic = self.trainer.own_critic
             assert critic is not None
-            ends = from_main(self.trainer.accelerator, critic.last_values(looks))
+            ends = broadcast_value(self.trainer.accelerator, critic.last_values(looks))
             rewards = looks.rewards[looks.turn_offsets[1:] - 1]
             outcomes |= zip(self._looks, (rewards + self.gamma * ends).tolist(), strict=True)
         tokens = np.repeat(values.turns, np.diff(batch.token_offsets))
@@ -204,5 +204,6 @@ class Lookahead(RecipeHooks):
             prompts, texts = zip(*some, strict=True)
             return sampling_logprobs(policy, prompts, texts, sampling)
 
-        found = shared(self.trainer.accelerator, [*listed.values()], score) if listed else []
+        some = [*listed.values()]
+        found = map_across_processes(self.trainer.accelerator, some, score) if listed else []
         return {s: np.exp(each.astype(np.float64)) for s, each in zip(listed, found, strict=True)}

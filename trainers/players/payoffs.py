@@ -19,7 +19,7 @@ from agentgym.agents import Agent
 from agentgym.evaluation.crossplay import CrossPlay
 from agentgym.evaluation.meta_games import Floats
 from agentgym.trainers.system.checkpoint import writing
-from agentgym.trainers.system.processes import from_main, shared
+from agentgym.trainers.system.processes import broadcast_value, map_across_processes
 
 Pair = tuple[int, int]
 Simulate = Callable[[Sequence[Agent]], CrossPlay]
@@ -54,12 +54,12 @@ class Payoffs:
         """Returns the mean return [m, m] of each member (row) against each member (column)."""
         if self._known is None:
             self._known = self._read()
-        digests = from_main(self._accelerator, [self._digest(number) for number in members])
+        digests = broadcast_value(self._accelerator, [self._digest(number) for number in members])
         size = range(len(members))
         pairs = [(i, j) for i in size for j in size if i <= j]
         missing = [(i, j) for i, j in pairs if (digests[i], digests[j]) not in self._known]
-        missing = from_main(self._accelerator, missing)
-        played = shared(
+        missing = broadcast_value(self._accelerator, missing)
+        played = map_across_processes(
             self._accelerator,
             missing,
             lambda some: [self._play(pair, members, digests) for pair in some],
@@ -69,7 +69,7 @@ class Payoffs:
         payoffs = np.zeros((len(members), len(members)))
         for i, j in pairs:
             payoffs[i, j], payoffs[j, i] = self._known[digests[i], digests[j]]
-        return from_main(self._accelerator, payoffs)
+        return broadcast_value(self._accelerator, payoffs)
 
     def _play(
         self, pair: Pair, members: Sequence[int], digests: Sequence[str]

@@ -144,7 +144,7 @@ class Guidance(RecipeHooks):
         guided: list[Trajectory] = []
         if episodes:
             from agentgym.trainers.rollout.collector import collect
-            from agentgym.trainers.system.processes import from_main
+            from agentgym.trainers.system.processes import broadcast_value
 
             guided = collect(
                 trainer.policy,
@@ -154,7 +154,7 @@ class Guidance(RecipeHooks):
                 config.sampling(),
                 constrain=config.rollout.constrain,
             )
-            guided = from_main(trainer.accelerator, guided)
+            guided = broadcast_value(trainer.accelerator, guided)
             trainer.count(guided)
         good = [i for i, t in enumerate(guided) if t.success]
         again = [

@@ -162,7 +162,8 @@ class SelfImitation(RecipeHooks):
         advantages = self._weight(iteration) * np.maximum(gain, 0.0)[owner]
         advantages[batch.fresh] = fresh.advantages
         if self.config.filter_void:
-            void = np.array([is_void(*each) or self._is_cut(each[1]) for each in said(batch)])
+            turns = turns_with_tokens(batch)
+            void = np.array([is_void(*each) or self._is_cut(each[1]) for each in turns])
             advantages = np.where(void[batch.token_turn], 0.0, advantages)
             self.metrics["void_turns"] = float(void.mean())
         return replace(credit, advantages=advantages.astype(np.float32))
@@ -190,7 +191,7 @@ def rising(iteration: int, length: int) -> float:
     return 0.5 * (1 - math.cos(math.pi * min(1.0, iteration / length)))
 
 
-def said(batch: Batch) -> Iterator[tuple[Turn, list[int]]]:
+def turns_with_tokens(batch: Batch) -> Iterator[tuple[Turn, list[int]]]:
     """Yields each turn with the token ids of its action."""
     for trajectory in batch.trajectories:
         for turn in trajectory.turns:

@@ -61,13 +61,14 @@ class ChatJudge:
         """
         from accelerate import PartialState  # the checks of settings need no torch
 
-        from agentgym.trainers.system.processes import shared
+        from agentgym.trainers.system.processes import map_across_processes
 
         texts = [self.text(trajectory) for trajectory in trajectories]
         asked = list(dict.fromkeys(texts))
-        said = dict(zip(asked, shared(PartialState(), asked, self._ask), strict=True))
+        replies = map_across_processes(PartialState(), asked, self._ask)
+        reply_to = dict(zip(asked, replies, strict=True))
         found = [
-            read_scores(said[text], len(trajectory.turns))
+            read_scores(reply_to[text], len(trajectory.turns))
             for text, trajectory in zip(texts, trajectories, strict=True)
         ]
         self.unread = sum(scores is None for scores in found) / max(len(found), 1)

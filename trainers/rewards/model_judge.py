@@ -76,9 +76,9 @@ class ModelJudge:
         """Returns the scores in [0, 1] of the turns of each trajectory, of one agent each."""
         from accelerate import PartialState
 
-        from agentgym.trainers.system.processes import shared
+        from agentgym.trainers.system.processes import map_across_processes
 
-        return shared(PartialState(), trajectories, self._scores)
+        return map_across_processes(PartialState(), trajectories, self._scores)
 
     def _scores(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
         """Returns the scores of some trajectories."""

@@ -30,7 +30,7 @@ from agentgym.trainers.run.logger import Output, RunLog, draw_curve
 from agentgym.trainers.run.saving import write_policy
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system.checkpoint import RunFolder, replace_folder, write_text
-from agentgym.trainers.system.processes import shared
+from agentgym.trainers.system.processes import map_across_processes
 from agentgym.utils.files import shown
 from agentgym.utils.serialization import from_json
 
@@ -71,13 +71,16 @@ def evaluate_agent(
             on_episode=check,
             env_seconds=config.environment.env_seconds,
         )
-        if len(report.episodes) < len(numbers):  # the part must not pass for the whole
+        if len(report.episodes) < len(numbers):  # an incomplete result must not count as complete
             raise KeyboardInterrupt
         played.append(report)
         return report.episodes
 
     everything = range(count)
-    records = play(everything) if accelerator is None else shared(accelerator, everything, play)
+    if accelerator is None:
+        records = play(everything)
+    else:
+        records = map_across_processes(accelerator, everything, play)
     report = replace(played[0], episodes=records)
     settings = config.to_json()
     report.env_kwargs.update(settings["env_kwargs"])
@@ -141,7 +144,10 @@ def evaluate_team(
         )
 
     everything = range(count)
-    games = play(everything) if accelerator is None else shared(accelerator, everything, play)
+    if accelerator is None:
+        games = play(everything)
+    else:
+        games = map_across_processes(accelerator, everything, play)
     name = agent if isinstance(agent, str) else agent.name
     team = [team_record([*game.values()]) for game in games if game]
     report = Report(

@@ -18,7 +18,7 @@ from agentgym.trainers.run.action_logprobs import Alternatives, transcript_alter
 from agentgym.trainers.run.metrics import log_iteration
 from agentgym.trainers.run.roles import reliabilities
 from agentgym.trainers.run.rollouts import CRITIC, HOOKS, SHUFFLE
-from agentgym.trainers.system.processes import align, from_main
+from agentgym.trainers.system.processes import broadcast_parameters, broadcast_value
 from agentgym.trainers.system.signals import Interrupted
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap
@@ -115,8 +115,8 @@ class Iteration:
         if self._config.loss.filter_groups:
             trajectories = without_equal_groups(trajectories, self._config.compared_outcome)
         learning = hooks.on_rollout_end(trajectories, self._number, self._rng)
-        learning, hooks.env_steps = from_main(accelerator, (learning, hooks.env_steps))
-        align(accelerator, hooks.modules())
+        learning, hooks.env_steps = broadcast_value(accelerator, (learning, hooks.env_steps))
+        broadcast_parameters(accelerator, hooks.modules())
         return Batch.of(learning)
 
     @property
@@ -157,7 +157,7 @@ class Iteration:
             if recompute:
                 batch = batch.with_recomputed(forward.logprobs)
         if trainer.own_critic is not None:
-            values = from_main(trainer.accelerator, trainer.own_critic.evaluate(batch))
+            values = broadcast_value(trainer.accelerator, trainer.own_critic.evaluate(batch))
             forward = replace(forward or ForwardPass(), values=values)
         return batch, forward
 
@@ -197,8 +197,8 @@ class Iteration:
         entering = hooks.on_advantages(batch, entering, number)
         if loss.group_weight == "difficulty":
             entering = weigh_by_difficulty(entering, batch)
-        credit, entering = from_main(trainer.accelerator, (credit, entering))
-        align(trainer.accelerator, hooks.modules())
+        credit, entering = broadcast_value(trainer.accelerator, (credit, entering))
+        broadcast_parameters(trainer.accelerator, hooks.modules())
         return credit, entering, returns
 
     def _fit_own_critic(self, batch: Batch, credit: Credit) -> dict[str, float]:
@@ -208,7 +208,7 @@ class Iteration:
             return {}
         shuffle = trainer.rng(CRITIC, self._number + 1)
         fitted = trainer.own_critic.fit(batch, credit.targets, shuffle)
-        align(trainer.accelerator, [trainer.own_critic])
+        broadcast_parameters(trainer.accelerator, [trainer.own_critic])
         return {"value_loss": fitted[-1], "value_loss_first": fitted[0]}
 
     def _count(self, trajectories: list[Trajectory], seconds: float) -> dict[str, float]:

@@ -25,7 +25,7 @@ from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.workers import make_executor
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system.checkpoint import RunFolder
-from agentgym.trainers.system.processes import from_main, shared
+from agentgym.trainers.system.processes import broadcast_value, map_across_processes
 from agentgym.trainers.system.signals import StopSignal
 
 # Purposes of derived randomness.
@@ -186,13 +186,13 @@ class Rollouts:
     def _start(self, episodes: Sequence[EpisodeSpec]) -> Callable[[], list[Trajectory]]:
         """Starts episodes, of which each process plays a share, and returns a wait for all."""
         accelerator = self._accelerator
-        found = from_main(accelerator, self.journal.read(episodes))
+        found = broadcast_value(accelerator, self.journal.read(episodes))
         left = [i for i in range(len(episodes)) if i not in found]
         specs = [episodes[i] for i in left]
         play = self.executor.start(specs[accelerator.process_index :: accelerator.num_processes])
 
         def wait() -> list[Trajectory]:
-            played = shared(accelerator, specs, lambda _: play())
+            played = map_across_processes(accelerator, specs, lambda _: play())
             both = found | dict(zip(left, played, strict=True))
             trajectories = [each for i in range(len(episodes)) for each in both[i]]
             self.count(trajectories, episodes)

@@ -20,7 +20,7 @@ from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system import checkpoint
 from agentgym.trainers.system.checkpoint import load_tensors
-from agentgym.trainers.system.processes import from_main
+from agentgym.trainers.system.processes import broadcast_value
 from agentgym.trainers.update.updater import Updater
 from agentgym.utils.masking import masked
 from agentgym.utils.serialization import from_json
@@ -80,7 +80,7 @@ class Saver:
         """Writes a checkpoint every `save_every` iterations, `save_minutes` apart."""
         run, waited = self._trainer.config.run, time.monotonic() - self._time
         # Clocks differ, so the main process decides.
-        due = from_main(self._trainer.accelerator, waited >= 60 * run.save_minutes)
+        due = broadcast_value(self._trainer.accelerator, waited >= 60 * run.save_minutes)
         if due and self._trainer.state.iteration % run.save_every == 0:
             self.save()
 

@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def shared(
+def map_across_processes(
     accelerator: Accelerator | PartialState,
     items: Sequence[Item],
     work: Callable[[Sequence[Item]], list[Result]],
@@ -50,16 +50,16 @@ def shared(
     except Interrupted as interrupted:
         signal = interrupted.args[0]
     parts: list[Any] = gather_object([(signal, mine)])
-    for heard, _ in parts:
-        if heard is not None:
-            raise Interrupted(heard)
+    for interrupting, _ in parts:
+        if interrupting is not None:
+            raise Interrupted(interrupting)
     results: list[Any] = [None] * len(items)
     for number, (_, part) in enumerate(parts):
         results[number::world] = part
     return results
 
 
-def from_main(accelerator: Accelerator, value: Result) -> Result:
+def broadcast_value(accelerator: Accelerator, value: Result) -> Result:
     """Returns the value of the main process, in all processes."""
     if accelerator.num_processes == 1:
         return value
@@ -68,7 +68,7 @@ def from_main(accelerator: Accelerator, value: Result) -> Result:
 
 
 @torch.no_grad()
-def align(accelerator: Accelerator, modules: Iterable[nn.Module]) -> None:
+def broadcast_parameters(accelerator: Accelerator, modules: Iterable[nn.Module]) -> None:
     """Replaces the parameters of modules by those of the main process."""
     if accelerator.num_processes == 1:
         return

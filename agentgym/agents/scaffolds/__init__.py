@@ -19,7 +19,7 @@ SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "rules": RulesAgent,
     "instructions": InstructionsAgent,
 }
-"""The agents that `make_agent` puts around another one, as in "reflexion:chat:MODEL@URL"."""
+"""The scaffolds that `make_agent` wraps around an agent, as in "reflexion:chat:MODEL@URL"."""
 SEATED = tuple(name for name in SCAFFOLDS if name not in ("reflexion", "rules"))
 """Those that can play in the seats of games. The others make several attempts at a task."""
 

@@ -1,4 +1,4 @@
-"""`ScaffoldAgent`: base class of agents that are built around another agent."""
+"""`ScaffoldAgent`: base class of scaffolds, which wrap another agent."""
 
 from __future__ import annotations
 

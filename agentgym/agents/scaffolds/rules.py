@@ -15,7 +15,7 @@ from agentgym.agents.scaffolds.base import (
 )
 from agentgym.errors import ConfigError
 from agentgym.utils.files import replace_text
-from agentgym.utils.notes import EDIT, apply_edit
+from agentgym.utils.note_edits import EDIT, apply_edit
 
 COMPARE = (
     "Compare the attempts. Why did some of them succeed and others fail? Edit the list of rules, "

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentgym.envs.numbers.arithmetic import sample, text, value
 from agentgym.reading.expressions import parse_integer
-from agentgym.utils.draws import Draws
+from agentgym.utils.fast_pcg64 import Draws
 
 
 @given(st.integers(0, 10**6), st.integers(2, 10))

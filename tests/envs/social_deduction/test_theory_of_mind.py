@@ -12,7 +12,7 @@ from agentgym.envs.social_deduction.theory_of_mind import ORDERS, TheoryOfMind, 
 from agentgym.envs.social_deduction.village_story import agreed, possible
 from agentgym.envs.social_deduction.village_story import played as village_played
 from agentgym.errors import ConfigError
-from agentgym.utils.draws import Draws
+from agentgym.utils.fast_pcg64 import Draws
 
 
 def sally_and_anne() -> House:

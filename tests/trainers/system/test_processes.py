@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agentgym.trainers import recipes
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.system.processes import shared
+from agentgym.trainers.system.processes import map_across_processes
 
 from ...helpers.launch import finish, launch
 
@@ -103,7 +103,7 @@ def test_processes_share_episodes_and_evaluations(count: int, world: int):
         patch.setattr("agentgym.trainers.system.processes.gather_object", gather)
         for rank in range(world):
             accelerator: Any = SimpleNamespace(process_index=rank, num_processes=world)
-            found = shared(accelerator, range(count), work)
+            found = map_across_processes(accelerator, range(count), work)
     assert sorted(worked) == list(range(count))
     assert found == [10 * item for item in range(count)]
 

@@ -121,7 +121,7 @@ class VLLMServer(VLLM):
         ]
 
     def sleep(self) -> None:
-        """Does nothing: the server has a device of its own."""
+        """No-op: the server runs on its own device."""
 
     @contextmanager
     def _updating(self) -> Iterator[None]:

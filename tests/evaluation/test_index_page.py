@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentgym.evaluation.board import board, failure, progress_curve
+from agentgym.evaluation.index_page import board, failure, progress_curve
 
 
 def episode(turns: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.utils.draws import Draws
+from agentgym.utils.fast_pcg64 import Draws
 
 CALLS = st.one_of(
     st.just(("random",)),
