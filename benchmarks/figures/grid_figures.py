@@ -17,15 +17,22 @@ def tables() -> str:
 
 def grid_learned() -> str:
     """Returns which recipes reach the threshold in all runs of an environment, by environment."""
-    grid, parts = results("grid"), []
+    grid = results("grid")
+    found, parts = grid_tables.reliable(grid), []
     for env in grid["envs"]:
-        runs = [run for run in grid["runs"] if run["env"] == env]
-        reached: dict[str, list[bool]] = {}
-        for run in runs:
-            reached.setdefault(run["recipe"], []).append(run["steps_to_threshold"] is not None)
-        names = [f"`{recipe}`" for recipe, found in reached.items() if all(found)]
+        names = [f"`{recipe}`" for recipe, envs in found.items() if env in envs]
         parts.append(f"{', '.join(names) or 'none'} in {env}")
     return "; ".join(parts)
+
+
+def grid_recommended() -> str:
+    """Returns the measured recipes, the recommended ones first."""
+    rows = [
+        (recipe, "no" if envs == "-" else "**yes**", envs, middle)
+        for recipe, envs, middle in grid_tables.recommended(results("grid"))
+    ]
+    rows.sort(key=lambda row: row[1] == "no")
+    return table(("Recipe", "Recommended", "Reliable in", "Interquartile mean"), rows)
 
 
 def grid_final() -> str:
@@ -70,6 +77,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         function.__name__: function
         for function in (
             grid_learned,
+            grid_recommended,
             grid_final,
             grid_equal_groups,
             grid_over_environments,

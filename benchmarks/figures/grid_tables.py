@@ -110,6 +110,30 @@ def scores(grid: Mapping[str, Any]) -> dict[str, list[list[float]]]:
     return found
 
 
+def reliable(grid: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Returns the environments in which all runs of a recipe reach the threshold, by recipe."""
+    found: dict[str, list[str]] = {run["recipe"]: [] for run in grid["runs"]}
+    for recipe, envs in found.items():
+        for env in grid["envs"]:
+            mine = [run for run in grid["runs"] if (run["env"], run["recipe"]) == (env, recipe)]
+            if mine and all(run["steps_to_threshold"] is not None for run in mine):
+                envs.append(env)
+    return found
+
+
+def recommended(grid: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Returns (recipe, environments in which it is reliable, interquartile mean), best first.
+
+    A recipe is recommended if it is reliable in an environment. Variants are left out.
+    """
+    envs = reliable(grid)
+    return [
+        (recipe, ", ".join(envs[name]) or "-", middle)
+        for recipe, middle, _ in over_environments(grid)
+        if (name := recipe.strip("`")) in envs and "," not in name
+    ]
+
+
 def over_environments(grid: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Returns (recipe, interquartile mean, probability of improvement over POAD), best first.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import curves
@@ -13,6 +13,8 @@ from project import MISSING, Setting, grid_tables
 from writing import ARXIV, code_block, details, link_papers, table
 
 CHANGES = re.compile(r"(?:^|(?<=[.;)])\s+)((?:Kept|Changed|Added|Left out)\b[^:]{0,60}):\s+")
+RELATIVE = re.compile(r"^`(\w+)` with th(?:ese defaults|is default): ", re.MULTILINE)
+"""The line of a recipe that differs from another one in defaults only."""
 GRID = "grid"
 EXAMPLE = "NumberLine-v0"
 GAMES = ("roles and agents of games", "social dilemmas", "teams with a common reward")
@@ -160,22 +162,30 @@ INDEX = """
 A recipe is one training algorithm in one file. All recipes share rollouts, policy, optimiser,
 evaluation and checkpoints, so that they can be compared from the same start. They are listed by
 the source of their credit. [Choosing a recipe](../tutorials/choosing_a_recipe.md) goes by
-situation, and [Comparison of recipes](../studies/recipes.md) compares some of them.
+situation, and [Comparison of recipes](../studies/recipes.md) compares those that are marked as
+measured. The [recommended](../overview.md#recipes) ones are reliable in at least one environment.
 `agentgym train` lists them in the terminal.
 """
 
 
 def _index() -> str:
     lines = ["# Recipes", "", *inspect.cleandoc(INDEX).split("\n")]
+    measured = {
+        recipe.strip("`"): "measured" if envs == "-" else "**recommended**"
+        for recipe, envs, _ in grid_tables.recommended(project.results(GRID))
+    }
     for title, names in project.recipe_groups().items():
-        rows = [_index_row(name) for name in names]
+        rows = [_index_row(name, measured) for name in names]
         lines += ["", f"## {title.capitalize()}", ""]
-        lines += table(("Recipe", "Description", "Paper"), rows)
+        lines += table(("Recipe", "Description", "Measured", "Paper"), rows)
     return "\n".join(lines) + "\n"
 
 
-def _index_row(name: str) -> tuple[str, str, str]:
+def _index_row(name: str, measured: Mapping[str, str]) -> tuple[str, str, str, str]:
     doc = inspect.getdoc(project.recipe_module(name)) or ""
     paper = ARXIV.search(doc)
     link = f"[{paper[2]}](https://arxiv.org/abs/{paper[2]})" if paper else "-"
-    return f"[{name}]({name}.md)", link_papers(doc.partition("\n")[0]), link
+    text = link_papers(doc.partition("\n")[0])
+    if relative := RELATIVE.search(doc):
+        text += f" [`{relative[1]}`]({relative[1]}.md) with other defaults."
+    return f"[{name}]({name}.md)", text, measured.get(name, "-"), link

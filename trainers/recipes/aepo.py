@@ -1,5 +1,8 @@
 """AEPO: branching rollouts on an entropy budget, the successor of ARPO.
 
+`arpo_entropy` with these defaults: branches 4, clip_high 0.28, clip_gradient True, and a budget of
+branches that follows the entropy.
+
 "Agentic Entropy-Balanced Policy Optimization" (Dong et al., arXiv 2510.14545). Groups whose
 entropy rises after the first turn get more branches, and after n turns in a row at which a group
 branched, an episode of it branches with a lower probability, where

@@ -1,5 +1,7 @@
 """CORY: PPO for a pioneer and an observer who exchange their roles.
 
+`ntpo` with these defaults: gamma 1, kl_coef 0.4, kl_in reward, and the mean reward of the agents.
+
 "Coevolving with the Other You: Fine-Tuning LLM with Sequential Cooperative Multi-Agent
 Reinforcement Learning" (arXiv 2410.06101). Two copies of a model answer the same question. The
 pioneer reads the question q, the observer also the pioneer's answer:

@@ -1,5 +1,7 @@
 """Dr. MAS: group-relative returns with a mean and standard deviation of each agent's own.
 
+`grpo` with these defaults: statistics turns, and groups by agent.
+
 "Dr. MAS: Stable Reinforcement Learning for Multi-Agent LLM Systems" (arXiv 2602.08847). GRPO for
 several agents. A group holds the episodes of one agent k that start in the same state:
 

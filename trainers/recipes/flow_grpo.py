@@ -1,5 +1,7 @@
 """Flow-GRPO: the verified outcome of an episode, broadcast to all of its turns.
 
+`grpo` with this default: outcome success.
+
 "In-the-Flow Agentic System Optimization for Effective Planning and Tool Use" (AgentFlow, arXiv
 2510.05592). GRPO on success alone: S is 1 or 0, and all turns of an episode share the advantage
 A = (S - mean) / std over the group. Intermediate rewards are ignored.

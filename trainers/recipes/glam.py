@@ -1,5 +1,8 @@
 """GLAM: turn-level PPO over admissible actions, scored by summed log-probabilities.
 
+`turn` with these defaults: constrain True, normalization sum, context window, window 2, epochs 4,
+entropy_coef 0.01, lambda_turn 0.99.
+
 "Grounding Large Language Models in Interactive Environments with Online Reinforcement Learning"
 (Carta et al., ICML 2023, arXiv 2302.02662). The policy is a softmax over the admissible actions,
 whose scores are the sums of their tokens' log-probabilities. The prompt holds the current

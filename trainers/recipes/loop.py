@@ -1,5 +1,7 @@
 """LOOP: leave-one-out returns with a tight clip per token and two epochs.
 
+`rloo` with these defaults: group_size 6, episodes_per_iteration 96, clip 0.0909, clip_high 0.1.
+
 "Reinforcement Learning for Long-Horizon Interactive LLM Agents" (arXiv 2502.01600). The baseline of
 an episode is the mean return of the rest of its group: A_i = R_i - sum_{j != i} R_j / (n - 1).
 There is no standard deviation, no critic and no reference. `ratio` selects the clipped quantity.

@@ -1,5 +1,7 @@
 """NTPO: token-level GAE with a discount at every token, the baseline of POAD.
 
+`poad` with these defaults: lambda_token 0.95, and a discount of gamma at every token.
+
 "Reinforcing LLM Agents via Policy Optimization with Action Decomposition" (Wen et al., arXiv
 2405.15821) argues against it. Every token is a step of the Markov decision process:
 

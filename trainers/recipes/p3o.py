@@ -1,5 +1,7 @@
 """P3O: pairwise PPO, differences of returns with a clipped ratio of whole episodes.
 
+`rloo` with these defaults: ratio trajectory_product, aggregation trajectory.
+
 "Pairwise Proximal Policy Optimization: Harnessing Relative Feedback for LLM Alignment" (Wu et al.,
 arXiv 2310.00212). No critic. The gradient of a pair of episodes of one task is
 

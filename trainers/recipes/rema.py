@@ -1,5 +1,7 @@
 """ReMA: group-relative returns of each role, with a ratio per turn, for a thinker and a reasoner.
 
+`grpo` with these defaults: ratio turn, aggregation turn, dual_clip 3, and groups by agent.
+
 "ReMA: Learning to Meta-think for LLMs with Multi-Agent Reinforcement Learning" (arXiv 2503.09501).
 A meta-thinker plans and a reasoner follows the plan, for one or several turns, and both get the
 reward of the result. GRPO for each of the roles k, with one ratio per turn t:

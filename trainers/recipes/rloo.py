@@ -1,5 +1,7 @@
 """RLOO: the return of an episode minus the mean return of the rest of its group.
 
+`grpo` with these defaults: scale False, and means that leave out the episode itself.
+
 "Back to Basics: Revisiting REINFORCE Style Optimization for Learning from Human Feedback in LLMs"
 (Ahmadian et al., arXiv 2402.14740). No critic. The leave-one-out baseline is unbiased:
 

@@ -1,5 +1,8 @@
 """StepPO: GAE over turns, advantages standardised over turns, and a ratio per turn.
 
+`turn` with these defaults: aggregation turn, kl_coef 0.001, normalize_advantages none, and a mean
+and standard deviation over turns.
+
 "StepPO: Step-Aligned Policy Optimization for Agentic Reinforcement Learning" (Wang et al., arXiv
 2604.18401). A turn is the unit of everything: of the state value, read at the last token of the
 prompt, of the advantage (see `turn`), of its mean and standard deviation over the batch, of the

@@ -1,5 +1,7 @@
 """TWOSOME: turn-level PPO over admissible actions, scored as whole actions by words.
 
+`turn` with these defaults: constrain True, normalization word, target_kl 0.02.
+
 "True Knowledge Comes from Practice: Aligning LLMs with Embodied Environments via Reinforcement
 Learning" (Tan et al., ICLR 2024, arXiv 2401.14151). The policy is a softmax over the admissible
 actions. The score of an action is the sum of its tokens' log-probabilities divided by its number

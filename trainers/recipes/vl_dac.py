@@ -1,5 +1,7 @@
 """VL-DAC: turn-level credit with a clipped ratio per token.
 
+`turn` with these defaults: ratio token, critic_detach True.
+
 "Enhancing Vision-Language Model Training with Reinforcement Learning in Synthetic Worlds for
 Real-World Success" (Bredis et al., arXiv 2508.04280). Credit is assigned per turn, by GAE over
 turns with a state-value critic. The update works per token: each token's own probability ratio is
