@@ -113,7 +113,7 @@ class SeatLog(EpisodeLog):
         self.rewards.append(0.0)
         self.infos.append({"valid": True})
 
-    def record(self, info: dict[str, Any], acted: bool) -> None:
+    def observe(self, info: dict[str, Any], acted: bool) -> None:
         """Adds the rewards of a turn of the game, in which the seat may have acted."""
         terms = info["reward_terms"]
         self._terms = {name: self._terms.get(name, 0.0) + gain for name, gain in terms.items()}
@@ -160,7 +160,7 @@ class Table:
         playing = [seat for seat in game.possible_agents if not game.over(seat)]
         game.play(actions)
         for seat in playing:
-            self.logs[seat].record(game.info(seat), seat in actions)
+            self.logs[seat].observe(game.info(seat), seat in actions)
 
     def match(self) -> Match:
         """Returns the result of the finished game."""
