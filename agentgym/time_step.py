@@ -164,6 +164,6 @@ def check_reward_terms(
 
 
 def _fits(value: Any) -> bool:
-    if isinstance(value, float | int):  # may be too large for a float
+    if isinstance(value, (float, int)):  # may be too large for a float; a union is slow
         return abs(value) <= LARGEST_REWARD
     return isinstance(value, numbers.Real) and abs(float(value)) <= LARGEST_REWARD

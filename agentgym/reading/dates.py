@@ -40,7 +40,7 @@ _RANGE_BEFORE = re.compile(rf"(?<![\w./-]){_DAY}{_TO}$", re.IGNORECASE)
 # What the first two forms, the others, and times of day need: much faster to find.
 _DIGITS = re.compile(r"[0-9]([-/.])[0-9]{1,2}\1[0-9]")
 _ANY = re.compile("[0-9]")
-_NAMES = re.compile("jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec")
+_NAMES = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)")
 _CLOCK = re.compile(r"[0-9](?::[0-5]|[ ]?[apAP]\.?[mM])")
 _WORDS = ("may", "march", "mar")
 _AT = re.compile(r"\b(?:on|for|by|from|to|until|till|of|is|since|before|after|and|or|[(,])\s?$")

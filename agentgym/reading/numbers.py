@@ -108,19 +108,21 @@ def find_numbers(text: str) -> list[Number]:
 
 
 def _find(text: str) -> tuple[Number, ...]:
-    numbers, taken = [], []
+    numbers: list[Number] = []
     if _DIGIT.search(text):
         taken = [(date.start, date.stop) for date in find_dates(text)]
         taken += [(time.start, time.stop) for time in find_times(text)]
         if _ROW.search(text):
             taken += [match.span() for match in _ROWS.finditer(text)]
+        spans = _Spans(taken)
         cores = [core for match in _matches(text) for core in _values(match)]
-        numbers = [n for core in cores if (n := _framed(text, *core))]
+        framed = (_framed(text, *core) for core in cores if spans.free(*core[1:]))
+        numbers = [n for n in framed if n and spans.free(n.start, n.stop)]
     words = [n for core in find_word_numbers(text) if (n := _framed(text, *core))]
-    spans = _Spans(taken)
-    numbers = [n for n in numbers if spans.free(n)]
-    spans = _Spans([(n.start, n.stop) for n in numbers])
-    numbers = sorted([*numbers, *(n for n in words if spans.free(n))], key=lambda n: n.start)
+    if words:
+        spans = _Spans([(n.start, n.stop) for n in numbers])
+        free = (n for n in words if spans.free(n.start, n.stop))
+        numbers = sorted([*numbers, *free], key=lambda n: n.start)
     return tuple(_with_cents(text, numbers))
 
 
@@ -146,10 +148,10 @@ class _Spans:
         self.spans = sorted(spans)
         self.starts = [start for start, _ in self.spans]
 
-    def free(self, number: Number) -> bool:
-        """Whether no span overlaps with a number."""
-        at = bisect_left(self.starts, number.stop)
-        return not any(stop > number.start for _, stop in self.spans[max(0, at - 3) : at])
+    def free(self, start: int, stop: int) -> bool:
+        """Whether no span overlaps with a part of the text."""
+        at = bisect_left(self.starts, stop)
+        return not any(end > start for _, end in self.spans[max(0, at - 3) : at])
 
 
 def _values(match: re.Match[str]) -> Iterator[tuple[Fraction, int, int]]:

@@ -142,10 +142,10 @@ class Diary(TextEnv):
         question = self.question()
         if question is not None:
             return self._answer(question, action)
-        line = command(action)
+        line = command(action) if action != "next" else action
         if self.notebook and (found := _NOTE.fullmatch(line)):
             self._note(found[1].strip(), found[2].strip())
-        elif plain(line) != "next":
+        elif line != "next" and plain(line) != "next":
             note = f", or note SUBJECT: TEXT of at most {LONGEST_NOTE} characters"
             return self._invalid(f"Reply with next{note * bool(self.notebook)}.")
         self.state.read += 1

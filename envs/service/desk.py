@@ -214,11 +214,15 @@ class ServiceDesk(ToolEnv):
 
     def scripted_words(self, message: str) -> str:
         """Returns the scripted user's reply to a message, without changing the state."""
-        state, self.state = self.state, copy.deepcopy(self.state)
+        state, self.state = self.state, self._before_reply()
         try:
             return self._scripted(message, len(state.conversation) + 1)[0]
         finally:
             self.state = state
+
+    def _before_reply(self) -> DeskState:
+        """Returns a copy of the state, deep only in the parts that the scripted user changes."""
+        return dataclasses.replace(self.state, user=copy.deepcopy(self.state.user))
 
     def reopen(self) -> None:
         """Replaces the user's first message by `words`, at the start of an episode."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from agentgym.reading.typography import folds_plainly
 
 _OLD = re.compile(
-    r"\b(?:current(?:ly)?|original(?:ly)?|existing|previous(?:ly)?|old|was|were|formerly|paid|from)"
+    r"\b(current(?:ly)?|original(?:ly)?|existing|previous(?:ly)?|old|was|were|formerly|paid|from)"
     r"(?: (?:set|shipped|going|booked|paid|charged|flying))?(?: (?:to|at|with|for|on|in|by|"
     r"using))?\b",
     re.IGNORECASE,
@@ -27,25 +27,35 @@ _CUES = (
 _SCOPE = re.compile(r"[.?!;](?=\s|$)|[\n()]")
 
 
+def is_old(text: str, at: int) -> bool:
+    """Returns whether the value at an index is the one that a change replaces."""
+    return any(start <= at < stop for start, stop in _old_parts(text))
+
+
 @lru_cache(maxsize=256)
+def _old_parts(text: str) -> tuple[tuple[int, int], ...]:
+    """Returns start and stop of the parts of a text whose values a change replaces."""
+    if not _may_replace(text):
+        return ()
+    found = []
+    for start, stop in _scopes(text):
+        for old in _OLD.finditer(text, start, stop):
+            new = _NEW.search(text, old.end(), stop)
+            found.append((old.end(1), new.end() if new else stop))
+        for change in _CHANGES.finditer(text, start, stop):
+            end = change.end()
+            if turn := _NEW.search(text, end, stop) or _NEW_TOO.search(text, end, stop):
+                found.append((end, turn.start()))
+    return tuple(found)
+
+
 def _may_replace(text: str) -> bool:
     """Whether a text can name a value that a change replaces."""
     lower = text.lower()
     return any(cue in lower for cue in _CUES) or not folds_plainly(text)
 
 
-def is_old(text: str, at: int) -> bool:
-    """Returns whether the value at an index is the one that a change replaces."""
-    if not _may_replace(text):
-        return False
-    start = max((match.end() for match in _SCOPE.finditer(text, 0, at)), default=0)
-    after = _SCOPE.search(text, at)
-    stop = after.start() if after else len(text)
-    old = [match.end() for match in _OLD.finditer(text, start, at)]
-    if old and not _NEW.search(text, old[-1], at):
-        return True
-    for change in _CHANGES.finditer(text, start, at):
-        turn = _NEW.search(text, change.end(), stop) or _NEW_TOO.search(text, change.end(), stop)
-        if turn and change.end() <= at < turn.start():
-            return True
-    return False
+def _scopes(text: str) -> list[tuple[int, int]]:
+    """Returns start and stop of the parts of a text between ends of sentences and brackets."""
+    ends = [match.span() for match in _SCOPE.finditer(text)]
+    return list(zip([0, *(b for _, b in ends)], [*(a for a, _ in ends), len(text)], strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -218,6 +219,15 @@ class Telecom(TelecomTools):
         if kind and agreed is not None:
             self._keep("describe the change that the user confirms", kind in agreed)
         return result
+
+    def _before_reply(self) -> TelecomState:
+        state = self.state
+        return replace(
+            state,
+            changes=copied(state.changes),
+            phone=replace(state.phone),
+            caller=copy.deepcopy(state.caller),
+        )
 
     def _understand(self, message: str, said: str) -> None:
         self.state.caller.agreed = None

@@ -225,18 +225,18 @@ def reply(
     """
     _, answer, agreement, _ = STYLES[scenario.mood]
     text, request = plain(message), scenario.requests[user.at]
-    asking = questions(text)
     decided = request.refused and request.record in looked_up
     if decided and denies(text, request.proposal.topic, request.key):
         user.denied.append(user.at)
         return _next_request(scenario, user)
     told = request.outputs and all(claims_value(text, output) for output in request.outputs)
-    known = user.identified or "identity" not in _subjects(asking)
+    known = user.identified or "identity" not in _subjects(questions(text))
     if not told and known and asks_to_confirm(text):
         found = _judge_proposal(scenario, user, text)
         user.misunderstood = 0
         user.agreed = user.agreed or found is None
         return Reply(agreement, True) if found is None else Reply(answer.format(found))
+    asking = questions(text)
     if told or offers_more(text) or (user.agreed and not asking and reports_done(text)):
         return _next_request(scenario, user)
     if asked := _subjects(asking):

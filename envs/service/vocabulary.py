@@ -13,7 +13,8 @@ class Vocabulary:
     r"""The values of one kind, each with a pattern of the words that name it.
 
     Args:
-        patterns: value -> pattern, which ignores case. It has no class such as "\W".
+        patterns: value -> pattern, which ignores case. It matches from the start of a word, and
+            has no class such as "\W".
         cues: texts, one of which each match holds. None are needed, but they save time.
     """
 
@@ -23,8 +24,16 @@ class Vocabulary:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        groups = (f"(?P<v{i}>{pattern.lower()})" for i, pattern in enumerate(self._patterns))
-        return re.compile("|".join(groups))
+        """The pattern of all values. Without groups, most words fail at their first letter."""
+        patterns = (pattern.lower().removeprefix(r"\b") for pattern in self._patterns)
+        return re.compile(rf"\b(?:{'|'.join(patterns)})")
+
+    @cached_property
+    def _each(self) -> list[tuple[str, re.Pattern[str]]]:
+        """The values with their patterns."""
+        return [
+            (v, re.compile(p.lower())) for v, p in zip(self.values, self._patterns, strict=True)
+        ]
 
     def find(self, text: str) -> Iterator[tuple[str, int, int]]:
         """Yields the values in a text, with start and stop."""
@@ -33,7 +42,8 @@ class Vocabulary:
         if self._cues and not any(cue in lower for cue in self._cues):
             return
         for match in self._pattern.finditer(lower):
-            yield self.values[int(str(match.lastgroup)[1:])], *match.span()
+            start = match.start()
+            yield next(v for v, form in self._each if form.match(lower, start)), *match.span()
 
 
 class Names(Vocabulary):
