@@ -29,7 +29,7 @@ CACHED_BYTES = 64_000_000
 POOL = 3000
 """Most guesses, and most hidden words, that the expert evaluates. More are thinned out evenly."""
 
-_GAPS = re.compile(r"[\s,-]+")
+_GAPS = str.maketrans("", "", " ,-")
 FORM = "Answer with one five-letter word, for example: c r a n e"
 INDEPENDENT = "If your guess repeats a letter, each occurrence is marked on its own."
 COUNTED = "A letter is marked g or y at most as often as it occurs in the word."
@@ -271,8 +271,7 @@ class Wordle(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         # Longer texts cannot be spelled words.
-        words = plain(action) if len(action) < 100 else ""
-        guess = words if words.isalpha() else _GAPS.sub("", words)
+        guess = plain(action).translate(_GAPS) if len(action) < 100 else ""
         if guess not in self.vocabulary.index:
             return self._wasted(f"{action[:40]!r} is not a known word, and a guess is lost. {FORM}")
         state = self.state

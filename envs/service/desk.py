@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -222,7 +221,7 @@ class ServiceDesk(ToolEnv):
 
     def _before_reply(self) -> DeskState:
         """Returns a copy of the state, deep only in the parts that the scripted user changes."""
-        return dataclasses.replace(self.state, user=copy.deepcopy(self.state.user))
+        return dataclasses.replace(self.state, user=self.state.user.copied())
 
     def reopen(self) -> None:
         """Replaces the user's first message by `words`, at the start of an episode."""

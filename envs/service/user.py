@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -148,6 +148,10 @@ class UserState:
     misunderstood: int = 0
     denied: list[int] = field(default_factory=list)
 
+    def copied(self) -> UserState:
+        """Returns a copy that shares nothing that changes."""
+        return replace(self, told=[*self.told], denied=[*self.denied])
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -250,9 +254,10 @@ def reply(
     return Reply(f"I do not understand. {request.opening}")
 
 
-def _subjects(asking: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def _subjects(asking: str) -> tuple[str, ...]:
     """Returns the subjects of the questions of a message."""
-    return [subject for subject, form in _ASKED.items() if form.search(asking)] if asking else []
+    return tuple(subject for subject, form in _ASKED.items() if form.search(asking))
 
 
 def _judge_proposal(scenario: Scenario, user: UserState, text: str) -> str | None:
@@ -279,7 +284,7 @@ def _told(request: Request, user: UserState) -> str:
     return " ".join([*facts, *[request.correction] * user.corrected]).strip()
 
 
-def _answers(scenario: Scenario, user: UserState, asked: list[str]) -> str:
+def _answers(scenario: Scenario, user: UserState, asked: Collection[str]) -> str:
     """Returns the answers to the agent's questions."""
     request, found = scenario.requests[user.at], []
     for subject in asked:
@@ -307,7 +312,8 @@ def _next_request(scenario: Scenario, user: UserState) -> Reply:
 # A user that is an agent and writes its own words.
 
 
-def codes(text: str) -> set[str]:
+@lru_cache(maxsize=1024)
+def codes(text: str) -> frozenset[str]:
     """Returns the numbers, codes, dates and email addresses of a text, by value."""
     text = normalized(text).lower()
     text = re.sub(r"(?<=\d),(?=\d{3}\b)|(?<=\d)\.0{1,2}\b", "", text)
@@ -315,7 +321,7 @@ def codes(text: str) -> set[str]:
     for date in reversed(find_dates(text)):
         text = f"{text[: date.start]} {text[date.stop :]}"
         found |= {f"{date.year}{date.month:02}{date.day:02}"} if date.year else set()
-    return found | {plain_key(code) for code in _CODE.findall(text)}
+    return frozenset(found.union(map(plain_key, _CODE.findall(text))))
 
 
 def agrees(message: str, words: str) -> bool:
