@@ -1,6 +1,6 @@
 """`Trainer`: builds the parts of a run, and trains, evaluates and saves until its budget is spent.
 
-The trainer contains no algorithm. A recipe provides an `Algorithm`: a credit function, a critic and
+The trainer contains no algorithm. A recipe provides an `Algorithm`: a signal to learn from and
 hooks. `Iteration` is one iteration of training. All randomness is derived from (seed,
 purpose, iteration, index), so a resumed run needs no generator states and continues exactly as if
 it had never stopped.
@@ -19,8 +19,9 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
 from agentgym.registration.making import tasks_of
 from agentgym.time_limits import limit_env
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, Imitation
 from agentgym.trainers.callbacks import Callback, CallbackList
+from agentgym.trainers.credit.returns import turn_discount
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel, own_critic
 from agentgym.trainers.data.batch import Batch
@@ -31,7 +32,6 @@ from agentgym.trainers.players.lineup import Lineup
 from agentgym.trainers.policy.sampling import Request, Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context, policy_agent
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
-from agentgym.trainers.rewards.penalties import with_penalties
 from agentgym.trainers.rewards.reward_options import RewardOptions
 from agentgym.trainers.rollout.env_pool import EnvPool, instructions_by_id
 from agentgym.trainers.rollout.episode import EpisodeSpec
@@ -92,7 +92,7 @@ class Trainer:
         if config.run.threads is not None:
             torch.set_num_threads(config.run.threads)
         self.accelerator = make_accelerator(config, trackers)
-        if self.accelerator.is_fsdp2 and algorithm.trains_policy:
+        if self.accelerator.is_fsdp2 and self._steered:
             raise ConfigError(
                 f"{recipe} trains the whole policy in each process, for which FSDP2 saves no "
                 "memory: use DDP (`accelerate launch --multi_gpu`), or another recipe."
@@ -110,7 +110,7 @@ class Trainer:
             opened.enter_context(self.pool)
             self.tasks = tasks_of(self.pool.env(0)).split("train")
             check_start(config, self.pool.env(0))
-            self.lineup = Lineup(config, self.pool.env(0))
+            self.lineup = Lineup(config, self.pool.env(0), algorithm.outcomes)
             self.folder = open_folder(self.accelerator, recipe, config)
             opened.callback(self.folder.close)
             self.saver, self.evaluator = Saver(self), Evaluator(self)
@@ -185,7 +185,12 @@ class Trainer:
             env=env,
             reward=reward,
         )
-        self.rewards = RewardOptions(config, instructions_by_id(self.pool.env(0)))
+        self.rewards = RewardOptions(
+            config,
+            instructions_by_id(self.pool.env(0)),
+            gamma=turn_discount(self.algorithm.estimator),
+            bootstraps=self.algorithm.critic is not None,
+        )
         if start is None:
             self.rollouts.forget()
         else:
@@ -286,14 +291,8 @@ class Trainer:
         """Makes the recipe's hooks and the critic with its own trunk."""
         make, critic = self.algorithm.hooks, self.config.critic
         self.hooks = RecipeHooks() if make is None else make(self)
-        check_hooks(
-            self.recipe,
-            self.config,
-            self.hooks,
-            has_critic=self.algorithm.critic is not None,
-            games=bool(self.lineup.agents),
-        )
-        assert self.algorithm.trains_policy or self.policy not in self.hooks.modules()
+        check_hooks(self.recipe, self.config, self.algorithm, self.hooks)
+        assert self._steered or self.policy not in self.hooks.modules()
         if critic.critic_trunk == "own":
             assert isinstance(self._head, ValueHead)
             limit = self.config.optimisation.max_grad_norm
@@ -301,7 +300,7 @@ class Trainer:
 
     def _fit_own_critic(self) -> None:
         """Fits the critic with its own trunk to episodes of the policy before RL."""
-        config, fit_returns = self.config, self.algorithm.credit
+        config, fit_returns = self.config, self.algorithm.estimator
         assert self.own_critic is not None and fit_returns is not None
         starts = self.rollouts.curriculum.draw(
             config.critic.critic_episodes, self.rng(CRITIC, 0, TASKS)
@@ -312,17 +311,23 @@ class Trainer:
             for i, (task, seed) in enumerate(starts)
         ]
         played = self.play(self.rollouts.seat(episodes, 0))
-        batch = self.rewards(Batch.of(played), 0, bootstraps=True)
+        batch = Batch.of(played)
         zeros = np.zeros(batch.num_tokens, np.float32)  # the policy is still the reference
-        batch = with_penalties(batch, ForwardPass(zeros, reference=zeros), config)
+        batch = self.rewards(batch, 0, ForwardPass(zeros, reference=zeros))
         self.own_critic.begin(batch, fit_returns, self.rng(CRITIC, 0))
         broadcast_parameters(self.accelerator, [self.own_critic])
         self.spend()
 
     @property
+    def _steered(self) -> bool:
+        """Whether the hooks train the policy."""
+        signal = self.algorithm.signal
+        return isinstance(signal, Imitation) and signal.steered
+
+    @property
     def wants_reference(self) -> bool:
-        """Whether the loss or the hooks need the reference policy."""
-        return self.config.loss.kl_coef > 0 or self.hooks.needs_reference
+        """Whether the loss or the signal needs the reference policy."""
+        return self.config.loss.kl_coef > 0 or self.algorithm.signal.reference
 
     def agent(self, name: str) -> PolicyAgent | RoleAgent:
         """Returns the agent of evaluations. Before the first iteration it is the policy alone."""

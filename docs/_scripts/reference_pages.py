@@ -36,10 +36,11 @@ from agentgym.multiagent.rules import GameRules, InvalidMove
 from agentgym.registration.entry import Entry
 from agentgym.registration.making import make_env
 from agentgym.registration.single_seat import SingleSeat
+from agentgym.trainers import algorithm
 from agentgym.trainers.api import LoadedPolicy, load_policy, train
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.credit import chunk, group, normalize, turn_rewards, two_clock
-from agentgym.trainers.data import batch, trajectory
+from agentgym.trainers.data import batch, learn, trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.policy.language_model import LanguageModel
@@ -49,7 +50,7 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.settings import groups_of
 from agentgym.trainers.settings.config import TrainConfig
-from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trainer import Trainer
 
 PAGES: dict[str, tuple[str, str, list[Any]]] = {
     "agentgym": (
@@ -182,6 +183,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             Callback,
             Run,
             trajectory.Trajectory,
+            trajectory.RolloutStats,
             trajectory.Turn,
             trajectory.Segment,
             trajectory.Support,
@@ -189,9 +191,14 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             batch.Values,
             batch.Credit,
             TrainConfig,
-            Algorithm,
+            algorithm.Algorithm,
+            algorithm.PolicyGradient,
+            algorithm.Imitation,
+            algorithm.Preference,
             Trainer,
             RecipeHooks,
+            learn.Learn,
+            learn.Pair,
             Policy,
             LanguageModel,
             Sampling,

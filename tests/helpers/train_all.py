@@ -22,6 +22,7 @@ from accelerate.utils import DistributedType
 from torch import nn
 
 from agentgym.trainers import recipes, trainer
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.trainer import Trainer
 
 from . import quick
@@ -141,10 +142,10 @@ def disturb_results(hooks: Any) -> None:
     """Lets hooks return other trajectories and advantages and count other steps."""
     on_rollout_end, on_advantages = hooks.on_rollout_end, hooks.on_advantages
 
-    def other_trajectories(*args: Any) -> list[Any]:
-        found = on_rollout_end(*args)
+    def other_trajectories(*args: Any) -> Learn:
+        found = on_rollout_end(*args).trajectories
         hooks.env_steps += 1
-        return [*found[::-1], found[0]]
+        return Learn([*found[::-1], found[0]])
 
     def other_advantages(*args: Any) -> Any:
         credit = on_advantages(*args)

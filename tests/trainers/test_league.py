@@ -30,7 +30,7 @@ from agentgym.trainers.players.payoffs import Payoffs
 from agentgym.trainers.players.pool import Pool
 from agentgym.trainers.policy.loading import LoraSettings
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.rollout.seats import OUTCOME, SELF, GamePlay
+from agentgym.trainers.rollout.seats import SELF, GamePlay
 from agentgym.trainers.settings.opponents import Opponent
 
 from .test_self_play import SMALL, Played, equal, model, quick, run, weights
@@ -98,12 +98,12 @@ def test_results_count_against_members_only(tmp_path: Path):
     games = [t for t in trajectories if t.opponent == "iteration 0"]
     assert 0 < len(games) < len(trajectories)
     for trajectory in trajectories:
-        outcome = trajectory.extras.get(OUTCOME)
+        outcome = trajectory.result
         expected = 0.5 + 0.5 * np.sign(trajectory.episode_return)
         assert outcome == (expected if trajectory in games else None)
     results = Results()
     for trajectory in games:
-        results.add(trajectory.extras[OUTCOME])
+        results.add(trajectory.result)
     assert rows[-1]["pool/win_rate/0"] == rows[-1]["pool/win_rate"] == results.rate
     assert rows[-1]["pool/members"] == 1
     assert (
@@ -196,7 +196,7 @@ def test_pfsp_prefers_the_members_that_win():
 
 
 def games(opponent: str, outcome: float, count: int) -> Any:
-    return [SimpleNamespace(opponent=opponent, extras={OUTCOME: outcome})] * count
+    return [SimpleNamespace(opponent=opponent, result=outcome)] * count
 
 
 def test_a_policy_that_wins_at_the_rate_becomes_a_member():

@@ -22,13 +22,14 @@ from agentgym.evaluation import nashconv
 from agentgym.registration.making import make_env
 from agentgym.trainers import Callback, recipes, train
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.credit.given import given_credit
 from agentgym.trainers.credit.group import GroupBaseline
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.hooks.continuations import VALUES
+from agentgym.trainers.hooks.continuations import Continuations
 from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.players.lineup import Lineup
 from agentgym.trainers.policy.ensemble import Ensemble
@@ -37,6 +38,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent import load_agent
+from agentgym.trainers.recipes.at_grpo import StateGroups, Taken
 from agentgym.trainers.recipes.marshal import RoleReturns
 from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
@@ -476,7 +478,7 @@ def test_a_team_is_trained_over_its_joint_trajectories(
     assert len(joint.batch.trajectories) == 8 and joint.hops.sum() == 8 * 3
     assert row["credit/advantage_std"] > 0 and np.isfinite(row["losses/policy_loss"])
     if recipe == "magrpo":
-        credit = trainer.algorithm.credit
+        credit = trainer.algorithm.estimator
         assert credit is not None
         one, two = np.split(credit(batch, None).advantages[batch.token_offsets[:-1]][:6], 2)
         assert np.array_equal(one, two)  # both agents of an episode, in each turn
@@ -513,47 +515,66 @@ def test_a_branch_repeats_a_game_up_to_a_turn(env_id: str, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_vine_values_the_states_of_each_seat_by_its_own_returns(tmp_path: Path):
+def test_vine_values_the_states_of_each_seat_by_its_own_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """In a zero-sum game, the values of seats that act at once add up to 0."""
     trainer = make_trainer("vine", run_dir=str(tmp_path), **SMALL | {
         "env_id": "RockPaperScissors-v0", "env_kwargs": {}, "train_tasks": 1,
         "episodes_per_iteration": 2,
     })  # fmt: skip
     trainer.make_hooks()
-    fresh = trainer.hooks.on_rollout_end(trainer.rollouts.collect(0), 0, np.random.default_rng(0))
-    for one, two in episodes_of(fresh):
-        first, second = (np.array(each.extras[VALUES]) for each in (one, two))
+    hooks = trainer.hooks
+    assert isinstance(hooks, Continuations)
+    values: dict[int, list[float]] = {}
+    advantages = hooks._advantages
+
+    def watched(fresh: list[Trajectory], found: list[list[float]]) -> Any:
+        values.update(zip(map(id, fresh), found, strict=True))
+        return advantages(fresh, found)
+
+    monkeypatch.setattr(hooks, "_advantages", watched)
+    fresh = hooks.on_rollout_end(trainer.rollouts.collect(0), 0, np.random.default_rng(0))
+    for one, two in episodes_of(fresh.trajectories):
+        first, second = (np.array(values[id(each)]) for each in (one, two))
         assert first == pytest.approx(-second) and np.ptp(first) > 0
     trainer.folder.close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("next_state", ["best", "first", "sampled"])
-def test_at_grpo_compares_actions_of_one_agent_from_one_state(next_state: str, tmp_path: Path):
+def test_at_grpo_compares_actions_of_one_agent_from_one_state(
+    next_state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     settings = {"episodes_per_iteration": 24, "group_size": 4, "next_state": next_state}
     trainer = make_trainer("at_grpo", run_dir=str(tmp_path), **SMALL | settings)
     trainer.make_hooks()
     hooks = trainer.hooks
+    assert isinstance(hooks, StateGroups)
     last: Any = SimpleNamespace(integers=lambda count: count - 1)  # samples the last branch
-    played = hooks.on_rollout_end(trainer.rollouts.collect(0), 0, last)
+    taken: list[Taken] = []
+    compared = hooks._compared
+    monkeypatch.setattr(hooks, "_compared", lambda found: taken.extend(found) or compared(found))
+    found = hooks.on_rollout_end(trainer.rollouts.collect(0), 0, last)
+    played, advantages = found.trajectories, np.asarray(found.weights)
     groups: dict[Any, list[Trajectory]] = {}
-    for each in played:
+    outcome_of: dict[int, float] = {}
+    for each, outcome, state in taken:
         assert len(each.turns) == 1 and len(each.segments[0].tokens) == each.turns[0].stop
-        groups.setdefault((each.extras["branched_state"], each.agent), []).append(each)
+        groups.setdefault((state, each.agent), []).append(each)
+        outcome_of[id(each)] = outcome
     assert len(groups) > 2 * 2  # Kuhn poker: one seat acts in each state
     for members in groups.values():
         assert len(members) == 4
         assert len({(m.seed, m.turns[0].observation) for m in members}) == 1
-    batch = Batch.of(played)
-    advantages = hooks.credit(batch, None, 0, np.random.default_rng(0)).advantages
     for members in groups.values():
         mine = [i for i, t in enumerate(played) if any(t is m for m in members)]
-        outcomes = np.array([played[i].extras["branch_outcome"] for i in mine])
+        outcomes = np.array([outcome_of[id(played[i])] for i in mine])
         expected = (outcomes - outcomes.mean()) / (outcomes.std(ddof=1) + 1e-6)
-        assert advantages[batch.token_offsets[:-1]][mine] == pytest.approx(expected, abs=1e-5)
+        assert advantages[mine] == pytest.approx(expected, abs=1e-5)
     # The second state, in which the other player acts, follows one of the branches of the first.
     rules = {
-        "best": lambda branches: max(branches, key=lambda each: each.extras["branch_outcome"]),
+        "best": lambda branches: max(branches, key=lambda each: outcome_of[id(each)]),
         "first": lambda branches: branches[0],
         "sampled": lambda branches: branches[-1],
     }
@@ -640,8 +661,8 @@ def seat(role: str, reward: float, turns: int = 1, env_id: str = "game") -> Traj
 def rae(*episodes: Trajectory, hooks: RoleBaselines | None = None, **changes: Any) -> list[float]:
     """The advantage of each token."""
     hooks = hooks or RoleBaselines(**{"decay": 0.95, "gamma": 1.0, "arguments": {}} | changes)
-    credit = hooks.credit(Batch.of(episodes), None, 0, np.random.default_rng(0))
-    return credit.advantages.tolist()
+    found = hooks.on_rollout_end(list(episodes), 0, np.random.default_rng(0))
+    return given_credit(Batch.to_learn(found)).advantages.tolist()
 
 
 def test_an_episode_is_scored_before_it_counts_in_its_baseline():
@@ -755,7 +776,7 @@ def test_dr_mas_is_normalisation_over_turns_in_each_group():
     batch = Batch.of(episodes)
     returns = GroupBaseline()(batch)
     module = recipes.load("dr_mas")
-    own = module.build(module.Config()).credit(batch, None)
+    own = module.build(module.Config()).signal.assign(batch, None)
     other = normalize_advantages(returns, batch, "group", "turns")
     scale = own.advantages / other.advantages
     for agent in range(2):  # n - 1 in place of n

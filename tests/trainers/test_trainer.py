@@ -236,8 +236,8 @@ def test_demonstrations_fit_where_the_policy_has_to(policy, mode):
     for trajectory in shown:
         assert all(len(segment.tokens) <= 60 for segment in trajectory.segments)
         assert all(turn.start + 6 <= 60 for turn in trajectory.turns)
-    assert any(t.extras["overflow"] for t in shown) == (mode == "full")
-    assert [t.success for t in shown] == [not t.extras["overflow"] for t in shown]
+    assert any(t.stats.overflow for t in shown) == (mode == "full")
+    assert [t.success for t in shown] == [not t.stats.overflow for t in shown]
 
 
 def test_a_small_share_of_demonstrations_is_one(tmp_path):

@@ -17,7 +17,8 @@ def check_run(recipe: str, config: TrainConfig) -> None:
         recipe: name of the recipe.
         config: the settings.
     """
-    check_recipe(recipe, config, recipes.load(recipe).build(config))
+    algorithm = recipes.load(recipe).build(config)
+    check_recipe(recipe, config, algorithm)
     check_spelling(config.model.model)
     make_env, config = environment_factory(config, None, None)
     make_eval_env = evaluation_factory(config, make_env, None)
@@ -25,5 +26,5 @@ def check_run(recipe: str, config: TrainConfig) -> None:
         env = make()
         if make is make_env:
             check_start(config, env)
-            Lineup(config, env)
+            Lineup(config, env, algorithm.outcomes)
         env.close()

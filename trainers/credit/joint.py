@@ -4,7 +4,7 @@ A *joint trajectory* holds the turns of all agents of an episode. Its rewards ar
 mean over its agents, received at the end of a turn of the environment. Agents that act one after
 another in one turn of the environment (see `Turn.clock`) are *hops* of it, as tokens are of an
 action, and no discount lies between them. The joint trajectory of a single agent is its own. The
-agent of each turn is named in `extras[ACTORS]`, by its role if it has one.
+agent of each turn is named in `actors`, by its role if it has one.
 
 Shapes: N trajectories of agents, E joint trajectories, M turns and K tokens, the same for both.
 """
@@ -28,9 +28,6 @@ from agentgym.trainers.credit.two_clock import (
 )
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.trajectory import IntArray, Trajectory, Turn, episode_numbers
-
-ACTORS = "actors"
-"""Key of the agents of the turns of a joint trajectory in its `extras`."""
 
 
 @dataclass(frozen=True)
@@ -108,13 +105,12 @@ class Joint:
         found = np.zeros((len(batch.trajectories), int(time.max()) + 1))
         np.add.at(found, (owner, time), batch.rewards)
         clock, joint_time = _times(batch)[1][self.turns], self.clock
-        for m, turn in enumerate(batch.turns):
-            for at, reward, _ in turn.delayed:
-                episode = self.episode[owner[m]]
-                span = slice(*self.batch.turn_offsets[episode : episode + 2])
-                last = np.searchsorted(clock[span], at, side="right") - 1
-                found[owner[m], time[m]] -= reward
-                found[owner[m], joint_time[span][max(int(last), 0)]] += reward
+        for m, at, reward, _ in batch.delayed:
+            episode = self.episode[owner[m]]
+            span = slice(*self.batch.turn_offsets[episode : episode + 2])
+            last = np.searchsorted(clock[span], at, side="right") - 1
+            found[owner[m], time[m]] -= reward
+            found[owner[m], joint_time[span][max(int(last), 0)]] += reward
         return found
 
     def common_rewards(self) -> Float64:
@@ -310,7 +306,7 @@ def _joined(batch: Batch, members: IntArray, turns: IntArray) -> Trajectory:
         agent="",
         role="",
         replayed=any(agent.replayed for agent in agents),
-        extras=agents[0].extras | {ACTORS: [names[int(owner[m])] for m in turns]},
+        actors=tuple(names[int(owner[m])] for m in turns),
     )
 
 
@@ -331,10 +327,12 @@ def _team_rewards(batch: Batch, turns: IntArray, owner: IntArray, clock: IntArra
     own = batch.rewards[turns]
     starts = np.searchsorted(owner, np.arange(owner[-1] + 1))
     stops = np.append(starts[1:], len(owner))
-    everything = batch.turns
-    for k, m in enumerate(turns):
+    later: dict[int, list[tuple[int, float]]] = {}
+    for m, at, reward, _ in batch.delayed:
+        later.setdefault(m, []).append((at, reward))
+    for k, m in enumerate(turns.tolist()):
         start, stop = starts[owner[k]], stops[owner[k]]
-        delayed = [(at, reward) for at, reward, _ in everything[m].delayed]
+        delayed = later.get(m, [])
         parts = [(clock[k], own[k] - sum(reward for _, reward in delayed)), *delayed]
         for at, reward in parts:
             last = np.searchsorted(clock[start:stop], at, side="right") - 1

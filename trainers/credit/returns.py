@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -61,6 +61,23 @@ def observed_returns(credit: CreditFn, batch: Batch) -> FloatArray | None:
         if found is None or float(np.ptp(found)) <= 1e-6 * float(np.abs(found).max()):
             return None
     return found
+
+
+def turn_discount(credit: CreditFn | None) -> float:
+    """Returns the discount per turn of an estimator, 1 if it has none.
+
+    Args:
+        credit: the estimator, a dataclass whose field `gamma_turn` or else `gamma` is the discount,
+            also that of an estimator in a field. None: there is no estimator.
+    """
+    if not is_dataclass(credit):
+        return 1.0
+    values = {each.name: getattr(credit, each.name) for each in fields(credit)}
+    for name in ("gamma_turn", "gamma"):
+        if name in values:
+            return float(values[name])
+    inner = next((value for value in values.values() if is_dataclass(value)), None)
+    return turn_discount(cast("CreditFn | None", inner))
 
 
 def _with_ones(estimator: Any, names: tuple[str, ...]) -> Any:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.replay import ReplayBuffer
-from agentgym.trainers.data.trajectory import Segment, Trajectory, Turn
+from agentgym.trainers.data.trajectory import RolloutStats, Segment, Trajectory, Turn
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.sampling import Sample, Tokens
 from agentgym.trainers.update.learner import Rows
@@ -278,7 +278,7 @@ def turns_of(trajectory: Trajectory) -> list[Trajectory]:
                 terminated=not goes_on,
                 truncated=goes_on,
                 bootstrap=1 if goes_on else None,
-                extras={},
+                stats=RolloutStats(),
             )
         )
     return found

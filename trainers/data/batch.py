@@ -8,11 +8,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from agentgym.trainers.data.learn import Learn, Pair
 from agentgym.trainers.data.trajectory import FloatArray, IntArray, Trajectory, Turn
+
+
+class Delayed(NamedTuple):
+    """A part of the reward of a turn that was received in another turn of the environment.
+
+    Attributes:
+        turn: index of the turn whose action earned it.
+        clock: turn of the environment in which it was received.
+        reward: the part.
+        term: name of its reward term.
+    """
+
+    turn: int
+    clock: int
+    reward: float
+    term: str
 
 
 @dataclass(frozen=True)
@@ -26,11 +44,14 @@ class Batch:
         turn_offsets: [N + 1] offsets. Trajectory n has turns `turn_offsets[n]:turn_offsets[n + 1]`.
         token_offsets: [M + 1] offsets. Turn m has tokens `token_offsets[m]:token_offsets[m + 1]`.
         rewards: [M] reward of each turn.
+        delayed: the parts of these rewards that were received in other turns of the environment.
         terminated: [N] whether the trajectory reached a terminal state. If False, bootstrap.
         logprobs: [K] behaviour log-probabilities.
         groups: [N] group index, equal for trajectories that start in the same state.
         sampler_logprobs: [K] log-probabilities recorded in the rollout, if `logprobs` are those of
             the forward pass of training (None: `logprobs` are recorded ones).
+        given: [M] or [K] advantages or weights that the hooks gave (see `Learn.weights`).
+        pairs: the preferences that the hooks gave (see `Learn.pairs`).
     """
 
     trajectories: Sequence[Trajectory]
@@ -41,6 +62,9 @@ class Batch:
     logprobs: FloatArray
     groups: IntArray
     sampler_logprobs: FloatArray | None = None
+    delayed: tuple[Delayed, ...] = ()
+    given: NDArray[np.floating] | None = None
+    pairs: Sequence[Pair] | None = None
 
     @classmethod
     def of(cls, trajectories: Sequence[Trajectory]) -> Batch:
@@ -65,7 +89,34 @@ class Batch:
                 np.float32
             ),
             groups=np.array(groups, np.int64),
+            delayed=tuple(
+                Delayed(m, *part) for m, turn in enumerate(turns) for part in turn.delayed
+            ),
         )
+
+    @classmethod
+    def to_learn(cls, learn: Learn) -> Batch:
+        """Builds a batch from trajectories, with the credit that the hooks gave them.
+
+        Raises:
+            ValueError: if a trajectory has no turns, or for weights that are not one per turn or
+                one per token.
+        """
+        return cls.of(learn.trajectories).with_given(learn.weights, learn.pairs)
+
+    def with_given(self, weights: ArrayLike | None, pairs: Sequence[Pair] | None = None) -> Batch:
+        """Returns a copy with the weights [M] or [K] and the preferences that the hooks gave.
+
+        Raises:
+            ValueError: for another number of weights.
+        """
+        given = None if weights is None else np.asarray(weights)
+        if given is not None and given.shape not in ((self.num_turns,), (self.num_tokens,)):
+            raise ValueError(
+                f"Expected {self.num_turns} weights, one per turn, or {self.num_tokens}, one per "
+                f"token, got shape {given.shape}."
+            )
+        return replace(self, given=given, pairs=pairs)
 
     @cached_property
     def turns(self) -> list[Turn]:
@@ -143,6 +194,11 @@ class Batch:
                 found[start:stop] = turn.recomputed
         return replace(self, logprobs=found, sampler_logprobs=self.logprobs)
 
+    @property
+    def recorded_logprobs(self) -> FloatArray:
+        """[K] log-probabilities recorded in the rollout."""
+        return self.logprobs if self.sampler_logprobs is None else self.sampler_logprobs
+
     @cached_property
     def thought(self) -> NDArray[np.bool_]:
         """[K] True for thought tokens, which are not part of the action of a reply."""
@@ -162,7 +218,7 @@ class Batch:
         return np.where(self.thought, np.float32(thought_coef), np.float32(1)) * self.free * turns
 
     def select(self, chosen: IntArray) -> Batch:
-        """Returns the batch of some trajectories.
+        """Returns the batch of some trajectories, without the credit that the hooks gave.
 
         Args:
             chosen: their indices, in ascending order.
@@ -171,13 +227,32 @@ class Batch:
             return self
         turns = np.isin(self.turn_trajectory, chosen)
         tokens = turns[self.token_turn]
-        sampled = self.sampler_logprobs
+        sampled, numbers = self.sampler_logprobs, np.cumsum(turns) - 1
         return replace(
             Batch.of([self.trajectories[n] for n in chosen]),
             rewards=self.rewards[turns],
+            delayed=tuple(
+                part._replace(turn=int(numbers[part.turn]))
+                for part in self.delayed
+                if turns[part.turn]
+            ),
             logprobs=self.logprobs[tokens],
             sampler_logprobs=None if sampled is None else sampled[tokens],
         )
+
+    def scaled(self, rewards: ArrayLike, factor: float, term: str | None = None) -> Batch:
+        """Returns a copy with other rewards [M], of whose delayed parts some are scaled.
+
+        Args:
+            rewards: the rewards, with these parts scaled.
+            factor: their factor.
+            term: name of the reward term of the parts. None: all of them.
+        """
+        parts = (
+            part._replace(reward=part.reward * factor) if term in (None, part.term) else part
+            for part in self.delayed
+        )
+        return replace(self.with_rewards(rewards), delayed=tuple(parts))
 
     def with_rewards(self, rewards: ArrayLike) -> Batch:
         """Returns a copy with other rewards [M]. The trajectories keep the environment's rewards.

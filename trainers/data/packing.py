@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.trainers.data.trajectory import Segment, Support, Trajectory, Turn, equal_tokens
+from agentgym.trainers.data.trajectory import (
+    RolloutStats,
+    Segment,
+    Support,
+    Trajectory,
+    Turn,
+    equal_tokens,
+)
 
 DTYPES = ("int32", "float32", "bool")
 """Types of the arrays of a trajectory."""
@@ -22,7 +29,7 @@ ARRAYS = {
 """Types of the arrays of a turn."""
 RECORDS = {
     kind: tuple(field.name for field in dataclasses.fields(kind))
-    for kind in (Trajectory, Turn, Segment, Support)
+    for kind in (Trajectory, Turn, Segment, Support, RolloutStats)
 }
 """Names of the fields of the classes in a trajectory."""
 ATOMS = {bool, float, int, type(None)}
@@ -81,8 +88,14 @@ def unpack(
                 rest[name] = array(turn[name], kind)
         turns.append(Turn(**turn | rest))
     segments = [Segment(array(s["tokens"], "int32")) for s in packed["segments"]]
-    key = tuple(packed.get("episode", ()))
-    return Trajectory(**packed | {"turns": turns, "segments": segments, "episode": key})
+    rest = {
+        "turns": turns,
+        "segments": segments,
+        "episode": tuple(packed.get("episode", ())),
+        "stats": RolloutStats(**packed["stats"]),
+        "actors": tuple(packed["actors"]),
+    }
+    return Trajectory(**packed | rest)
 
 
 def pack_all(trajectories: Iterable[Trajectory]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +120,27 @@ class Turn:
 
 
 @dataclass(slots=True)
+class RolloutStats:
+    """Statistics of the rollout of an episode.
+
+    Attributes:
+        read_tokens: number of prompt tokens, over all turns.
+        overflow: whether the context had no room for another turn.
+        at_limit: whether the context or the turn limit ended the episode.
+        timed_out: whether the environment took too long.
+        left_out: whether earlier turns were left out of a prompt.
+        cut: whether an observation was shortened.
+    """
+
+    read_tokens: int = 0
+    overflow: bool = False
+    at_limit: bool = False
+    timed_out: bool = False
+    left_out: bool = False
+    cut: bool = False
+
+
+@dataclass(slots=True)
 class Trajectory:
     """One episode of one agent.
 
@@ -145,7 +165,12 @@ class Trajectory:
         episode: key of the episode, equal for all agents who played it (empty: one agent alone).
         replayed: whether the policy of an earlier iteration played the episode.
         start_progress: progress before the first turn, in [0, 1].
-        extras: statistics of the rollout (token counts, flags) and data kept by a recipe.
+        stats: statistics of the rollout.
+        explorer: the only agent of a game that explored, if there is one.
+        result: result against frozen policies: 1 (win), 1/2 (draw) or 0. It compares the rewards of
+            the game, without penalties. None: there are none.
+        actors: the agent of each turn of a joint trajectory, by its role if it has one (see
+            `credit.joint`).
     """
 
     env_id: str
@@ -165,7 +190,10 @@ class Trajectory:
     episode: tuple[int, ...] = ()
     replayed: bool = False
     start_progress: float = 0.0
-    extras: dict[str, Any] = field(default_factory=dict)
+    stats: RolloutStats = field(default_factory=RolloutStats)
+    explorer: str = ""
+    result: float | None = None
+    actors: tuple[str, ...] = ()
 
     @property
     def episode_return(self) -> float:

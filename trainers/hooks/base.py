@@ -1,7 +1,7 @@
 """`RecipeHooks`: hooks of a recipe into an iteration.
 
 Replay, learned rewards and preferences change the same four places of an iteration: the
-trajectories to learn from, the rewards that credit is assigned from, the credit itself, and the
+trajectories to learn from, the rewards and the values that credit is assigned from, and the
 advantages that enter the loss. The trainer calls the hooks and keeps their state in checkpoints.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -30,23 +31,10 @@ class RecipeHooks:
     process's results and the weights of its `modules` replace those of the others after each hook.
 
     Attributes:
-        needs_reference: whether the hooks use the reference policy's log-probabilities.
-        plays: whether the policy plays episodes in every iteration. If False, `on_rollout_end`
-            receives none.
-        games: whether trajectories may be of several agents of a game.
-        one_policy: whether the hooks train models beside a single policy, which all roles share.
-        branches: whether the hooks play branches of episodes (see `Lineup.branch`), in which the
-            policy repeats its own actions, but snapshots of it do not.
         metrics: numbers of the last iteration to log under `credit/`.
         env_steps: environment steps of the last iteration that the policy did not play (experts,
             searches, trial actions).
     """
-
-    needs_reference = False
-    plays = True
-    games = True
-    one_policy = False
-    branches = False
 
     def __init__(self) -> None:
         self.metrics: dict[str, float] = {}
@@ -54,20 +42,23 @@ class RecipeHooks:
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
-        """Returns the trajectories to learn from, at least one.
+    ) -> Learn:
+        """Returns the trajectories to learn from, with their credit if the hooks assign it.
 
         Args:
-            fresh: the trajectories of this iteration.
+            fresh: the trajectories of this iteration, none if the data are fixed.
             iteration: the number of finished iterations.
             rng: randomness of the hooks in this iteration.
         """
-        return fresh
+        return Learn(fresh)
 
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
-        """Returns the batch with the rewards that credit is assigned from."""
+        """Returns the batch with the rewards that credit is assigned from, or with weights.
+
+        This is the place for weights that need the forward pass (see `Batch.with_given`).
+        """
         return batch
 
     def on_values(self, batch: Batch, values: Values) -> Values:
@@ -78,12 +69,6 @@ class RecipeHooks:
             values: the values of the critic.
         """
         return values
-
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the credit, for recipes without a credit function of their own."""
-        raise NotImplementedError(f"{type(self).__name__} assigns no credit.")
 
     def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
         """Returns the credit that enters the loss, after normalisation."""

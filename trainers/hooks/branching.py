@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
@@ -60,8 +61,6 @@ class Branching(RecipeHooks):
         entropy_weight: increase of the advantage of a token per standard deviation of entropy.
     """
 
-    games = False
-
     def __init__(
         self,
         trainer: Run,
@@ -78,7 +77,7 @@ class Branching(RecipeHooks):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns the episodes of the iteration and their branches."""
         self._entropy = []
         paths = [Path(t, e) for t, e in zip(fresh, self._turn_entropy(fresh), strict=True)]
@@ -113,7 +112,7 @@ class Branching(RecipeHooks):
             "branches": float(len(openings)),
             "turns_taken_over": float(np.mean(openings or [0.0])),
         }
-        return played
+        return Learn(played)
 
     def _play(self, points: list[tuple[Path, int]], iteration: int, first: int) -> list[Path]:
         """Plays branches that take over the turns of a path before a turn."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.returns import observed_returns
-from agentgym.trainers.data.batch import Batch, Credit, Values
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.learn import Learn
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import (
     episodes_of,
@@ -21,12 +22,9 @@ from agentgym.trainers.rollout.branches import (
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-    from agentgym.trainers.update.learner import ForwardPass
 
 CONTINUATIONS = 1 << 21
 """Offset that separates the seeds of continuations from those of other episodes."""
-VALUES = "continuation_values"
-"""Key of the values of a trajectory's turns in its `extras`."""
 
 
 class Continuations(RecipeHooks):
@@ -43,8 +41,6 @@ class Continuations(RecipeHooks):
         lambda_turn: GAE lambda between turns.
     """
 
-    branches = True
-
     def __init__(self, trainer: Run, *, count: int, gamma: float, lambda_turn: float):
         super().__init__()
         self.trainer, self.count, self.gamma = trainer, count, gamma
@@ -52,8 +48,8 @@ class Continuations(RecipeHooks):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
-        """Returns the trajectories, with a value per turn in their `extras`."""
+    ) -> Learn:
+        """Returns the trajectories, with the advantages from the values of their turns."""
         states: dict[tuple[object, ...], tuple[list[Trajectory], int]] = {}
         for members in episodes_of(fresh):
             for order in orders_of(members):
@@ -74,10 +70,11 @@ class Continuations(RecipeHooks):
                 returns = [discounted(each, skip, self.gamma) for each in mine]
                 values[acting.agent, *state] = float(np.mean(returns))
                 spread.append(np.std(returns))
-        for members in episodes_of(fresh):
-            for each in members:
-                states_of = [state_of(members, order) for order in orders(each)]
-                each.extras[VALUES] = [values[each.agent, *state] for state in states_of]
+        of_turns = {
+            id(each): [values[each.agent, *state_of(members, order)] for order in orders(each)]
+            for members in episodes_of(fresh)
+            for each in members
+        }
         turns = sum(len(each.turns) for run in played for each in run)
         new = turns - sum(episode.replayed for episode in episodes)
         self.metrics = {
@@ -85,25 +82,26 @@ class Continuations(RecipeHooks):
             "continuation_turns": new / len(played),
             "continuation_std": float(np.mean(spread)),
         }
-        return fresh
+        return Learn(fresh, self._advantages(fresh, [of_turns[id(each)] for each in fresh]))
 
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the GAE over turns with these values, the same for all tokens of an action.
+    def _advantages(self, fresh: list[Trajectory], values: list[list[float]]) -> FloatArray:
+        """Returns the GAE over turns with these values, the same for all tokens of an action [K].
 
         The turn limit ends an episode with value 0, as it ends the continuations.
+
+        Args:
+            fresh: the trajectories.
+            values: the values of the turns of each.
         """
-        turns = np.concatenate([t.extras[VALUES] for t in batch.trajectories]).astype(np.float32)
-        ends = np.zeros(len(batch.trajectories), np.float32)
+        batch, turns = Batch.of(fresh), np.concatenate(values).astype(np.float32)
+        ends = np.zeros(len(fresh), np.float32)
         credit = self.gae(batch, Values(tokens=None, turns=turns, bootstrap=ends))
         returns = observed_returns(self.gae, batch)
-        if returns is None:
-            return Credit(credit.advantages)
-        from agentgym.trainers.update.metrics import explained_variance
+        if returns is not None:
+            from agentgym.trainers.update.metrics import explained_variance
 
-        explained = explained_variance(turns, returns)
-        return Credit(credit.advantages, metrics={"explained_variance": explained})
+            self.metrics["explained_variance"] = explained_variance(turns, returns)
+        return credit.advantages
 
 
 def discounted(trajectory: Trajectory, first: int, gamma: float) -> float:

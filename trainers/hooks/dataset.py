@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.replay import ReplayBuffer
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -22,7 +21,6 @@ from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -71,11 +69,6 @@ class OfflineConfig(TrainConfig):
         """Whether the recipe learns from rewards."""
         return True
 
-    @property
-    def foreign_actions(self) -> bool:
-        """True: the data need not be the policy's own."""
-        return True
-
 
 class DataSet(RecipeHooks):
     """Returns a sample of a fixed data set in every iteration. The policy plays no episodes.
@@ -86,8 +79,6 @@ class DataSet(RecipeHooks):
         rewarded: whether the recipe learns from rewards.
     """
 
-    plays = False
-
     def __init__(self, trainer: Run, dataset: DatasetConfig, *, rewarded: bool = True):
         super().__init__()
         self.trainer, self.rewarded = trainer, rewarded
@@ -97,14 +88,14 @@ class DataSet(RecipeHooks):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns a random sample of the data set."""
         self.env_steps = 0
         if not len(self.kept):
             self.kept.add(self._make(rng), 0)
         everything = self.kept.since(0)
         count = min(self.count, len(everything))
-        return [everything[i] for i in rng.choice(len(everything), count, replace=False)]
+        return Learn([everything[i] for i in rng.choice(len(everything), count, replace=False)])
 
     def _make(self, rng: np.random.Generator) -> list[Trajectory]:
         trainer, (shown, played) = self.trainer, self.sizes
@@ -135,16 +126,6 @@ class DataSet(RecipeHooks):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
         self.kept.load_state_dict(state["kept"])
-
-
-class Demonstrations(DataSet):
-    """A data set for behaviour cloning: every turn has the advantage 1."""
-
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the advantage 1 for every token."""
-        return turn_credit(np.ones(batch.num_turns), batch)
 
 
 def expert_rollout(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.candidates import sampling_logprobs
@@ -108,9 +109,6 @@ class Lookahead(RecipeHooks):
         ConfigError: if the model cannot read trees of actions.
     """
 
-    games = False
-    branches = True
-
     def __init__(self, trainer: Run, *, least: float, gamma: float):
         super().__init__()
         if not trainer.policy.blocks and trainer.config.rollout.normalization is None:
@@ -125,7 +123,7 @@ class Lookahead(RecipeHooks):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns the trajectories, after trying the other actions of their turns."""
         places = [(state_of([t], n), t, n) for t in fresh for n in range(len(t.turns))]
         self._taken = [(state, each.turns[n].action) for state, each, n in places]
@@ -155,7 +153,7 @@ class Lookahead(RecipeHooks):
         self.env_steps = len(looks)
         others = [0 if tried is None else len(tried.outcomes) - 1 for tried in self._tried]
         self.metrics = {"tried": float(np.mean(others))}
-        return fresh
+        return Learn(fresh)
 
     def on_values(self, batch: Batch, values: Values) -> Values:
         """Returns values of the tokens and turns of a batch from those of the states around them.

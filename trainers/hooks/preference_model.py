@@ -34,8 +34,6 @@ class PreferenceModel(RecipeHooks):
         beta: temperature of the preference loss.
     """
 
-    one_policy = True
-
     def __init__(self, trainer: Run, *, lr: float, beta: float):
         super().__init__()
         self.config, self.beta = trainer.config, beta

@@ -13,8 +13,9 @@ from torch.nn.functional import cross_entropy
 
 from agentgym.trainers.critics.token_q import TokenQ
 from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, OfflineConfig
+from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, OfflineConfig
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.settings import Fraction, NonNegative, Positive, defaults
 from agentgym.trainers.update.learner import Rows
@@ -85,7 +86,7 @@ class Places:
     owner: Tensor
 
 
-class TokenQHooks(Demonstrations):
+class TokenQHooks(DataSet):
     """Clones the data set, fits Q of tokens to it and steers decoding with Q.
 
     Args:
@@ -118,18 +119,18 @@ class TokenQHooks(Demonstrations):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Fits the heads and the model under them to a sample of the data set, and returns it.
 
         This precedes the forward pass of the iteration, so behaviour cloning continues from the
         fitted model.
         """
         chosen = super().on_rollout_end(fresh, iteration, rng)
-        batch = Batch.of(chosen)
+        batch = Batch.of(chosen.trajectories)
         rows, losses, count = Rows.of(batch), np.zeros(3), 0
         spans = [
             trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
-            for trajectory in chosen
+            for trajectory in chosen.trajectories
             for turn in trajectory.turns
         ]
         actions = np.concatenate(spans).astype(np.int64)

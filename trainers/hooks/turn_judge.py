@@ -30,7 +30,6 @@ class TurnJudge(RecipeHooks):
         whole: whether the model predicts the return of the whole episode, see `Judge`.
     """
 
-    one_policy = True
     whole = False
 
     def __init__(self, trainer: Run, *, lr: float, epochs: int, loss: Loss = squared_error):

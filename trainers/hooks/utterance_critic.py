@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from agentgym.trainers.credit.turn_rewards import turn_credit
 from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer, TurnBuffer
 from agentgym.trainers.critics.utterance import UtteranceCritic
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.answers import answer
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from agentgym.trainers.hooks.run import Run
-    from agentgym.trainers.update.learner import ForwardPass
 
 TARGET_EVERY = 10
 """Critic steps from one update of the target networks to the next. The last steps of an iteration
@@ -82,11 +81,8 @@ class UtteranceHooks(RecipeHooks):
         replay: the buffer. None: a subclass fills it with a fixed data set.
         expectile: None: V follows Q of freshly sampled actions. A number: V is this expectile of Q
             of the actions in the buffer (IQL).
-        token_baseline: subtract a token critic's values from the advantages.
         trained: whether the losses train the encoder.
     """
-
-    one_policy = True
 
     def __init__(
         self,
@@ -96,12 +92,11 @@ class UtteranceHooks(RecipeHooks):
         *,
         replay: ReplayConfig | None = None,
         expectile: float | None = None,
-        token_baseline: bool = False,
         trained: bool = False,
     ):
         super().__init__()
         self.trainer, self.settings, self.gamma, self.replay = trainer, settings, gamma, replay
-        self.expectile, self.token_baseline = expectile, token_baseline
+        self.expectile = expectile
         config = trainer.config
         size = UNLIMITED if replay is None else replay.buffer_size
         self.buffer = TurnBuffer(size) if trained else TransitionBuffer(size)
@@ -122,7 +117,7 @@ class UtteranceHooks(RecipeHooks):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Adds turns to the buffer, samples fresh actions for old observations, fits the critic."""
         self.remember(Batch.of(fresh))
         answers: list[Trajectory] = []
@@ -132,7 +127,13 @@ class UtteranceHooks(RecipeHooks):
             prompts = [self.buffer.prompt(int(i)) for i in old]
             answers = answer(self.trainer, prompts, rng)
         self._fit(answers, rng)
-        return fresh + answers
+        return self._learn(fresh + answers)
+
+    def _learn(self, trajectories: list[Trajectory]) -> Learn:
+        """Returns trajectories with the utterance-level advantage of every turn."""
+        q, v = self._values(Batch.of(trajectories))
+        self.metrics["utterance_value"] = float(v.mean())
+        return Learn(trajectories, utterance_advantages(q, v).numpy())
 
     def _fit(self, answers: list[Trajectory], rng: np.random.Generator) -> None:
         settings, critic = self.settings, self.critic
@@ -224,16 +225,6 @@ class UtteranceHooks(RecipeHooks):
         with torch.no_grad():
             q = self.critic.q(features.observation, features.action)
             return q, self.critic.v(features.observation)
-
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the utterance-level advantage of every turn."""
-        q, v = self._values(batch)
-        self.metrics["utterance_value"] = float(v.mean())
-        values = None if forward is None else forward.values
-        advantages = utterance_advantages(q, v).numpy()
-        return turn_credit(advantages, batch, values, baseline=self.token_baseline)
 
     def modules(self) -> tuple[nn.Module, ...]:
         """Returns the critic, and the encoder if it is trained."""

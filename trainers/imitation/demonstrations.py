@@ -6,7 +6,8 @@ the episode that the expert plays itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,21 @@ if TYPE_CHECKING:
     from agentgym.trainers.policy.policy import Policy
 
 
+@dataclass(frozen=True)
+class Taught:
+    """An episode of a teacher.
+
+    Attributes:
+        trajectory: the episode, tokenised as a rollout of the policy.
+        costs: the costs of an agent as the teacher (see `View`).
+        advice: the teacher's actions in the turns of the opening, which were not played.
+    """
+
+    trajectory: Trajectory
+    costs: Mapping[str, float] = field(default_factory=dict)
+    advice: Sequence[Sample] = ()
+
+
 def demonstrate(
     policy: Policy,
     pool: EnvPool,
@@ -41,12 +57,28 @@ def demonstrate(
     room: Room,
     constrain: bool = False,
     teacher: Agent | None = None,
-    advised: bool = False,
 ) -> list[Trajectory]:
     """Plays episodes with a teacher and returns them tokenised as rollouts of the policy.
 
-    In a game (`GameSpec`), the teacher plays all seats, and there is a trajectory of each. The
-    `extras` of a trajectory hold the `costs` of an agent as the teacher, see `View`.
+    See `teach`.
+    """
+    found = teach(policy, pool, episodes, context, room, constrain, teacher)
+    return [each.trajectory for each in found]
+
+
+def teach(
+    policy: Policy,
+    pool: EnvPool,
+    episodes: Sequence[EpisodeSpec],
+    context: Context,
+    room: Room,
+    constrain: bool = False,
+    teacher: Agent | None = None,
+    advised: bool = False,
+) -> list[Taught]:
+    """Plays episodes with a teacher.
+
+    In a game (`GameSpec`), the teacher plays all seats, and there is an episode of each.
 
     Args:
         policy: the policy whose tokenizer is used.
@@ -57,13 +89,12 @@ def demonstrate(
         constrain: record the legal tokens at every position under the admissible actions, so that
             the policy can compute the probability of the teacher's action under its constraint.
         teacher: the agent that acts after the opening of an episode. None: the scripted expert.
-        advised: in games, ask the teacher in the turns of the opening too. Its actions, which are
-            not played, are samples in the `extras` as `advice`, one per turn of the opening.
+        advised: in games, ask the teacher for its advice in the turns of the opening, too.
 
     Raises:
         ConfigError: if the environment has no expert.
     """
-    found: list[Trajectory] = []
+    found: list[Taught] = []
     for each in episodes:
         play: Any = each.begin(0, 0, pool.env(0))
         play.calls = pool.calls(0)
@@ -86,8 +117,8 @@ def _play(
     room: Room,
     constrain: bool,
     teacher: Agent | None = None,
-) -> list[Trajectory]:
-    """Plays a started episode with a teacher and returns its trajectory."""
+) -> list[Taught]:
+    """Plays a started episode with a teacher and returns it."""
     view = None  # of the teacher: the scripted expert needs none
     if teacher is not None:
         text, env = str(play.observation), play.env
@@ -103,10 +134,7 @@ def _play(
                 view.observation, view.info = str(play.observation), play.info
     if not play.overflow:
         play.read(context, room)
-    trajectory = play.trajectory()
-    if view is not None:
-        trajectory.extras["costs"] = dict(view.costs)
-    return [trajectory]
+    return [Taught(play.trajectory(), {} if view is None else dict(view.costs))]
 
 
 def _play_game(
@@ -117,8 +145,8 @@ def _play_game(
     constrain: bool,
     teacher: Agent | None = None,
     advised: bool = False,
-) -> list[Trajectory]:
-    """Plays a started game with a teacher in all seats. Returns the trajectory of each seat."""
+) -> list[Taught]:
+    """Plays a started game with a teacher in all seats. Returns the episode of each seat."""
     game = play.table.game
     views = {seat.agent: seat_view(game, seat.agent, seat.rng) for seat in play.seats}
     advice: dict[str, list[Sample]] = {seat.agent: [] for seat in play.seats}
@@ -137,14 +165,10 @@ def _play_game(
             view.history.append((view.observation, text))
             seat.record(seat.settled or _sample(policy, seat, text, constrain))
         play.step()
-    trajectories = play.trajectories()
-    for trajectory in trajectories:
-        if teacher is not None:
-            assert trajectory.agent is not None
-            trajectory.extras["costs"] = dict(views[trajectory.agent].costs)
-            if advised:
-                trajectory.extras["advice"] = advice[trajectory.agent]
-    return trajectories
+    return [
+        Taught(each, dict(views[each.agent].costs), advice[each.agent])
+        for each in play.trajectories()
+    ]
 
 
 def _chosen(play: GamePlay, seat: SeatPlay, view: View, teacher: Agent | None) -> str:
@@ -223,9 +247,10 @@ def recorded(
             env = RecordedEnv(episode)
             play = Play(0, spec, 0, env)
             play.start()
-            [trajectory] = _play(policy, play, context, room, constrain)
+            [taught] = _play(policy, play, context, room, constrain)
         except ConfigError:  # the context does not hold the instructions and an action
             continue
+        trajectory = taught.trajectory
         trajectory.env_id = episode.env or "data"
         for turn, own in zip(trajectory.turns, episode.turns, strict=False):
             turn.weight = 0.0 if mask_invalid and not own.valid else own.weight

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from agentgym.evaluation.meta_games import META_STRATEGIES, uniform
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.rollout.seats import OUTCOME
 from agentgym.trainers.settings.opponents import Opponent
 
 Floats = NDArray[np.float64]
@@ -139,9 +138,9 @@ class League:
         for trajectory in trajectories:
             number = numbers.get(trajectory.opponent)
             if number is not None:
-                outcome = trajectory.extras[OUTCOME]
-                self._result(number).add(outcome)
-                self._since.add(outcome)
+                assert trajectory.result is not None  # the opponent is a frozen policy
+                self._result(number).add(trajectory.result)
+                self._since.add(trajectory.result)
 
     def metrics(self) -> dict[str, float]:
         """Returns the number of members, the win rate since the last one, and that of each."""

@@ -20,8 +20,7 @@ from agentgym.registration.single_seat import SingleSeat
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rollout.branches import turns_before
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
-from agentgym.trainers.rollout.seats import EXPLORER, GameSpec
-from agentgym.trainers.settings import GroupRolloutConfig
+from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.settings.opponents import POOLS, Opponent
 from agentgym.wrappers import ExtractAction
@@ -50,6 +49,7 @@ class Lineup:
     Args:
         config: the settings.
         env: an environment of the run, or a mixture.
+        outcomes: the outcomes that credit compares (see `Algorithm`).
 
     Attributes:
         agents: the agents that are trained, by the name of the environment in the mixture (""
@@ -61,7 +61,7 @@ class Lineup:
         ConfigError: if the settings do not fit the environment.
     """
 
-    def __init__(self, config: TrainConfig, env: TextGym):
+    def __init__(self, config: TrainConfig, env: TextGym, outcomes: str = "own"):
         self.agents: dict[str, tuple[str, ...]] = {}
         self._all: dict[str, tuple[str, ...]] = {}
         self._size, self._game = config.rollout.group_size, config.game
@@ -72,7 +72,7 @@ class Lineup:
             return
         envs = env.envs if isinstance(env, Mixture) else {"": env}
         for name, each in envs.items():
-            self._all[name], self.agents[name] = _agents(each, config)
+            self._all[name], self.agents[name] = _agents(each, config, outcomes)
         self._mixture = config.game.mixture
         alone = all(each.kind in ("mirror", *POOLS) for each in self._mixture)
         if config.evaluation.eval_partners == "auto" and config.trains_whole_game and alone:
@@ -148,8 +148,7 @@ class Lineup:
         if not self.agents:
             return EpisodeSpec(task, seed, key, openings[agent])
         seated = self._seated(EpisodeSpec(task, seed, key), 0, ("mirror", ""))
-        explorer = members[0].extras.get(EXPLORER, "")
-        return replace(seated, openings=openings, explorer=explorer)
+        return replace(seated, openings=openings, explorer=members[0].explorer)
 
     def _players(self, members: Mapping[str, float]) -> dict[Player, float]:
         """Returns the probability of each player of the other seats."""
@@ -194,7 +193,9 @@ class Lineup:
         )
 
 
-def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _agents(
+    env: TextGym, config: TrainConfig, outcomes: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns all agents of a game, and those that are trained."""
     name, single = env_name(env), env.unwrapped
     if not isinstance(single, SingleSeat):
@@ -235,10 +236,9 @@ def _agents(env: TextGym, config: TrainConfig) -> tuple[tuple[str, ...], tuple[s
         if agent not in agents:
             hint = did_you_mean(agent, agents)
             raise ConfigError(f"learners must be agents of {name}, {agents}, got {agent!r}.{hint}")
-    grouped = isinstance(config.rollout, GroupRolloutConfig) and not config.grouped_by_agent
     mirror = any(each.kind == "mirror" and each.weight > 0 for each in config.game.mixture)
     against_itself = mirror and set(chosen) == set(agents) and single.game.zero_sum
-    if (grouped or config.team_credit) and against_itself:
+    if outcomes != "own" and against_itself:
         raise ConfigError(
             f"{name} is a zero-sum game, and the policy plays all of its seats: their mean return "
             "is 0 whatever it learns, and no baseline for a group. Use the recipe rae, with a "

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit.alignment import AdvantageAlignment
 from agentgym.trainers.settings import (
     Fraction,
@@ -49,12 +49,7 @@ class Config(TrainConfig):
     average: bool = True
     """Divide the sum of past advantages by 1 + t in turn t."""
 
-    @property
-    def grouped_by_agent(self) -> bool:
-        """True: an episode is compared with the same agent's episodes only."""
-        return True
-
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of advantage alignment."""
-    return Algorithm(credit=AdvantageAlignment(config.beta, config.gamma, config.average))
+    return Algorithm(PolicyGradient(AdvantageAlignment(config.beta, config.gamma, config.average)))

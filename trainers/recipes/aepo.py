@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.hooks.branching import Branching, BranchingConfig
 from agentgym.trainers.settings import LossConfig, NonNegative, defaults
@@ -47,7 +47,8 @@ class Config(BranchingConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of AEPO."""
     return Algorithm(
-        credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome),
+        PolicyGradient(group.GroupBaseline(scale=config.scale, outcome=config.outcome)),
+        seats="one",
         hooks=lambda trainer: Branching(
             trainer, config, adaptive=True, entropy_weight=config.entropy_weight
         ),

@@ -20,19 +20,21 @@ episodes with T turns costs at most N T turns.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.data.batch import Batch, Credit
-from agentgym.trainers.data.replay import ReplayBuffer
+from agentgym.trainers.algorithm import Algorithm, Preference
+from agentgym.trainers.data.learn import Learn
+from agentgym.trainers.data.packing import pack_all, unpack_all
 from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.continuations import discounted
-from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences
+from agentgym.trainers.hooks.preferences import action_pairs
 from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.settings import (
     Fraction,
@@ -46,7 +48,6 @@ from agentgym.trainers.settings.config import PreferenceConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-    from agentgym.trainers.update.learner import ForwardPass
 
 TREES = 1 << 23
 """Offset that separates the seeds of a tree's episodes from those of other episodes."""
@@ -77,16 +78,6 @@ class Config(PreferenceConfig):
         """Checks the settings."""
         super().__post_init__()
         self.fixed("every group is the root of a tree", filter_groups=False)
-
-    @property
-    def foreign_actions(self) -> bool:
-        """True: the policies of earlier iterations have sampled some of the actions."""
-        return True
-
-    @property
-    def recompute_logprobs(self) -> bool:
-        """True: the preference loss compares the policy with the one that sampled."""
-        return True
 
 
 @dataclass(eq=False)
@@ -171,7 +162,21 @@ class State:
             left += [edge.state for edge in state.edges.values() if edge.state is not None]
 
 
-class TreePreferences(ActionPreferences):
+class Candidate(NamedTuple):
+    """An action of a pair.
+
+    Attributes:
+        trajectory: the action, as a trajectory of one turn.
+        state: the iteration and the number of its state.
+        value: its value.
+    """
+
+    trajectory: Trajectory
+    state: tuple[int, ...]
+    value: float
+
+
+class TreePreferences(RecipeHooks):
     """Grows a tree from each start, and learns from pairs of actions of its states.
 
     Args:
@@ -179,20 +184,14 @@ class TreePreferences(ActionPreferences):
         config: the settings.
     """
 
-    needs_reference = False
-    games = False
-    branches = True
-
     def __init__(self, trainer: Run, config: Config):
-        thought = config.loss.thought_coef
-        super().__init__(config.beta, config.threshold, thought_coef=thought)
+        super().__init__()
         self.trainer, self.config = trainer, config
-        self.buffer = ReplayBuffer(config.replayed)
-        self.grown: dict[str, float] = {}
+        self.buffer: deque[Candidate] = deque(maxlen=config.replayed)
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns the actions of pairs, or one episode to learn nothing from."""
         config = self.config
         trees: dict[tuple[Any, ...], State] = {}
@@ -203,9 +202,13 @@ class TreePreferences(ActionPreferences):
             self._simulate(list(trees.values()), iteration, number)
         states = [state for root in trees.values() for state in root.states()]
         found = [self._actions(state, (iteration, i)) for i, state in enumerate(states)]
-        self.buffer.add(chain.from_iterable(found), iteration)
-        self.grown = {"states": float(len(states)), "paired_states": float(sum(map(bool, found)))}
-        return self.buffer.since(0) or fresh[:1]
+        self.buffer.extend(chain.from_iterable(found))
+        self.metrics = {"states": float(len(states)), "paired_states": float(sum(map(bool, found)))}
+        if not self.buffer:
+            return Learn(fresh[:1], pairs=())
+        _, keys, values = zip(*self.buffer, strict=True)
+        pairs = action_pairs(keys, values, config.threshold)
+        return Learn([each.trajectory for each in self.buffer], pairs=pairs)
 
     def _simulate(self, roots: Sequence[State], iteration: int, number: int) -> None:
         """Plays one episode of each tree, from the state that UCT selects."""
@@ -221,38 +224,36 @@ class TreePreferences(ActionPreferences):
         for root, state, trajectory in zip(roots, chosen, played, strict=True):
             root.add(trajectory, state.turn, config.gamma)
 
-    def _actions(self, state: State, key: tuple[int, int]) -> list[Trajectory]:
+    def _actions(self, state: State, key: tuple[int, int]) -> list[Candidate]:
         """Returns the actions of a state that are in a pair, each as a trajectory of its own."""
         values = [edge.value for edge in state.edges.values()]
         low, high = min(values), max(values)
         return [
-            single_turn(edge.trajectory, edge.turn, **{STATE: key, VALUE: edge.value})
+            Candidate(single_turn(edge.trajectory, edge.turn), key, edge.value)
             for edge in state.edges.values()
             if max(high - edge.value, edge.value - low) > self.config.threshold
         ]
 
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns -d loss / d log pi of every action, times their number.
-
-        The reference is the policy that sampled the action.
-        """
-        assert forward is not None
-        sampled = np.concatenate([turn.logprobs for turn in batch.turns])
-        credit = super().credit(batch, replace(forward, reference=sampled), iteration, rng)
-        self.metrics |= self.grown
-        return credit
-
     def state_dict(self) -> dict[str, Any]:
         """Returns the replay buffer."""
-        return {"buffer": self.buffer.state_dict()}
+        marks = [(*each.state, each.value) for each in self.buffer]
+        return {"actions": pack_all(each.trajectory for each in self.buffer), "marks": marks}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
-        self.buffer.load_state_dict(state["buffer"])
+        self.buffer.clear()
+        for trajectory, (*key, value) in zip(
+            unpack_all(state["actions"]), state["marks"], strict=True
+        ):
+            self.buffer.append(Candidate(trajectory, tuple(key), value))
 
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of Agent Q."""
-    return Algorithm(hooks=lambda trainer: TreePreferences(trainer, config))
+    thought = config.loss.thought_coef
+    return Algorithm(
+        Preference(config.beta, thought_coef=thought, behaviour=True),
+        data="foreign",
+        seats="one",
+        hooks=lambda trainer: TreePreferences(trainer, config),
+    )

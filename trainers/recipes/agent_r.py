@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.algorithm import Algorithm, Imitation
+from agentgym.trainers.data.learn import Learn, from_turns
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.sampling import Sample
@@ -43,12 +42,9 @@ from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-    from agentgym.trainers.update.learner import ForwardPass
 
 REVISIONS = 5 << 20
 """Offset that separates the seeds of revisions from those of other episodes."""
-LEARNED = "learned_from"
-"""Key of the first turn to imitate in a trajectory's `extras`."""
 
 
 @dataclass
@@ -73,11 +69,6 @@ class Config(TrainConfig):
                 "constrain allows admissible actions only: leave out revision, or set "
                 "constrain = False."
             )
-
-    @property
-    def foreign_actions(self) -> bool:
-        """True: the actions of a revision were sampled after other observations."""
-        return True
 
 
 @dataclass(frozen=True)
@@ -105,30 +96,33 @@ class Revisions(RecipeHooks):
         config: the settings.
     """
 
-    games = False
-
     def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
-        """Returns successes and successful revisions, or one episode to learn nothing from."""
+    ) -> Learn:
+        """Returns successes and successful revisions, or one episode to learn nothing from.
+
+        The weight is 1 for the tokens of successes and of the good parts of revisions, else 0.
+        """
         good = [each for each in fresh if each.success]
         spliced = splices(fresh, self.config.wrong_turns)
         revised = self._play(spliced, iteration)
-        for each in good:
-            each.extras[LEARNED] = 0
         self.metrics = {
             "successes": float(len(good)),
             "spliced": float(len(spliced)),
             "revised": float(len(revised)),
         }
-        return [*good, *revised] or fresh[:1]
+        found = [*[(each, 0) for each in good], *revised]
+        return from_turns(found or [(fresh[0], len(fresh[0].turns))])
 
-    def _play(self, spliced: Sequence[Splice], iteration: int) -> list[Trajectory]:
-        """Plays revisions and returns the successes that the policy could have sampled."""
+    def _play(self, spliced: Sequence[Splice], iteration: int) -> list[tuple[Trajectory, int]]:
+        """Plays revisions and returns the successes that the policy could have sampled.
+
+        Each comes with the index of its first good turn.
+        """
         seed, found = self.config.run.seed, []
         episodes = [
             EpisodeSpec(
@@ -140,8 +134,7 @@ class Revisions(RecipeHooks):
         played = self.trainer.play(episodes) if episodes else []
         for splice, episode, each in zip(spliced, episodes, played, strict=True):
             if each.success and self._constrain(each, splice.turn, episode.replayed):
-                each.extras[LEARNED] = splice.turn
-                found.append(each)
+                found.append((each, splice.turn))
         return found
 
     def _opening(self, splice: Splice) -> tuple[Sample, ...]:
@@ -167,16 +160,6 @@ class Revisions(RecipeHooks):
                     if turn.support is None:
                         return False
         return True
-
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the weight 1 for the tokens of successes and of the good parts of revisions."""
-        weights = [
-            np.arange(len(each.turns)) >= each.extras.get(LEARNED, len(each.turns))
-            for each in batch.trajectories
-        ]
-        return turn_credit(np.concatenate(weights).astype(np.float64), batch)
 
 
 def splices(episodes: Sequence[Trajectory], wrong_turns: int) -> list[Splice]:
@@ -209,4 +192,6 @@ def common(one: Trajectory, other: Trajectory) -> int:
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of Agent-R."""
-    return Algorithm(hooks=lambda trainer: Revisions(trainer, config))
+    return Algorithm(
+        Imitation(), data="foreign", seats="one", hooks=lambda trainer: Revisions(trainer, config)
+    )

@@ -22,8 +22,9 @@ import gymnasium
 import numpy as np
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.env_pool import EnvPool
@@ -68,11 +69,6 @@ class Config(TrainConfig):
         if self.hint != "expert":
             imported(self.hint, "hint")
 
-    @property
-    def foreign_actions(self) -> bool:
-        """True: guided episodes get the probabilities of the unguided policy."""
-        return True
-
 
 class Hinted(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Adds a hint to the first observations of an episode.
@@ -115,8 +111,6 @@ class Guidance(RecipeHooks):
         config: the settings.
     """
 
-    games = False
-
     def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
@@ -130,7 +124,7 @@ class Guidance(RecipeHooks):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns the rollout and the successes of the retries, as if played without hints."""
         solved = {t.group for t in fresh if t.success}
         failed = dict.fromkeys((t.task, t.seed) for t in fresh if t.group not in solved)
@@ -169,7 +163,7 @@ class Guidance(RecipeHooks):
             "guided_success": len(again) / max(len(guided), 1),
             "helped_groups": float(len(helped)),
         }
-        return [*fresh, *unguided]
+        return Learn([*fresh, *unguided])
 
     def close(self) -> None:
         """Closes the environments of the retries."""
@@ -193,6 +187,8 @@ def expert_action(env: gymnasium.Env[Any, Any]) -> str:
 def build(config: Config) -> Algorithm:
     """Returns the parts of Agent-RLVR."""
     return Algorithm(
-        credit=group.GroupBaseline(scale=config.scale),
+        PolicyGradient(group.GroupBaseline(scale=config.scale)),
+        data="foreign",
+        seats="one",
         hooks=lambda trainer: Guidance(trainer, config),
     )

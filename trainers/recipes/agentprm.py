@@ -26,24 +26,24 @@ and gains that vary more than outcomes, which are errors of Q, lower the learnin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from annotated_types import Gt, Le
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, Preference
+from agentgym.trainers.credit.given import Given
 from agentgym.trainers.credit.turn_rewards import (
     monte_carlo_values,
-    outcome_returns,
-    turn_credit,
     value_gains,
 )
 from agentgym.trainers.critics.transitions import prompt_of
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.answers import answer
-from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences
+from agentgym.trainers.hooks.preferences import action_pairs
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.rollout.branches import single_turn
@@ -59,7 +59,6 @@ from agentgym.trainers.settings.config import TrainConfig
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy_agent.agent import PolicyAgent
-    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -112,39 +111,26 @@ class ProcessReward(TurnJudge):
     def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
         self.gamma, self.best_of, self.paired = config.gamma, config.best_of, config.paired
-        self.preferences: ActionPreferences | None = None
-        if config.update == "dpo":
-            thought = config.loss.thought_coef
-            self.preferences = ActionPreferences(config.beta, thought_coef=thought)
-        self.needs_reference = self.preferences is not None
+        self.pairs = config.update == "dpo"
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
-        """Returns the rollout. With DPO, fits the model to it and returns the paired actions."""
-        if self.preferences is None:
-            return fresh
-        self._fit(Batch.of(fresh), rng)
+    ) -> Learn:
+        """Fits the model to the rollout, and returns it with the gain of each turn by the model.
+
+        With DPO, it returns actions and their pairs.
+        """
+        batch = Batch.of(fresh)
+        predicted = self._fit(batch, rng)
+        if not self.pairs:
+            return Learn(fresh, value_gains(batch, predicted, self.gamma))
         turns = [single_turn(t, place) for t in fresh for place in range(len(t.turns))]
         first = [turns[i] for i in rng.permutation(len(turns))[: self.paired]]
         prompts = [prompt_of(trajectory) for trajectory in first]
         actions = [*first, *answer(self.trainer, prompts, rng)]
         values = self.model.predict(Batch.of(actions))
-        return [
-            replace(action, extras={STATE: (i % len(first),), VALUE: float(value)})
-            for i, (action, value) in enumerate(zip(actions, values, strict=True))
-        ]
-
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the gain of each turn by the fitted model, or the weights of preferences."""
-        if self.preferences is not None:
-            credit = self.preferences.credit(batch, forward, iteration, rng)
-            self.metrics |= self.preferences.metrics
-            return credit
-        gains = value_gains(batch, self._fit(batch, rng), self.gamma)
-        return replace(turn_credit(gains, batch), returns=outcome_returns(batch, self.gamma))
+        states = [i % len(first) for i in range(len(actions))]
+        return Learn(actions, pairs=action_pairs(states, values.tolist()))
 
     def _fit(self, batch: Batch, rng: np.random.Generator) -> FloatArray:
         """Fits the model to the outcomes of a batch and returns its values [M]."""
@@ -163,4 +149,12 @@ class ProcessReward(TurnJudge):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of AgentPRM."""
-    return Algorithm(hooks=lambda trainer: ProcessReward(trainer, config))
+    signal = PolicyGradient(Given(gamma=config.gamma))
+    if config.update == "dpo":
+        signal = Preference(config.beta, thought_coef=config.loss.thought_coef)
+    return Algorithm(
+        signal,
+        seats="shared",
+        outcomes="group",
+        hooks=lambda trainer: ProcessReward(trainer, config),
+    )

@@ -25,7 +25,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
+from agentgym.trainers.credit.given import Given
 from agentgym.trainers.hooks.utterance_critic import (
     ReplayConfig,
     UtteranceConfig,
@@ -53,13 +54,16 @@ class Config(TrainConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of ArCHer."""
     return Algorithm(
-        critic=value_head("tokens", config) if config.token_baseline else None,
+        PolicyGradient(
+            Given(baseline=config.token_baseline),
+            critic=value_head("tokens", config) if config.token_baseline else None,
+        ),
+        seats="shared",
         hooks=lambda trainer: UtteranceHooks(
             trainer,
             config.utterance,
             config.gamma,
             replay=config.replay,
-            token_baseline=config.token_baseline,
             trained=config.encoder == "trained",
         ),
     )

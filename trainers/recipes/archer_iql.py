@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from annotated_types import Gt, Lt
 
-from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.credit.turn_rewards import turn_credit, weights_of
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.algorithm import Algorithm, Imitation
+from agentgym.trainers.credit.turn_rewards import weights_of
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.dataset import DataSet, OfflineConfig
 from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
@@ -33,7 +34,6 @@ from agentgym.trainers.update.offline_losses import utterance_advantages
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -57,31 +57,23 @@ class OfflineUtteranceHooks(UtteranceHooks):
         config: the settings.
     """
 
-    plays = False
-
     def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, config.utterance, config.gamma, expectile=config.expectile)
         self.data, self.beta = DataSet(trainer, config.dataset), config.beta
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
-        """Fits the critic to the whole data set and returns a sample of it."""
+    ) -> Learn:
+        """Fits the critic to the data and returns a sample with weights min(exp(beta A), 20)."""
         chosen = self.data.on_rollout_end(fresh, iteration, rng)
         self.env_steps = self.data.env_steps
         if not len(self.buffer):
             self.remember(Batch.of(self.data.kept.since(0)))
         self._fit([], rng)
-        return chosen
-
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the behaviour-cloning weight of every turn, min(exp(beta A), 20)."""
-        q, v = self._values(batch)
+        q, v = self._values(Batch.of(chosen.trajectories))
         self.metrics["utterance_value"] = float(v.mean())
-        weights = weights_of(utterance_advantages(q, v).numpy(), self.beta)
-        return turn_credit(weights, batch)
+        advantages = utterance_advantages(q, v).numpy()
+        return Learn(chosen.trajectories, weights_of(advantages, self.beta))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns critic, optimiser, buffer and data set."""
@@ -95,4 +87,6 @@ class OfflineUtteranceHooks(UtteranceHooks):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of offline ArCHer."""
-    return Algorithm(hooks=lambda trainer: OfflineUtteranceHooks(trainer, config))
+    return Algorithm(
+        Imitation(), data="fixed", hooks=lambda trainer: OfflineUtteranceHooks(trainer, config)
+    )

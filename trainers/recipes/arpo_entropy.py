@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.hooks.branching import Branching, BranchingConfig
 from agentgym.trainers.settings import LossConfig, Positive, defaults
@@ -36,6 +36,7 @@ class Config(BranchingConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of ARPO."""
     return Algorithm(
-        credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome),
+        PolicyGradient(group.GroupBaseline(scale=config.scale, outcome=config.outcome)),
+        seats="one",
         hooks=lambda trainer: Branching(trainer, config, adaptive=False),
     )

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.packing import pack_all, unpack_all
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -56,7 +57,7 @@ class SuccessReplay(RecipeHooks):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns the rollout, with a failure replaced in each group that failed throughout."""
         last = {trajectory.group: i for i, trajectory in enumerate(fresh)}
         succeeded = {trajectory.group for trajectory in fresh if trajectory.success}
@@ -69,7 +70,7 @@ class SuccessReplay(RecipeHooks):
                 used += 1
         self.solved.update(((t.task, t.agent), t) for t in fresh if t.success)
         self.metrics = {"replayed": float(used), "tasks_solved": float(len(self.solved))}
-        return without_equal_groups(mixed, self.outcome)
+        return Learn(without_equal_groups(mixed, self.outcome))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the successful episodes."""
@@ -84,6 +85,7 @@ class SuccessReplay(RecipeHooks):
 def build(config: Config) -> Algorithm:
     """Returns the parts of success replay."""
     return Algorithm(
-        credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome),
+        PolicyGradient(group.GroupBaseline(scale=config.scale, outcome=config.outcome)),
+        outcomes="group",
         hooks=lambda _: SuccessReplay(config.outcome),
     )

@@ -22,14 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
+from agentgym.trainers.credit.given import Given
 from agentgym.trainers.credit.group import members_of
-from agentgym.trainers.credit.two_clock import broadcast
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turn_at
@@ -39,12 +39,9 @@ from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-    from agentgym.trainers.update.learner import ForwardPass
 
 STATES = 1 << 22
 """Offset that separates the seeds of branches from those of other episodes."""
-STATE, OUTCOME = "branched_state", "branch_outcome"
-"""Keys of the number of the state and of the outcome of an action in a trajectory's `extras`."""
 
 
 @dataclass
@@ -61,10 +58,19 @@ class Config(TrainConfig):
     scale: bool = True
     """Divide by the group's standard deviation."""
 
-    @property
-    def grouped_by_agent(self) -> bool:
-        """True: an action is compared with the same agent's actions only."""
-        return True
+
+class Taken(NamedTuple):
+    """An action in a branch of a state.
+
+    Attributes:
+        trajectory: the action, as a trajectory of one turn.
+        outcome: its outcome.
+        state: the number of the state.
+    """
+
+    trajectory: Trajectory
+    outcome: float
+    state: int
 
 
 class StateGroups(RecipeHooks):
@@ -75,26 +81,27 @@ class StateGroups(RecipeHooks):
         config: the settings.
     """
 
-    branches = True
-
     def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
-        """Returns a trajectory of one turn for each agent that acts in a branch of a state."""
+    ) -> Learn:
+        """Returns a trajectory of one turn for each agent that acts in a branch of a state.
+
+        The outcome of each is compared with those of the same agent in the same state.
+        """
         starts: dict[tuple[str, str, int], list[list[Trajectory]]] = {}
         for members in episodes_of(fresh):
             starts.setdefault(members[0].group[:3], []).append(members)
         states = [(branches, orders_of(branches[0])[0]) for branches in starts.values()]
-        found: list[Trajectory] = []
+        taken: list[Taken] = []
         count = states_seen = 0
         while states:
             following: list[tuple[list[Trajectory], int]] = []
             for branches, order in states:
-                found += self._actions(branches, order, states_seen)
+                taken += self._actions(branches, order, states_seen)
                 states_seen += 1
                 chosen = branches[self._chosen(branches, order, rng)]
                 later = [each for each in orders_of(chosen) if each > order]
@@ -108,7 +115,17 @@ class StateGroups(RecipeHooks):
                 for i, (_, order) in enumerate(following)
             ]
         self.metrics = {"states": float(states_seen), "branches": float(count)}
-        return found
+        return self._compared(taken)
+
+    def _compared(self, taken: Sequence[Taken]) -> Learn:
+        """Returns each outcome relative to those of the same agent in the same state."""
+        numbers: dict[tuple[int, str], int] = {}
+        keys = [(each.state, each.trajectory.agent) for each in taken]
+        members = members_of(np.array([numbers.setdefault(key, len(numbers)) for key in keys]))
+        outcomes = np.array([each.outcome for each in taken], np.float64)
+        self.metrics |= members.metrics("state", outcomes)
+        advantages = members.compare(outcomes, scale=self.config.scale, epsilon=1e-6)
+        return Learn([each.trajectory for each in taken], advantages)
 
     def _episodes(
         self, states: Sequence[tuple[list[Trajectory], int]], iteration: int, count: int
@@ -141,31 +158,20 @@ class StateGroups(RecipeHooks):
             means.append(np.mean([self._outcome(e, turn) for e, turn in pairs if turn is not None]))
         return int(np.argmax(means))
 
-    def _actions(
-        self, branches: list[list[Trajectory]], order: int, state: int
-    ) -> list[Trajectory]:
-        """Returns the actions in a state, each as a trajectory of its own."""
+    def _actions(self, branches: list[list[Trajectory]], order: int, state: int) -> list[Taken]:
+        """Returns the actions in a state."""
         found = []
         for trajectory in (each for members in branches for each in members):
             place = turn_at(trajectory, order)
             if place is None:
                 continue
             outcome = self._outcome(trajectory, place)
-            found.append(single_turn(trajectory, place, **{STATE: state, OUTCOME: outcome}))
+            found.append(Taken(single_turn(trajectory, place), outcome, state))
         return found
-
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns each outcome relative to those of the same agent in the same state."""
-        numbers: dict[tuple[int, str], int] = {}
-        keys = [(t.extras[STATE], t.agent) for t in batch.trajectories]
-        members = members_of(np.array([numbers.setdefault(key, len(numbers)) for key in keys]))
-        outcomes = np.array([t.extras[OUTCOME] for t in batch.trajectories], np.float64)
-        advantages = members.compare(outcomes, scale=self.config.scale, epsilon=1e-6)
-        return Credit(broadcast(advantages, batch), metrics=members.metrics("state", outcomes))
 
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of AT-GRPO."""
-    return Algorithm(hooks=lambda trainer: StateGroups(trainer, config))
+    return Algorithm(
+        PolicyGradient(Given()), seats="mirror", hooks=lambda trainer: StateGroups(trainer, config)
+    )

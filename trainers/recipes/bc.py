@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, OfflineConfig
+from agentgym.trainers.algorithm import Algorithm, Imitation
+from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, OfflineConfig
 from agentgym.trainers.settings import defaults
 
 
@@ -36,4 +36,8 @@ class Config(OfflineConfig):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of behaviour cloning."""
-    return Algorithm(hooks=lambda trainer: Demonstrations(trainer, config.dataset, rewarded=False))
+    return Algorithm(
+        Imitation(),
+        data="fixed",
+        hooks=lambda trainer: DataSet(trainer, config.dataset, rewarded=False),
+    )

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.settings import Fraction, LossConfig, Positive, defaults
 from agentgym.trainers.settings.config import TrainConfig
@@ -42,6 +42,8 @@ class Config(TrainConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of chunked credit."""
     return Algorithm(
-        credit=ChunkGAE(config.chunk_size, config.gamma, config.lambda_turn, config.chunk_end),
-        critic=value_head("turns", config),
+        PolicyGradient(
+            ChunkGAE(config.chunk_size, config.gamma, config.lambda_turn, config.chunk_end),
+            critic=value_head("turns", config),
+        )
     )

@@ -30,7 +30,7 @@ import numpy as np
 
 from agentgym.envs.team.roles import SCORES
 from agentgym.errors import ConfigError
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.returns import ReturnToGo
 from agentgym.trainers.data.batch import Batch
@@ -107,5 +107,6 @@ def score_of(turn: Turn) -> float:
 def build(config: Config) -> Algorithm:
     """Returns the parts of CoMAS."""
     return Algorithm(
-        credit=ReturnToGo(config.gamma), hooks=lambda _: InteractionRewards(config.task_coef)
+        PolicyGradient(ReturnToGo(config.gamma)),
+        hooks=lambda _: InteractionRewards(config.task_coef),
     )

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.two_clock import TwoClockGAE
 from agentgym.trainers.data.batch import Batch
@@ -53,11 +53,6 @@ class Config(TrainConfig):
     gae_lambda: Fraction = 0.95
     """GAE lambda between tokens and between turns."""
 
-    @property
-    def team_credit(self) -> bool:
-        """True: pioneer and observer have one reward."""
-        return True
-
 
 class CommonReward(RecipeHooks):
     """Gives every agent the rewards of the team."""
@@ -73,7 +68,9 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of CORY."""
     gamma, decay = config.gamma, config.gae_lambda
     return Algorithm(
-        credit=TwoClockGAE(gamma, decay, gamma, decay),
-        critic=value_head("tokens", config),
+        PolicyGradient(
+            TwoClockGAE(gamma, decay, gamma, decay), critic=value_head("tokens", config)
+        ),
+        outcomes="team",
         hooks=lambda _: CommonReward(),
     )

@@ -23,8 +23,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.replay import members_by_group
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -54,7 +55,7 @@ class SegmentSample(RecipeHooks):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns all trajectories. Turns outside of the sample have the weight 0."""
         found, total, kept = list(fresh), 0, 0
         for members in members_by_group(fresh):
@@ -64,7 +65,7 @@ class SegmentSample(RecipeHooks):
                 kept += len(chosen)
             total += sum(map(len, owned))
         self.metrics = {"segments": total / len(fresh), "segments_in_loss": kept / total}
-        return found
+        return Learn(found)
 
 
 def segments_of(trajectory: Trajectory) -> list[int]:
@@ -103,6 +104,7 @@ def only(trajectory: Trajectory, segments: frozenset[int]) -> Trajectory:
 def build(config: Config) -> Algorithm:
     """Returns the parts of DCPO."""
     return Algorithm(
-        credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome),
+        PolicyGradient(group.GroupBaseline(scale=config.scale, outcome=config.outcome)),
+        outcomes="group",
         hooks=lambda _: SegmentSample(config.segments),
     )

@@ -28,11 +28,11 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.credit.turn_rewards import turn_credit
+from agentgym.trainers.algorithm import Algorithm, Imitation
 from agentgym.trainers.critics.transitions import prompt_of, turns_of
 from agentgym.trainers.critics.value_model import action_model
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.answers import answer
 from agentgym.trainers.hooks.dataset import DataSet, OfflineConfig
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from agentgym.trainers.hooks.run import Run
-    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -85,22 +84,23 @@ class BestActions(UtteranceHooks):
         config: the settings.
     """
 
-    plays = False
-
     def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, config.utterance, config.gamma, expectile=0.5)
         self.config, self.data = config, DataSet(trainer, config.dataset)
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
-        """Fits the critic to the data and returns the best actions for some of its observations."""
+    ) -> Learn:
+        """Fits the critic to the data and returns the best actions for some of its observations.
+
+        Those whose advantage exceeds the threshold have the weight 1, the others 0.
+        """
         chosen = self.data.on_rollout_end(fresh, iteration, rng)
         self.env_steps = self.data.env_steps
         if not len(self.buffer):
             self._represent(Batch.of(self.data.kept.since(0)), rng)
         self._fit([], rng)
-        turns = [turn for trajectory in chosen for turn in turns_of(trajectory)]
+        turns = [turn for trajectory in chosen.trajectories for turn in turns_of(trajectory)]
         number = min(self.config.replayed, len(turns))
         shown = [turns[i] for i in rng.choice(len(turns), number, replace=False)]
         extra = self.config.best_of - 1
@@ -112,7 +112,11 @@ class BestActions(UtteranceHooks):
         with torch.no_grad():
             q = self.critic.q(features.observation, features.action).min(0).values
         best = q.view(number, self.config.best_of).argmax(-1).tolist()
-        return [some[i] for some, i in zip(several, best, strict=True)]
+        found = [some[i] for some, i in zip(several, best, strict=True)]
+        q, v = self._values(Batch.of(found))
+        better = (utterance_advantages(q, v) > self.config.threshold).numpy()
+        self.metrics["imitated"] = float(better.sum())
+        return Learn(found, better)
 
     def _represent(self, batch: Batch, rng: np.random.Generator) -> None:
         """Fine-tunes the encoder to predict changes of the state, and fills the buffer."""
@@ -128,15 +132,6 @@ class BestActions(UtteranceHooks):
             self.metrics["representation_loss"] = model.fit(batch, state_changes(batch), rng)[-1]
             self.encoder.policy.load_own_weights(model.trunk.own_weights())
         self.remember(batch)
-
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the weight 1 for actions whose advantage exceeds the threshold, else 0."""
-        q, v = self._values(batch)
-        better = (utterance_advantages(q, v) > self.config.threshold).numpy()
-        self.metrics["imitated"] = float(better.sum())
-        return turn_credit(better, batch)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns critic, optimiser, buffer, data set and the fine-tuned features."""
@@ -179,4 +174,4 @@ def binary_loss(values: Tensor, targets: Tensor, index: Tensor, batch: Batch) ->
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of Digi-Q."""
-    return Algorithm(hooks=lambda trainer: BestActions(trainer, config))
+    return Algorithm(Imitation(), data="fixed", hooks=lambda trainer: BestActions(trainer, config))

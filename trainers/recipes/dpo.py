@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.hooks.preferences import Preferences
+from agentgym.trainers.algorithm import Algorithm, Preference
+from agentgym.trainers.hooks.preferences import GroupPairs
 from agentgym.trainers.settings.config import PreferenceConfig
 
 
@@ -32,5 +32,5 @@ class Config(PreferenceConfig):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of DPO."""
-    thought = config.loss.thought_coef
-    return Algorithm(hooks=lambda _: Preferences(config.beta, thought_coef=thought))
+    signal = Preference(config.beta, thought_coef=config.loss.thought_coef)
+    return Algorithm(signal, outcomes="group", hooks=lambda _: GroupPairs())

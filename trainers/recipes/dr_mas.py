@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.settings.config import TrainConfig
@@ -41,13 +41,8 @@ class Config(TrainConfig):
     """Compare an episode with the same agent's episodes only. Otherwise with those of all agents,
     for comparison."""
 
-    @property
-    def grouped_by_agent(self) -> bool:
-        """Whether an episode is compared with the same agent's episodes only."""
-        return self.by_agent
-
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of Dr. MAS."""
     credit = group.GroupBaseline(scale=True, statistics=config.statistics, by_agent=config.by_agent)
-    return Algorithm(credit=credit)
+    return Algorithm(PolicyGradient(credit), outcomes="own" if config.by_agent else "group")

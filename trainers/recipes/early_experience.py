@@ -34,9 +34,11 @@ from agentgym.agents.search.simulator import Simulator
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.errors import ConfigError
 from agentgym.registration.making import tasks_of
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, Imitation
+from agentgym.trainers.data.learn import Learn
+from agentgym.trainers.data.replay import ReplayBuffer
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.hooks.dataset import DatasetConfig, Demonstrations, check_offline
+from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, check_offline
 from agentgym.trainers.imitation.demonstrations import demonstrate, recorded
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.rollout.branches import single_turn
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy_agent.agent import PolicyAgent
 
-PREDICTS = "predicts"
-"""Key of a transition in a trajectory's `extras`."""
 HELD_OUT = 9 << 20
 """Offset that separates the seeds of held-out episodes from those of other episodes."""
 Tried = Sequence[tuple[str, Outcome]]
@@ -100,11 +100,6 @@ class Config(TrainConfig):
                     "constrain allows admissible actions only: leave out reflection, or set "
                     "constrain = False."
                 )
-
-    @property
-    def foreign_actions(self) -> bool:
-        """True: the data are not the policy's own."""
-        return True
 
 
 @dataclass
@@ -216,7 +211,7 @@ def reflector(source: str) -> Reflect:
     return reflect
 
 
-class EarlyExperience(Demonstrations):
+class EarlyExperience(DataSet):
     """Returns a sample of the transitions first, then of the demonstrations.
 
     Args:
@@ -226,7 +221,7 @@ class EarlyExperience(Demonstrations):
 
     def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, DatasetConfig(0, config.demonstrations), rewarded=False)
-        self.config = config
+        self.config, self.predictions = config, ReplayBuffer(None)
         if trainer.policy.format.newline:
             raise ConfigError(
                 "A predicted observation has several lines, and the actions of this model end with "
@@ -251,21 +246,21 @@ class EarlyExperience(Demonstrations):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns a random sample of the data of this stage."""
         config, self.env_steps = self.config, 0
         if not len(self.kept):
-            self.kept.add(self._make(rng), 0)
+            self._collect(rng)
         predicts = iteration < config.world_iterations
-        data = [each for each in self.kept.since(0) if each.extras.get(PREDICTS, False) == predicts]
+        data = (self.predictions if predicts else self.kept).since(0)
         count = min(config.transitions if predicts else self.count, len(data))
         self.metrics = {"transitions": float(len(data))} if predicts else {}
         if iteration == config.world_iterations and config.held_out:
             self.metrics = self.errors()
-        return [data[i] for i in rng.choice(len(data), count, replace=False)]
+        return Learn([data[i] for i in rng.choice(len(data), count, replace=False)])
 
-    def _make(self, rng: np.random.Generator) -> list[Trajectory]:
-        """Returns demonstrations, and the transitions of their states."""
+    def _collect(self, rng: np.random.Generator) -> None:
+        """Collects demonstrations, and the transitions of their states."""
         trainer, config = self.trainer, self.config
         starts = draw_tasks(
             trainer.tasks, config.demonstrations, rng, config.environment.train_tasks
@@ -282,7 +277,8 @@ class EarlyExperience(Demonstrations):
                 "No outcome of an action fits into the context, so there is nothing to predict: "
                 "raise max_tokens, or set world_iterations to 0."
             )
-        return [*shown, *predictions]
+        self.kept.add(shown, 0)
+        self.predictions.add(predictions, 0)
 
     def _explore(
         self, explorer: Explorer, starts: Sequence[tuple[str, int]], purpose: int
@@ -306,7 +302,16 @@ class EarlyExperience(Demonstrations):
             trainer.policy, [_recorded(each, env_id) for each in transitions], trainer.context, room
         )
         last = [(each, len(each.turns) - 1) for each in found if each.terminated]
-        return [single_turn(each, turn, **{PREDICTS: True}) for each, turn in last]
+        return [single_turn(each, turn) for each, turn in last]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the demonstrations and the transitions."""
+        return super().state_dict() | {"predictions": self.predictions.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores a checkpoint."""
+        super().load_state_dict(state)
+        self.predictions.load_state_dict(state["predictions"])
 
     def publish(self, folder: Path) -> None:
         """Writes the errors of the world model at the end to `world_model.json`."""
@@ -324,7 +329,7 @@ class EarlyExperience(Demonstrations):
         rng = np.random.default_rng([config.run.seed, HELD_OUT])
         explorer = Explorer(self._agent(), config.own_actions)
         self._explore(explorer, draw_tasks(tasks, config.held_out, rng), HELD_OUT)
-        known = [t.turns[0] for t in self.kept.since(0) if t.extras.get(PREDICTS, False)]
+        known = [t.turns[0] for t in self.predictions.since(0)]
         longest = max(turn.stop - turn.start for turn in known)
         greedy = Sampling(temperature=0.0, max_new_tokens=longest)
         found = prediction_errors(WorldModel(self._agent(greedy)), explorer.found)
@@ -341,4 +346,6 @@ def _recorded(transition: Transition, env_id: str) -> RecordedEpisode:
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of early experience."""
-    return Algorithm(hooks=lambda trainer: EarlyExperience(trainer, config))
+    return Algorithm(
+        Imitation(), data="fixed", hooks=lambda trainer: EarlyExperience(trainer, config)
+    )

@@ -32,10 +32,11 @@ from annotated_types import Gt
 from numpy.typing import NDArray
 from torch import nn
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import two_clock
+from agentgym.trainers.credit.given import Given
 from agentgym.trainers.critics.token_q import TokenQ
-from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.collate import collate
@@ -77,14 +78,12 @@ class Config(TrainConfig):
 
 
 class SoftBackup(RecipeHooks):
-    """Keeps the soft critic. Its `estimate` is the credit function.
+    """Keeps the soft critic, and gives the advantages of its targets.
 
     Args:
         trainer: the trainer of the policy.
         config: the settings.
     """
-
-    needs_reference = True
 
     def __init__(self, trainer: Run, config: Config):
         super().__init__()
@@ -101,10 +100,10 @@ class SoftBackup(RecipeHooks):
         lambdas = config.lambda_turn, config.lambda_token
         self.estimator = two_clock.poad(config.gamma, *lambdas)
 
-    def credit(
+    def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the soft advantages and fits Q to the targets."""
+    ) -> Batch:
+        """Returns the batch with the soft advantages, and fits Q to the targets."""
         assert forward is not None
         values, penalties = self.evaluate(batch)
         assert values.tokens is not None
@@ -112,7 +111,7 @@ class SoftBackup(RecipeHooks):
         self._fit(batch, targets, values.tokens, rng)
         self.metrics["divergence"] = float(penalties.mean()) / self.config.beta
         advantages = targets - self.config.beta * forward.log_ratio - values.tokens
-        return Credit(advantages.astype(np.float32))
+        return batch.with_given(advantages.astype(np.float32))
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> tuple[Values, FloatArray]:
@@ -229,4 +228,6 @@ def q_targets(
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of ETPO."""
-    return Algorithm(hooks=lambda trainer: SoftBackup(trainer, config))
+    return Algorithm(
+        PolicyGradient(Given(), reference=True), hooks=lambda trainer: SoftBackup(trainer, config)
+    )

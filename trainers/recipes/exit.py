@@ -34,13 +34,12 @@ from agentgym.agents import Agent, make_agent
 from agentgym.errors import ConfigError
 from agentgym.multiagent.seats import game_agent
 from agentgym.registration.single_seat import SingleSeat
-from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.algorithm import Algorithm, Imitation
+from agentgym.trainers.data.learn import Learn, from_turns
 from agentgym.trainers.data.replay import ReplayBuffer
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.imitation.demonstrations import demonstrate
+from agentgym.trainers.imitation.demonstrations import Taught, teach
 from agentgym.trainers.rollout.branches import (
     episodes_of,
     orders_of,
@@ -55,7 +54,6 @@ from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy_agent.agent import PolicyAgent
-    from agentgym.trainers.update.learner import ForwardPass
 
 SEARCHES = 3 << 20
 """Offset that separates the seeds of searches from those of other episodes."""
@@ -83,11 +81,6 @@ class Config(TrainConfig):
         self.fixed("the search goes on from every episode", filter_groups=False)
 
     @property
-    def foreign_actions(self) -> bool:
-        """True: the actions of the search are not the policy's own."""
-        return True
-
-    @property
     def policy_gradient(self) -> bool:
         """False: the policy's own actions decide on the states of the search alone."""
         return False
@@ -102,17 +95,15 @@ class Teaching(RecipeHooks):
         teacher: the teacher. None: in games, and with `guided`, it is made here.
     """
 
-    branches = True
-
     def __init__(self, trainer: Run, config: Config, teacher: Agent | None = None):
         super().__init__()
         self.trainer, self.config = trainer, config
         self.earlier = ReplayBuffer(None)
         self.proposer: PolicyAgent | None = None
-        self.games = bool(trainer.lineup.agents)
-        if config.visited and not self.games:
+        self._games = bool(trainer.lineup.agents)
+        if config.visited and not self._games:
             raise ConfigError("visited is a setting of games: set opponents to 'mirror'.")
-        self.teacher = teacher or (self._seats() if self.games else self._guided())
+        self.teacher = teacher or (self._seats() if self._games else self._guided())
 
     def _seats(self) -> Agent:
         """Returns the teacher in the seats of a game."""
@@ -140,75 +131,77 @@ class Teaching(RecipeHooks):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns the episodes in which the teacher did well, or one to learn nothing from."""
         own = episodes_of(fresh)
         if self.config.visited:
-            return self._with_earlier(self._advice(own, iteration), iteration, rng)
+            return from_turns(self._with_earlier(self._advice(own, iteration), iteration, rng))
         turns = [int(rng.choice(orders_of(members))) for members in own]
         played = self._play(own, turns, iteration)
-        good = []
-        for members, order, found in zip(own, turns, played, strict=True):
+        good: list[tuple[Trajectory, int]] = []
+        flat: list[tuple[Taught, int]] = []
+        for members, order, several in zip(own, turns, played, strict=True):
             skip = {each.agent: turns_before(each, order) for each in members}
-            for taught in found:
-                taught.extras["taught_from"] = skip.get(taught.agent, 0)
-            [first, *_], [before, *_] = found, members
-            better = first.success or first.episode_return > before.episode_return
-            good += found if self.games or better else []
-        flat = [taught for found in played for taught in found]
-        new = [len(taught.turns) - taught.extras["taught_from"] for taught in flat]
-        searched = [taught.extras["costs"].get("search_steps", 0) for taught in flat]
-        self.env_steps = sum(new) + sum(searched)
+            taught = [(each, skip.get(each.trajectory.agent, 0)) for each in several]
+            flat += taught
+            one, [before, *_] = several[0].trajectory, members
+            better = one.success or one.episode_return > before.episode_return
+            if self._games or better:
+                good += [(each.trajectory, first) for each, first in taught]
+        new = [len(each.trajectory.turns) - first for each, first in flat]
+        self.env_steps = sum(new) + sum(searched(each) for each, _ in flat)
         self.metrics = {
-            "teacher_return": float(np.mean([taught.episode_return for taught in flat])),
-            "teacher_success": float(np.mean([taught.success for taught in flat])),
+            "teacher_return": float(np.mean([each.trajectory.episode_return for each, _ in flat])),
+            "teacher_success": float(np.mean([each.trajectory.success for each, _ in flat])),
             "imitated": len(good) / len(flat),
         }
-        return self._with_earlier(good, iteration, rng) or fresh[:1]
+        found = self._with_earlier(good, iteration, rng)
+        return from_turns(found or [(fresh[0], len(fresh[0].turns))])
 
     def _with_earlier(
-        self, good: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
-        """Returns the imitated episodes with a sample of the turns of earlier iterations."""
+        self, good: list[tuple[Trajectory, int]], iteration: int, rng: np.random.Generator
+    ) -> list[tuple[Trajectory, int]]:
+        """Returns the imitated episodes with a sample of the turns of earlier iterations.
+
+        Each comes with the index of the first turn of the teacher.
+        """
         if not self.config.replayed:
             return good
         earlier = self.earlier.since(0)
         count = min(self.config.replayed, len(earlier))
         chosen = [earlier[i] for i in rng.choice(len(earlier), count, replace=False)]
-        for taught in good:
-            places = range(taught.extras["taught_from"], len(taught.turns))
-            turns = [single_turn(taught, place, taught_from=0) for place in places]
-            self.earlier.add(turns, iteration)
-        return good + chosen
+        for taught, first in good:
+            places = range(first, len(taught.turns))
+            self.earlier.add([single_turn(taught, place) for place in places], iteration)
+        return good + [(each, 0) for each in chosen]
 
-    def _advice(self, own: list[list[Trajectory]], iteration: int) -> list[Trajectory]:
+    def _advice(self, own: list[list[Trajectory]], iteration: int) -> list[tuple[Trajectory, int]]:
         """Returns the turns of the policy's episodes with the actions of the teacher."""
         ends = [orders_of(members)[-1] + 1 for members in own]
         found = [each for members in self._play(own, ends, iteration) for each in members]
-        self.env_steps = sum(each.extras["costs"].get("search_steps", 0) for each in found)
-        advised = [(each, each.extras.pop("advice")) for each in found]
+        self.env_steps = sum(searched(each) for each in found)
         same = [
             sample.text == turn.action
-            for each, advice in advised
-            for turn, sample in zip(each.turns, advice, strict=True)
+            for each in found
+            for turn, sample in zip(each.trajectory.turns, each.advice, strict=True)
         ]
         self.metrics = {"agreement": float(np.mean(same))}
         return [
-            with_action(each, place, sample, taught_from=0)
-            for each, advice in advised
-            for place, sample in enumerate(advice)
+            (with_action(each.trajectory, place, sample), 0)
+            for each in found
+            for place, sample in enumerate(each.advice)
         ]
 
     def _play(
         self, own: list[list[Trajectory]], turns: list[int], iteration: int
-    ) -> list[list[Trajectory]]:
+    ) -> list[list[Taught]]:
         """Returns the episodes, played on by the teacher from a turn."""
         trainer, config = self.trainer, self.config
         keys = [(config.run.seed, SEARCHES + iteration, i) for i in range(len(own))]
         room = action_room(trainer.policy, config.sampling(), config.rollout.constrain)
         limit = trainer.config.environment.turn_limit(iteration)
         found = [
-            demonstrate(
+            teach(
                 trainer.policy,
                 trainer.pool,
                 [replace(trainer.lineup.branch(members, order, key), max_turns=limit)],
@@ -225,16 +218,6 @@ class Teaching(RecipeHooks):
             self.proposer.generated = 0
         return found
 
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the weight 1 for the tokens of the teacher, and 0 for those of the policy."""
-        weights = [
-            np.arange(len(each.turns)) >= each.extras.get("taught_from", len(each.turns))
-            for each in batch.trajectories
-        ]
-        return turn_credit(np.concatenate(weights).astype(np.float64), batch)
-
     def state_dict(self) -> dict[str, Any]:
         """Returns the turns that may be imitated again."""
         return {"earlier": self.earlier.state_dict()}
@@ -244,6 +227,11 @@ class Teaching(RecipeHooks):
         self.earlier.load_state_dict(state["earlier"])
 
 
+def searched(taught: Taught) -> int:
+    """Returns the environment steps of the search of an episode."""
+    return int(taught.costs.get("search_steps", 0))
+
+
 def build(config: Config) -> Algorithm:
     """Returns the parts of expert iteration."""
     teacher = None  # made or at least checked before the run's folder is made
@@ -251,4 +239,9 @@ def build(config: Config) -> Algorithm:
         teacher = make_agent(config.teacher)
     elif config.teacher.startswith("search:"):
         make_agent(config.teacher.partition(",")[0])
-    return Algorithm(hooks=lambda trainer: Teaching(trainer, config, teacher))
+    return Algorithm(
+        Imitation(),
+        data="foreign",
+        seats="mirror",
+        hooks=lambda trainer: Teaching(trainer, config, teacher),
+    )

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from annotated_types import Gt, Le
 
-from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.algorithm import Algorithm, Imitation
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rewards.shaping import scorer, turn_scores
@@ -32,7 +32,6 @@ from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -78,13 +77,13 @@ class Best(RecipeHooks):
     def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.fraction, self.low = config.top_fraction, config.min_return
-        self.judge, self.weight = config.judge, 1.0
+        self.judge = config.judge
         if self.judge:
             self._scorer = scorer(self.judge, instructions_by_id(trainer.pool.env(0)))
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns the best episodes, or one to learn nothing from if all are below `min_return`."""
         scores = self._scores(fresh)
         # Ties between equal scores are broken at random, not by position.
@@ -93,9 +92,9 @@ class Best(RecipeHooks):
         kept = ranked[: math.ceil(self.fraction * len(fresh))]
         good = [i for i in kept if self.low is None or scores[i] >= self.low]
         shown = good or kept[:1]
-        self.weight = float(bool(good))
         self.metrics = {"imitated": float(len(good)), "lowest_score": scores[shown[-1]]}
-        return [fresh[i] for i in shown]
+        turns = sum(len(fresh[i].turns) for i in shown)
+        return Learn([fresh[i] for i in shown], np.full(turns, float(bool(good))))
 
     def _scores(self, fresh: list[Trajectory]) -> list[float]:
         """Returns the numbers that episodes are ranked by."""
@@ -106,13 +105,7 @@ class Best(RecipeHooks):
         sums = np.bincount(batch.turn_trajectory, scores, minlength=len(fresh))
         return (sums / np.diff(batch.turn_offsets)).tolist()
 
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the weight 1 for every token, or 0 if no episode is cloned."""
-        return turn_credit(np.full(batch.num_turns, self.weight), batch)
-
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of filtered behaviour cloning."""
-    return Algorithm(hooks=lambda trainer: Best(trainer, config))
+    return Algorithm(Imitation(), hooks=lambda trainer: Best(trainer, config))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import LossConfig, defaults
 from agentgym.trainers.settings.config import GroupConfig
@@ -33,4 +33,7 @@ class Config(GroupConfig):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of Flow-GRPO."""
-    return Algorithm(credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome))
+    return Algorithm(
+        PolicyGradient(group.GroupBaseline(scale=config.scale, outcome=config.outcome)),
+        outcomes="group",
+    )

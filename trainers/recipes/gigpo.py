@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import (
     Fraction,
@@ -55,5 +55,6 @@ class Config(TrainConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of GiGPO."""
     return Algorithm(
-        credit=group.GiGPO(config.gamma, config.omega, config.scale, config.statistics)
+        PolicyGradient(group.GiGPO(config.gamma, config.omega, config.scale, config.statistics)),
+        outcomes="group",
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import LossConfig, defaults
 from agentgym.trainers.settings.config import GroupConfig
@@ -29,4 +29,7 @@ class Config(GroupConfig):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of GRPO."""
-    return Algorithm(credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome))
+    return Algorithm(
+        PolicyGradient(group.GroupBaseline(scale=config.scale, outcome=config.outcome)),
+        outcomes="group",
+    )

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.replay import members_by_group
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -61,7 +62,7 @@ class ResampleOnCorrect(RecipeHooks):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns the episodes that stay, in the order of the rollout."""
         invalid = [invalid_share(trajectory) for trajectory in fresh]
         stay = set[int]()
@@ -77,7 +78,7 @@ class ResampleOnCorrect(RecipeHooks):
             "invalid_played": float(np.mean(invalid)),
             "invalid_kept": float(np.mean([invalid[i] for i in places])),
         }
-        return [fresh[i] for i in places]
+        return Learn([fresh[i] for i in places])
 
     def _counts(self, successes: int, failures: int) -> tuple[int, int]:
         """Returns how many of the successes and of the failures in a group stay."""
@@ -98,6 +99,7 @@ def invalid_share(trajectory: Trajectory) -> float:
 def build(config: Config) -> Algorithm:
     """Returns the parts of GRPO-RoC."""
     return Algorithm(
-        credit=group.GroupBaseline(scale=config.scale, outcome=config.outcome),
+        PolicyGradient(group.GroupBaseline(scale=config.scale, outcome=config.outcome)),
+        outcomes="group",
         hooks=lambda _: ResampleOnCorrect(config.keep_share, config.least),
     )

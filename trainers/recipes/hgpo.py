@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import (
     Count,
@@ -55,7 +55,10 @@ class Config(TrainConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of HGPO."""
     return Algorithm(
-        credit=group.HGPO(
-            config.history, config.alpha, config.gamma, config.scale, config.episode_level
-        )
+        PolicyGradient(
+            group.HGPO(
+                config.history, config.alpha, config.gamma, config.scale, config.episode_level
+            )
+        ),
+        outcomes="group",
     )

@@ -26,7 +26,7 @@ import torch
 from annotated_types import Gt, Lt
 from numpy.typing import NDArray
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, Imitation
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.token_q import (
     Int64,
@@ -61,8 +61,6 @@ class ImplicitQ(TokenQHooks):
         trainer: the trainer of the policy.
         config: the settings.
     """
-
-    one_policy = True
 
     def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, config.dataset, config.q, config.tau)
@@ -110,4 +108,6 @@ class ImplicitQ(TokenQHooks):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of ILQL."""
-    return Algorithm(hooks=lambda trainer: ImplicitQ(trainer, config), trains_policy=True)
+    return Algorithm(
+        Imitation(steered=True), data="fixed", hooks=lambda trainer: ImplicitQ(trainer, config)
+    )

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.answers import answer
 from agentgym.trainers.hooks.dataset import expert_rollout
@@ -77,8 +78,6 @@ class InverseReward(TurnJudge):
         config: the settings.
     """
 
-    games = False
-
     def __init__(self, trainer: Run, config: Config):
         super().__init__(
             trainer, lr=config.model_lr, epochs=config.model_epochs, loss=error_of_labels
@@ -88,12 +87,12 @@ class InverseReward(TurnJudge):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Plays the expert in tasks of the rollout, and returns the rollout."""
         starts = list(dict.fromkeys((t.task, t.seed) for t in fresh))[: self.config.demonstrations]
         self.shown = expert_rollout(self.trainer, starts, iteration)
         self.env_steps = sum(len(trajectory.turns) for trajectory in self.shown)
-        return fresh
+        return Learn(fresh)
 
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
@@ -149,7 +148,9 @@ def error_of_labels(values: Tensor, targets: Tensor, index: Tensor, batch: Batch
 def build(config: Config) -> Algorithm:
     """Returns the parts of InversePRM."""
     return Algorithm(
-        credit=two_clock.turn(config.gamma, config.lambda_turn),
-        critic=value_head("turns", config),
+        PolicyGradient(
+            two_clock.turn(config.gamma, config.lambda_turn), critic=value_head("turns", config)
+        ),
+        seats="one",
         hooks=lambda trainer: InverseReward(trainer, config),
     )

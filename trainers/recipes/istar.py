@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit.turn_rewards import StepBaseline, implicit_process_rewards
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.replay import pairs_of
@@ -88,6 +88,8 @@ class ImplicitReward(PreferenceModel):
 def build(config: Config) -> Algorithm:
     """Returns the parts of iStar."""
     return Algorithm(
-        credit=StepBaseline(config.omega, config.scale, config.outcome),
+        PolicyGradient(StepBaseline(config.omega, config.scale, config.outcome)),
+        outcomes="group",
+        seats="shared",
         hooks=lambda trainer: ImplicitReward(trainer, config),
     )

@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.two_clock import TwoClockGAE
 from agentgym.trainers.data.batch import Batch, Credit, Values
@@ -86,11 +86,14 @@ def build(config: Config) -> Algorithm:
 
     gamma, lambda_turn = config.gamma, config.lambda_turn
     return Algorithm(
-        credit=TokenCredit(
-            two_clock.poad(gamma, lambda_turn, config.lambda_token),
-            two_clock.turn(gamma, lambda_turn),
+        PolicyGradient(
+            TokenCredit(
+                two_clock.poad(gamma, lambda_turn, config.lambda_token),
+                two_clock.turn(gamma, lambda_turn),
+            ),
+            critic=value_head("turns", config),
         ),
-        critic=value_head("turns", config),
+        seats="one",
         hooks=lambda trainer: Lookahead(
             trainer, least=config.least_probability, gamma=config.gamma
         ),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.settings.config import GroupConfig
@@ -36,5 +36,8 @@ class Config(GroupConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of LOOP."""
     return Algorithm(
-        credit=group.GroupBaseline(leave_one_out=True, scale=config.scale, outcome=config.outcome)
+        PolicyGradient(
+            group.GroupBaseline(leave_one_out=True, scale=config.scale, outcome=config.outcome)
+        ),
+        outcomes="group",
     )

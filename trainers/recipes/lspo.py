@@ -34,16 +34,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from annotated_types import Ge
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, Preference
+from agentgym.trainers.credit.scan import Float64
+from agentgym.trainers.data.learn import Learn, Pair
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.abstract_game import AbstractGame, Embed, embed
-from agentgym.trainers.hooks.preferences import Preferences
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import (
     episodes_of,
     orders_of,
@@ -67,8 +70,6 @@ if TYPE_CHECKING:
 
 STATES = 1 << 24
 """Offset that separates the seeds of branches from those of other episodes."""
-STATE, STRATEGY = "branched_state", "latent_strategy"
-"""Keys of the number of the state and of the probability of an action's latent one in `extras`."""
 Several = Annotated[int, Ge(2)]
 
 
@@ -98,13 +99,8 @@ class Config(PreferenceConfig):
         if self.encoder != "words":
             imported(self.encoder, "encoder")
 
-    @property
-    def grouped_by_agent(self) -> bool:
-        """True: an action is compared with the same agent's actions only."""
-        return True
 
-
-class LatentActions(Preferences):
+class LatentActions(RecipeHooks):
     """Branches a state of each episode, and prefers the latent actions of the solved game.
 
     Args:
@@ -112,10 +108,8 @@ class LatentActions(Preferences):
         config: the settings.
     """
 
-    branches = True
-
     def __init__(self, trainer: Run, config: Config):
-        super().__init__(config.beta, thought_coef=config.loss.thought_coef)
+        super().__init__()
         self.trainer, self.config = trainer, config
         self.encode: Embed = embed
         if config.encoder != "words":
@@ -124,7 +118,7 @@ class LatentActions(Preferences):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns the actions in the branched states, each as a trajectory of its own."""
         every = self.config.expand_every
         if every and iteration % every == 0:
@@ -132,21 +126,25 @@ class LatentActions(Preferences):
         states = [(each, int(rng.choice(orders_of(each)))) for each in episodes_of(fresh)]
         samples = [(each, place) for each in fresh for place in range(len(each.turns))]
         outputs: list[Trajectory] = []
+        compared: list[tuple[int, str]] = []
         branches = self._branches(states, iteration)
         for i, ((first, order), others) in enumerate(zip(states, branches, strict=True)):
             for each in (each for members in [first, *others] for each in members):
                 if (place := turn_at(each, order)) is not None:
-                    outputs.append(single_turn(each, place, **{STATE: i}))
+                    outputs.append(single_turn(each, place))
+                    compared.append((i, each.agent))
             samples += [
                 (each, place)
                 for each in (each for members in others for each in members)
                 for place in range(turns_before(each, order), len(each.turns))
             ]
+        strategy = np.zeros(len(outputs))
         for name in sorted({_game(each) for each, _ in samples}):
             mine = [(each, place) for each, place in samples if _game(each) == name]
             self._solve(name, mine, iteration, rng)
-            self._note(name, [each for each in outputs if _game(each) == name], rng)
-        return outputs
+            chosen = [i for i, each in enumerate(outputs) if _game(each) == name]
+            strategy[chosen] = self._strategy(name, [outputs[i] for i in chosen], rng)
+        return Learn(outputs, pairs=pairs(outputs, compared, strategy))
 
     def _branches(
         self, states: Sequence[tuple[list[Trajectory], int]], iteration: int
@@ -182,36 +180,14 @@ class LatentActions(Preferences):
             np.array(returns, np.float64),
         )
 
-    def _note(self, name: str, outputs: Sequence[Trajectory], rng: np.random.Generator) -> None:
-        """Notes the probability of the latent action of each output."""
+    def _strategy(
+        self, name: str, outputs: Sequence[Trajectory], rng: np.random.Generator
+    ) -> Float64:
+        """Returns the probability of the latent action of each output."""
         game, turns = self.abstract[name], [each.turns[0] for each in outputs]
         situations = game.situations.assign([turn.observation for turn in turns], rng)
         actions = game.latents.assign([turn.action for turn in turns], rng)
-        for each, p in zip(outputs, game.average()[situations, actions], strict=True):
-            each.extras[STRATEGY] = float(p)
-
-    def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
-        """Returns the pairs of different actions of an agent in a state."""
-        states: dict[tuple[int, str], list[int]] = {}
-        for number, each in enumerate(trajectories):
-            states.setdefault((each.extras[STATE], each.agent), []).append(number)
-        actions = [each.turns[0].action for each in trajectories]
-        return [
-            (a, b)
-            for members in states.values()
-            for i, a in enumerate(members)
-            for b in members[i + 1 :]
-            if actions[a] != actions[b]
-        ]
-
-    def labels(
-        self, trajectories: Sequence[Trajectory], pairs: list[tuple[int, int]]
-    ) -> np.ndarray:
-        """Returns the share of the first action in the probability of both, for each pair."""
-        p = np.array([each.extras[STRATEGY] for each in trajectories])
-        first, second = p[np.array(pairs, int).reshape(-1, 2)].T
-        total = first + second
-        return np.where(total > 0, first / np.where(total > 0, total, 1), 0.5)
+        return game.average()[situations, actions]
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the games of the roles."""
@@ -222,6 +198,31 @@ class LatentActions(Preferences):
         self.abstract = {
             name: AbstractGame.restored(saved, self.encode) for name, saved in state.items()
         }
+
+
+def pairs(
+    outputs: Sequence[Trajectory], states: Sequence[tuple[int, str]], strategy: Float64
+) -> list[Pair]:
+    """Returns the pairs of different actions of an agent in a state.
+
+    The label is the share of the first action in the probability of both.
+
+    Args:
+        outputs: the actions, each as a trajectory.
+        states: the state and the agent of each.
+        strategy: the probability of the latent action of each.
+    """
+    members: dict[tuple[int, str], list[int]] = {}
+    for number, key in enumerate(states):
+        members.setdefault(key, []).append(number)
+    actions = [each.turns[0].action for each in outputs]
+    found = []
+    for some in members.values():
+        for a, b in combinations(some, 2):
+            if actions[a] != actions[b]:
+                total = float(strategy[a] + strategy[b])
+                found.append(Pair(a, b, float(strategy[a]) / total if total > 0 else 0.5))
+    return found
 
 
 def _game(trajectory: Trajectory) -> str:
@@ -241,4 +242,5 @@ def _encoded(name: str, encode: Any, texts: Sequence[str]) -> np.ndarray:
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of LSPO."""
-    return Algorithm(hooks=lambda trainer: LatentActions(trainer, config))
+    signal = Preference(config.beta, thought_coef=config.loss.thought_coef)
+    return Algorithm(signal, seats="mirror", hooks=lambda trainer: LatentActions(trainer, config))

@@ -38,11 +38,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
+from agentgym.trainers.credit.given import Given
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.joint import JointReturns, returns_by_order
-from agentgym.trainers.credit.two_clock import broadcast
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.trees import TREES, Node, grow, play, roots
@@ -61,10 +61,6 @@ from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-    from agentgym.trainers.update.learner import ForwardPass
-
-ADVANTAGE = "joint_advantage"
-"""Key of the advantage of an action in a trajectory's `extras`."""
 
 
 @dataclass
@@ -92,11 +88,6 @@ class Config(TrainConfig):
                 "'aligned'."
             )
 
-    @property
-    def team_credit(self) -> bool:
-        """True: agents are credited with the team's return."""
-        return True
-
 
 class JointTrees(RecipeHooks):
     """Grows a tree of joint actions from the episodes of each start, and compares them.
@@ -106,15 +97,13 @@ class JointTrees(RecipeHooks):
         config: the settings.
     """
 
-    branches = True
-
     def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns a trajectory of one turn for each action in the trees."""
         families, compared = roots(fresh), []
         for depth in range(self.config.depth):
@@ -129,7 +118,8 @@ class JointTrees(RecipeHooks):
             "states": float(len(compared)),
             "joint_actions": float(sum(len(family) for family, _ in compared)),
         }
-        return [each for family, size in compared for each in self._outputs(family, size)]
+        found = [each for family, size in compared for each in self._outputs(family, size)]
+        return Learn([each for each, _ in found], [advantage for _, advantage in found])
 
     def _cross(self, families: Sequence[list[Node]], key: tuple[int, ...]) -> None:
         """Adds the combinations of the sampled actions of several agents to the branches."""
@@ -155,8 +145,8 @@ class JointTrees(RecipeHooks):
             openings[trajectory.agent] = samples_of(trajectory, place + 1)
         return replace(request, openings=openings)
 
-    def _outputs(self, family: Sequence[Node], size: int) -> list[Trajectory]:
-        """Returns the actions in a state with their advantages, each as a trajectory.
+    def _outputs(self, family: Sequence[Node], size: int) -> list[tuple[Trajectory, float]]:
+        """Returns the actions in a state, each as a trajectory, with their advantages.
 
         Args:
             family: the branches of the state.
@@ -174,15 +164,8 @@ class JointTrees(RecipeHooks):
         for j, node in enumerate(sampled):
             for i, (trajectory, place) in enumerate(node.outputs()):
                 mean = advantages[[choice[i] == j for choice in choices]].mean()
-                found.append(single_turn(trajectory, place, **{ADVANTAGE: float(mean)}))
+                found.append((single_turn(trajectory, place), float(mean)))
         return found
-
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the advantage of each action for its tokens."""
-        advantages = np.array([each.extras[ADVANTAGE] for each in batch.trajectories], np.float64)
-        return Credit(broadcast(advantages, batch), metrics=dict(self.metrics))
 
 
 def _choices(family: Sequence[Node]) -> list[tuple[int, ...]]:
@@ -194,5 +177,11 @@ def _choices(family: Sequence[Node]) -> list[tuple[int, ...]]:
 def build(config: Config) -> Algorithm:
     """Returns the parts of MAGRPO."""
     if config.depth:
-        return Algorithm(hooks=lambda trainer: JointTrees(trainer, config))
-    return Algorithm(credit=JointReturns(config.gamma, config.scale))
+        return Algorithm(
+            PolicyGradient(Given()),
+            seats="mirror",
+            outcomes="team",
+            hooks=lambda trainer: JointTrees(trainer, config),
+        )
+    credit = JointReturns(config.gamma, config.scale)
+    return Algorithm(PolicyGradient(credit), outcomes="team")

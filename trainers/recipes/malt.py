@@ -26,15 +26,15 @@ actions, and the outcome is the success of the episode.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.algorithm import Algorithm, Preference
+from agentgym.trainers.data.learn import Learn, Pair
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.hooks.preferences import Preferences
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.trees import TREES, Node, grow, roots
 from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.settings import (
@@ -49,10 +49,6 @@ from agentgym.trainers.settings.config import PreferenceConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-    from agentgym.trainers.update.learner import ForwardPass
-
-FAMILY, VALUE = "family", "branch_value"
-"""Keys of the number of the prompt and of the value of an output in a trajectory's `extras`."""
 
 
 @dataclass
@@ -68,18 +64,27 @@ class Config(PreferenceConfig):
     sft_coef: NonNegative = 1.0
     """Coefficient of the imitation of positive outputs."""
 
-    @property
-    def grouped_by_agent(self) -> bool:
-        """True: an output is compared with the same agent's outputs only."""
-        return True
-
 
 def value(node: Node, agent: str) -> float:
     """Returns the mean outcome of an agent below a node."""
     return node.mean(lambda members: float(next(e.success for e in members if e.agent == agent)))
 
 
-class Trees(Preferences):
+class Output(NamedTuple):
+    """An output of an agent in a tree.
+
+    Attributes:
+        trajectory: the output, as a trajectory of one turn.
+        family: number of its prompt.
+        value: its value.
+    """
+
+    trajectory: Trajectory
+    family: int
+    value: float
+
+
+class Trees(RecipeHooks):
     """Grows a tree from the episodes of each start, and learns from the outputs in it.
 
     Args:
@@ -87,15 +92,13 @@ class Trees(Preferences):
         config: the settings.
     """
 
-    branches = True
-
     def __init__(self, trainer: Run, config: Config):
-        super().__init__(config.beta, thought_coef=config.loss.thought_coef)
+        super().__init__()
         self.trainer, self.config = trainer, config
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns a trajectory of one turn for each output in the trees."""
         levels = [roots(fresh)]
         for depth in range(1, self.config.depth):
@@ -104,44 +107,43 @@ class Trees(Preferences):
             children = grow(self.trainer, parents, size, key)
             levels.append(children)
         families = [family for level in levels for family in level]
-        return [
-            single_turn(each, place, **{FAMILY: number, VALUE: value(node, each.agent)})
+        outputs = [
+            Output(single_turn(each, place), number, value(node, each.agent))
             for number, family in enumerate(families)
             for node in family
             for each, place in node.outputs()
         ]
+        return self._learn(outputs)
 
-    def _positive(self, trajectories: Sequence[Trajectory]) -> list[bool]:
-        return [each.extras[VALUE] > self.config.threshold for each in trajectories]
+    def _learn(self, outputs: Sequence[Output]) -> Learn:
+        """Returns outputs with their pairs and the weights of those that are imitated.
 
-    def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
-        """Returns (positive, negative) for all pairs of outputs of one prompt."""
-        positive = self._positive(trajectories)
-        families: dict[tuple[int, str], list[int]] = {}
-        for number, each in enumerate(trajectories):
-            families.setdefault((each.extras[FAMILY], each.agent), []).append(number)
-        return [
-            (a, b)
-            for family in families.values()
-            for a in family
-            for b in family
-            if positive[a] and not positive[b]
-        ]
-
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns minus the derivative of the loss by log pi of each token, times the outputs."""
-        credit = super().credit(batch, forward, iteration, rng)
-        positive = np.array(self._positive(batch.trajectories))
-        self.metrics |= {"outputs": float(len(positive)), "positive": float(positive.mean())}
-        lengths = np.bincount(batch.token_turn, minlength=batch.num_turns)  # one turn in each
+        A weight is minus the derivative of the loss of imitation, times the outputs.
+        """
+        found = [each.trajectory for each in outputs]
+        positive = np.array([each.value > self.config.threshold for each in outputs])
+        self.metrics = {"outputs": float(len(positive)), "positive": float(positive.mean())}
+        lengths = np.array([turn.stop - turn.start for each in found for turn in each.turns])
         share = self.config.sft_coef * len(positive) / max(1, positive.sum())
-        imitated = share * positive / np.maximum(lengths, 1)
-        advantages = credit.advantages + imitated[batch.token_turn]
-        return replace(credit, advantages=advantages.astype(np.float32))
+        imitated = share * positive / np.maximum(lengths, 1)  # there is one turn in each
+        return Learn(found, imitated, pairs(outputs, self.config.threshold))
+
+
+def pairs(outputs: Sequence[Output], threshold: float) -> list[Pair]:
+    """Returns all pairs of outputs of one prompt with values above and up to a threshold."""
+    families: dict[tuple[int, str], list[int]] = {}
+    for number, each in enumerate(outputs):
+        families.setdefault((each.family, each.trajectory.agent), []).append(number)
+    return [
+        Pair(a, b)
+        for family in families.values()
+        for a in family
+        for b in family
+        if outputs[a].value > threshold >= outputs[b].value
+    ]
 
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of MALT."""
-    return Algorithm(hooks=lambda trainer: Trees(trainer, config))
+    signal = Preference(config.beta, thought_coef=config.loss.thought_coef)
+    return Algorithm(signal, seats="mirror", hooks=lambda trainer: Trees(trainer, config))

@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import joint, two_clock
 from agentgym.trainers.settings import Fraction
 from agentgym.trainers.settings.config import TrainConfig
@@ -47,17 +47,15 @@ class Config(TrainConfig):
     lambda_hop: Fraction = 1.0
     """GAE lambda from an agent to the next one in the same turn of the environment."""
 
-    @property
-    def team_credit(self) -> bool:
-        """True: agents are credited with the team's return."""
-        return True
-
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of MARFT."""
     tokens = config.level == "token"
     gae = (two_clock.poad if tokens else two_clock.turn)(config.gamma, config.lambda_turn)
     return Algorithm(
-        credit=joint.JointGAE(gae, config.gamma_hop, config.lambda_hop),
-        critic=value_head("tokens" if tokens else "turns", config),
+        PolicyGradient(
+            joint.JointGAE(gae, config.gamma_hop, config.lambda_hop),
+            critic=value_head("tokens" if tokens else "turns", config),
+        ),
+        outcomes="team",
     )

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.credit.two_clock import broadcast
@@ -62,4 +62,4 @@ class RoleReturns:
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of MARSHAL."""
-    return Algorithm(credit=RoleReturns(config.gamma))
+    return Algorithm(PolicyGradient(RoleReturns(config.gamma)))

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, Imitation
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.hooks.token_q import (
     Places,
@@ -67,4 +67,6 @@ class MonteCarloQ(TokenQHooks):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of Monte-Carlo values."""
-    return Algorithm(hooks=lambda trainer: MonteCarloQ(trainer, config), trains_policy=True)
+    return Algorithm(
+        Imitation(steered=True), data="fixed", hooks=lambda trainer: MonteCarloQ(trainer, config)
+    )

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit.group import members_of, trajectory_outcomes
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.two_clock import broadcast
@@ -110,4 +110,6 @@ class TurnGroups:
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of MT-GRPO."""
-    return Algorithm(credit=TurnGroups(config.turn_score, config.omega, config.scale))
+    return Algorithm(
+        PolicyGradient(TurnGroups(config.turn_score, config.omega, config.scale)), outcomes="group"
+    )

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, Positive, RolloutConfig, defaults
@@ -64,19 +65,17 @@ class LaggedMask(RecipeHooks):
         config: the settings.
     """
 
-    one_policy = True
-
     def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.policy, self.every = trainer.policy, config.mask_every
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Renews the masking policy if it is due, before the update and returns the rollout."""
         if iteration % self.every == 0:
             self.policy.follow(self.policy.frozen_copy())
-        return fresh
+        return Learn(fresh)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the weights of the masking policy."""
@@ -94,7 +93,9 @@ class LaggedMask(RecipeHooks):
 def build(config: Config) -> Algorithm:
     """Returns the parts of NLPO."""
     return Algorithm(
-        credit=two_clock.ntpo(config.gamma, config.lambda_token),
-        critic=value_head("tokens", config),
+        PolicyGradient(
+            two_clock.ntpo(config.gamma, config.lambda_token), critic=value_head("tokens", config)
+        ),
+        seats="shared",
         hooks=lambda trainer: LaggedMask(trainer, config),
     )

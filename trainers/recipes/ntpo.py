@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.settings import Fraction
 from agentgym.trainers.settings.config import TrainConfig
@@ -44,6 +44,7 @@ class Config(TrainConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of NTPO."""
     return Algorithm(
-        credit=two_clock.ntpo(config.gamma, config.lambda_token),
-        critic=value_head("tokens", config),
+        PolicyGradient(
+            two_clock.ntpo(config.gamma, config.lambda_token), critic=value_head("tokens", config)
+        )
     )

@@ -43,13 +43,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, Imitation, Preference
 from agentgym.trainers.credit.group import starts_of
 from agentgym.trainers.credit.scan import Float64
-from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn, Pair
 from agentgym.trainers.data.trajectory import FloatArray, IntArray, Trajectory, episode_numbers
-from agentgym.trainers.hooks.preferences import Preferences
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.trees import TREES, Node, play, roots
 from agentgym.trainers.rollout.branches import orders_of, single_turn, state_of
 from agentgym.trainers.settings import (
@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.update.learner import ForwardPass
 
-PAIR, BETTER = "pair", "better"
-"""Keys of the number of the pair, and of whether an output is its better one, in `extras`."""
 SIMILAR, CANDIDATES = 0.75, 10
 """Similarity of texts above which states are alike, and the number of states to draw from."""
 
@@ -107,11 +105,6 @@ class Config(TrainConfig):
     def policy_gradient(self) -> bool:
         """False: outputs are imitated or preferred to others."""
         return False
-
-    @property
-    def team_credit(self) -> bool:
-        """True: agents are credited with the team's return."""
-        return True
 
 
 class State(NamedTuple):
@@ -211,7 +204,7 @@ class Tree:
         return pairs[: math.ceil(config.top_fraction * len(pairs))]
 
 
-class Ranked(Preferences):
+class Ranked(RecipeHooks):
     """Learns from the best episodes or outputs.
 
     It gives the tokens of the best episodes an equal weight, or grows trees and compares outputs in
@@ -223,9 +216,8 @@ class Ranked(Preferences):
     """
 
     def __init__(self, config: Config, trainer: Run | None = None):
-        super().__init__(config.beta, thought_coef=config.loss.thought_coef)
+        super().__init__()
         self.config, self._trainer = config, trainer
-        self.branches = config.update != "sft"
         self._reference: dict[int, FloatArray] = {}
 
     def _compares(self, iteration: int) -> bool:
@@ -235,13 +227,13 @@ class Ranked(Preferences):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Returns the episodes, or the pairs of outputs, each as a trajectory of its own.
 
         Without a pair it returns an episode, from which nothing is learned.
         """
         if not self._compares(iteration):
-            return fresh
+            return Learn(fresh)
         self._reference = {}
         trees = [Tree([node.members for node in nodes]) for nodes in roots(fresh)]
         rewards = self._rewards(trees)
@@ -253,11 +245,28 @@ class Ranked(Preferences):
             for tree, some in zip(trees, rewards, strict=True)
             for pair in tree.pairs(some, self.config)
         ]
-        return [
-            single_turn(output.trajectory, output.place, **{PAIR: number, BETTER: not i})
-            for number, pair in enumerate(found)
-            for i, output in enumerate(pair)
-        ] or fresh[:1]
+        outputs = [single_turn(each.trajectory, each.place) for pair in found for each in pair]
+        pairs = [Pair(2 * number, 2 * number + 1) for number in range(len(found))]
+        return Learn(outputs or fresh[:1], pairs=pairs)
+
+    def on_rewards(
+        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
+    ) -> Batch:
+        """Returns the batch with equal weights of the cloned tokens, whose mean is 1.
+
+        Outputs that are compared keep their pairs.
+        """
+        if self._compares(iteration):
+            return batch
+        assert forward is not None and forward.reference is not None
+        episode = np.array(episode_numbers(batch.trajectories), np.int64)
+        start = starts_of(batch)[np.unique(episode, return_index=True)[1]]
+        rewards = self.rewards(batch, episode, start, forward.reference)
+        kept = self.chosen(rewards, start)
+        self.metrics |= {"imitated": float(kept.sum()), "reward": float(rewards.mean())}
+        turns = kept[episode][batch.turn_trajectory]
+        share = turns[batch.token_turn].mean()
+        return batch.with_given(turns / max(share, 1e-9))
 
     def _expand(
         self,
@@ -335,33 +344,6 @@ class Ranked(Preferences):
         kept[best[: max(1, count)]] = True
         return kept
 
-    def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
-        """Returns the indices (better, worse) of the pairs."""
-        found: dict[int, dict[bool, int]] = {}
-        for number, each in enumerate(trajectories):
-            if PAIR in each.extras:
-                found.setdefault(each.extras[PAIR], {})[each.extras[BETTER]] = number
-        return [(pair[True], pair[False]) for pair in found.values()]
-
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the gradient of DPO, or equal weights with mean 1 of the cloned tokens."""
-        if self._compares(iteration):
-            grown = self.metrics
-            credit = super().credit(batch, forward, iteration, rng)
-            self.metrics |= grown
-            return credit
-        assert forward is not None and forward.reference is not None
-        episode = np.array(episode_numbers(batch.trajectories), np.int64)
-        start = starts_of(batch)[np.unique(episode, return_index=True)[1]]
-        rewards = self.rewards(batch, episode, start, forward.reference)
-        kept = self.chosen(rewards, start)
-        self.metrics |= {"imitated": float(kept.sum()), "reward": float(rewards.mean())}
-        turns = kept[episode][batch.turn_trajectory]
-        share = turns[batch.token_turn].mean()
-        return turn_credit(turns / max(share, 1e-9), batch)
-
 
 def _similar(one: str, other: str) -> bool:
     return SequenceMatcher(None, one, other, autojunk=False).ratio() > SIMILAR
@@ -369,4 +351,10 @@ def _similar(one: str, other: str) -> bool:
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of Optima."""
-    return Algorithm(hooks=lambda trainer: Ranked(config, trainer))
+    signal = Preference(config.beta, thought_coef=config.loss.thought_coef)
+    return Algorithm(
+        Imitation(reference=True) if config.update == "sft" else signal,
+        seats="any" if config.update == "sft" else "mirror",
+        outcomes="team",
+        hooks=lambda trainer: Ranked(config, trainer),
+    )

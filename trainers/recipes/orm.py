@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.turn_judge import TurnJudge
@@ -94,6 +94,8 @@ class OutcomeReward(TurnJudge):
 def build(config: Config) -> Algorithm:
     """Returns the parts of learning from an outcome reward model."""
     return Algorithm(
-        credit=group.GroupBaseline(leave_one_out=True, scale=config.scale),
+        PolicyGradient(group.GroupBaseline(leave_one_out=True, scale=config.scale)),
+        outcomes="group",
+        seats="shared",
         hooks=lambda trainer: OutcomeReward(trainer, config),
     )

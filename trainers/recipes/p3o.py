@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.settings.config import TrainConfig
@@ -41,4 +41,4 @@ class Config(TrainConfig):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of P3O."""
-    return Algorithm(credit=group.rloo())
+    return Algorithm(PolicyGradient(group.rloo()), outcomes="group")

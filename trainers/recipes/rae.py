@@ -28,17 +28,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentgym.registration.making import short_id
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
+from agentgym.trainers.credit.given import Given
 from agentgym.trainers.credit.group import trajectory_outcomes
-from agentgym.trainers.credit.two_clock import broadcast
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
 from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
-    from agentgym.trainers.update.learner import ForwardPass
+    pass
 
 
 @dataclass
@@ -71,10 +72,11 @@ class RoleBaselines(RecipeHooks):
         self._several = several
         self._arguments = json.dumps(arguments, sort_keys=True, default=repr)
 
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> Learn:
         """Returns the advantages, and counts the episodes in the baselines one after another."""
+        batch = Batch.of(fresh)
         advantages = np.zeros(len(batch.trajectories))
         names: dict[str, str] = {}
         for i, outcome in enumerate(trajectory_outcomes(batch, "return")):
@@ -86,7 +88,7 @@ class RoleBaselines(RecipeHooks):
         self.metrics = {f"baseline/{name}": self.baselines[key] for key, name in names.items()}
         last = batch.turn_offsets[1:][batch.turn_trajectory] - 1
         left = last - np.arange(batch.num_turns)
-        return Credit(broadcast(self.gamma**left * advantages[batch.turn_trajectory], batch))
+        return Learn(fresh, self.gamma**left * advantages[batch.turn_trajectory])
 
     def _key(self, trajectory: Trajectory) -> str:
         return f"{trajectory.env_id} {self._arguments} {trajectory.role}"
@@ -110,5 +112,6 @@ def build(config: Config) -> Algorithm:
     played = config.environment
     arguments, several = played.env_kwargs, len(played.ids) > 1
     return Algorithm(
-        hooks=lambda _: RoleBaselines(config.decay, config.gamma, arguments, several=several)
+        PolicyGradient(Given()),
+        hooks=lambda _: RoleBaselines(config.decay, config.gamma, arguments, several=several),
     )

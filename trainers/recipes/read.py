@@ -32,11 +32,13 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 from annotated_types import Gt
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
+from agentgym.trainers.credit.given import Given
 from agentgym.trainers.credit.joint import Joint
-from agentgym.trainers.credit.turn_rewards import turn_credit, weights_of
+from agentgym.trainers.credit.turn_rewards import weights_of
 from agentgym.trainers.critics.transitions import say
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.best_of import ReAsk
@@ -47,7 +49,6 @@ from agentgym.trainers.update.metrics import explained_variance
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy_agent.agent import PolicyAgent
-    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -69,11 +70,6 @@ class Config(TrainConfig):
     threshold: float = 0.0
     """Advantage below which an action is refused."""
 
-    @property
-    def team_credit(self) -> bool:
-        """True: agents are credited with the team's return."""
-        return True
-
 
 class SequentialAdvantages(TurnJudge):
     """Weighs actions by what they change in the expected return of the team.
@@ -87,10 +83,11 @@ class SequentialAdvantages(TurnJudge):
         super().__init__(trainer, lr=config.model_lr, epochs=config.model_epochs)
         self.config = config
 
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Fits the critic to the batch and returns the weight of each turn."""
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> Learn:
+        """Fits the critic to the rollout and returns it with the weight of each turn."""
+        batch = Batch.of(fresh)
         joint = Joint.of(batch)
         returns = np.empty(batch.num_turns, np.float32)
         returns[joint.turns] = joint.returns(self.config.gamma)
@@ -103,7 +100,7 @@ class SequentialAdvantages(TurnJudge):
             "critic_explained_variance": explained_variance(q, returns),
             "refused": float((q - before < self.config.threshold).mean()),
         }
-        return turn_credit(weights, batch)
+        return Learn(fresh, weights)
 
     def _without_actions(self, batch: Batch) -> list[Trajectory]:
         """Returns the prompt of each turn with an empty action."""
@@ -122,4 +119,9 @@ class SequentialAdvantages(TurnJudge):
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of ReAd."""
-    return Algorithm(hooks=lambda trainer: SequentialAdvantages(trainer, config))
+    return Algorithm(
+        PolicyGradient(Given()),
+        seats="shared",
+        outcomes="team",
+        hooks=lambda trainer: SequentialAdvantages(trainer, config),
+    )

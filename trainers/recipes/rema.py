@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.settings.config import TrainConfig
@@ -40,12 +40,7 @@ class Config(TrainConfig):
         LossConfig, normalize_advantages="none", ratio="turn", aggregation="turn", dual_clip=3.0
     )
 
-    @property
-    def grouped_by_agent(self) -> bool:
-        """True: an episode is compared with the same role's episodes only."""
-        return True
-
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of ReMA."""
-    return Algorithm(credit=group.grpo())
+    return Algorithm(PolicyGradient(group.grpo()))

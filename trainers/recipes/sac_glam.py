@@ -34,11 +34,13 @@ from annotated_types import Gt
 from torch import nn
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.credit.turn_rewards import turn_credit
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
+from agentgym.trainers.credit.given import Given
+from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.critics.transitions import Encoder, Prompt, pack_prompts, say, unpack_prompts
 from agentgym.trainers.critics.utterance import UtteranceCritic
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.answers import answer
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -58,7 +60,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from agentgym.trainers.hooks.run import Run
-    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -158,8 +159,6 @@ class SoftActorCritic(RecipeHooks):
         config: the settings.
     """
 
-    games = False
-
     def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
@@ -181,8 +180,8 @@ class SoftActorCritic(RecipeHooks):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
-        """Adds turns to the buffer, fits the critic, returns fresh actions for old observations."""
+    ) -> Learn:
+        """Adds turns to the buffer, fits the critic, and answers old observations afresh."""
         config, context = self.config, self.trainer.context
         env = self.trainer.pool.env(0)
         room = action_room(self.trainer.policy, config.sampling(), config.rollout.constrain)
@@ -202,7 +201,8 @@ class SoftActorCritic(RecipeHooks):
         self.metrics = {"relabelled": float(len(relabelled)), "buffer": float(len(self.buffer))}
         self._fit(rng)
         chosen = rng.integers(len(self.buffer), size=min(config.replayed, len(self.buffer)))
-        return answer(self.trainer, [self.buffer[i].prompt for i in chosen], rng)
+        answers = answer(self.trainer, [self.buffer[i].prompt for i in chosen], rng)
+        return Learn(answers, self._gains(Batch.of(answers)))
 
     @property
     def alpha(self) -> float:
@@ -269,10 +269,8 @@ class SoftActorCritic(RecipeHooks):
             counts,
         )
 
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Returns the soft advantage of each action, Q - alpha log pi - V."""
+    def _gains(self, batch: Batch) -> Float64:
+        """Returns the soft advantage of each action [M], Q - alpha log pi - V."""
         alpha = self.alpha
         prompts = [
             (trajectory.segments[0].tokens[: turn.start], turn.admissible)
@@ -284,7 +282,7 @@ class SoftActorCritic(RecipeHooks):
         choice = torch.tensor([turn.choice for turn in batch.turns])
         at = candidates.first + choice
         gain = q.min(0).values[at] - alpha * candidates.logprob[at] - candidates.value(q, alpha)
-        return turn_credit(gain.double().numpy(), batch)
+        return gain.double().numpy()
 
     def modules(self) -> tuple[nn.Module, ...]:
         """Returns the critic and the temperature."""
@@ -365,4 +363,6 @@ def steps_of(trajectory: Trajectory) -> list[Step]:
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of SAC-GLAM."""
-    return Algorithm(hooks=lambda trainer: SoftActorCritic(trainer, config))
+    return Algorithm(
+        PolicyGradient(Given()), seats="one", hooks=lambda trainer: SoftActorCritic(trainer, config)
+    )

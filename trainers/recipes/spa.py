@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.turn_rewards import attribute_progress, outcome_returns
 from agentgym.trainers.data.batch import Batch, Credit, Values
@@ -108,7 +108,10 @@ def error_of_sums(values: Tensor, targets: Tensor, index: Tensor, batch: Batch) 
 def build(config: Config) -> Algorithm:
     """Returns the parts of SPA."""
     return Algorithm(
-        credit=ProgressGAE(gamma_turn=config.gamma, lambda_turn=config.lambda_turn, reads="turns"),
-        critic=value_head("turns", config),
+        PolicyGradient(
+            ProgressGAE(gamma_turn=config.gamma, lambda_turn=config.lambda_turn, reads="turns"),
+            critic=value_head("turns", config),
+        ),
+        seats="shared",
         hooks=lambda trainer: ProgressEstimator(trainer, config),
     )

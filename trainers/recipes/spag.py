@@ -26,7 +26,7 @@ import numpy as np
 from annotated_types import Gt, Le
 from numpy.typing import NDArray
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit.group import trajectory_outcomes
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.data.batch import Batch, Credit, Values
@@ -92,4 +92,4 @@ def winners(batch: Batch) -> NDArray[np.bool_]:
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of SPAG."""
-    return Algorithm(credit=WinnersCredit(config.decay), hooks=lambda _: EqualRoles())
+    return Algorithm(PolicyGradient(WinnersCredit(config.decay)), hooks=lambda _: EqualRoles())

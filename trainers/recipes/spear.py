@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.replay import ReplayBuffer
 from agentgym.trainers.data.trajectory import Trajectory, Turn
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -101,7 +102,7 @@ class SelfImitation(RecipeHooks):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
+    ) -> Learn:
         """Stores the good episodes of the rollout and adds good earlier ones to it."""
         self.recent.extend(self._outcome(trajectory) for trajectory in fresh)
         usual = float(np.median(self.recent))
@@ -119,7 +120,7 @@ class SelfImitation(RecipeHooks):
             "replay_weight": self._weight(iteration),
             "usual_return": usual,
         }
-        return fresh + [replace(trajectory, replayed=True) for trajectory in good]
+        return Learn(fresh + [replace(trajectory, replayed=True) for trajectory in good])
 
     def _outcome(self, trajectory: Trajectory) -> float:
         success = self.config.outcome == "success"
@@ -221,4 +222,6 @@ def build(config: Config) -> Algorithm:
         return SelfImitation(config, Ending(trainer.policy, config.rollout.stop).reached)
 
     # Rewards hold the outcome: see `on_rewards`.
-    return Algorithm(credit=FreshBaseline(scale=config.scale), hooks=hooks)
+    return Algorithm(
+        PolicyGradient(FreshBaseline(scale=config.scale)), outcomes="group", hooks=hooks
+    )

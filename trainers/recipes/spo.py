@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit.group import members_of, trajectory_outcomes
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.turn_rewards import episode_credit
@@ -104,4 +104,4 @@ class WinRate:
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of SPO."""
-    return Algorithm(credit=WinRate(config.preference))
+    return Algorithm(PolicyGradient(WinRate(config.preference)), outcomes="group")

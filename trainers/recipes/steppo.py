@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.data.batch import Batch, Credit
@@ -65,7 +65,8 @@ class PerTurn(RecipeHooks):
 def build(config: Config) -> Algorithm:
     """Returns the parts of StepPO."""
     return Algorithm(
-        credit=two_clock.turn(config.gamma, config.lambda_turn),
-        critic=value_head("turns", config),
+        PolicyGradient(
+            two_clock.turn(config.gamma, config.lambda_turn), critic=value_head("turns", config)
+        ),
         hooks=lambda _: PerTurn(config.loss.thought_coef),
     )

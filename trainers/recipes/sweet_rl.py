@@ -21,10 +21,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from agentgym.trainers.algorithm import Algorithm
-from agentgym.trainers.credit.turn_rewards import turn_credit
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
+from agentgym.trainers.credit.given import Given
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.replay import pairs_of
 from agentgym.trainers.data.trajectory import Segment, Trajectory
 from agentgym.trainers.hooks.dataset import expert_rollout
@@ -43,7 +45,6 @@ from agentgym.utils.arguments import imported
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy.policy import Policy
-    from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
@@ -78,8 +79,6 @@ class StepAdvantages(PreferenceModel):
         config: the settings.
     """
 
-    games = False
-
     def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, lr=config.model_lr, beta=config.beta)
         self.trainer, self.information = trainer, config.information
@@ -89,10 +88,14 @@ class StepAdvantages(PreferenceModel):
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
-    ) -> list[Trajectory]:
-        """Plays the expert in each task of the rollout, and returns the rollout."""
-        if self.information != "expert":
-            return fresh
+    ) -> Learn:
+        """Fits the model to the pairs of the rollout and returns the advantage of each turn."""
+        if self.information == "expert":
+            self._play_expert(fresh, iteration)
+        return Learn(fresh, self._advantages(Batch.of(fresh)))
+
+    def _play_expert(self, fresh: list[Trajectory], iteration: int) -> None:
+        """Plays the expert in each task of the rollout."""
         starts = list(dict.fromkeys((t.task, t.seed) for t in fresh))
         shown = expert_rollout(self.trainer, starts, iteration)
         self.solutions = {
@@ -100,12 +103,9 @@ class StepAdvantages(PreferenceModel):
             for start, trajectory in zip(starts, shown, strict=True)
         }
         self.env_steps = sum(len(trajectory.turns) for trajectory in shown)
-        return fresh
 
-    def credit(
-        self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
-    ) -> Credit:
-        """Fits the model to the pairs of the batch and returns the advantage of each turn."""
+    def _advantages(self, batch: Batch) -> NDArray[np.floating]:
+        """Fits the model to the pairs of the batch and returns the advantage of each turn [M]."""
         informed = Batch.of([self._informed(t) for t in batch.trajectories])
         reference = self.logprobs(informed, self.reference).astype(np.float64)
         share = 1.0 / np.diff(batch.token_offsets)[batch.token_turn]
@@ -118,7 +118,7 @@ class StepAdvantages(PreferenceModel):
         self.metrics = {"pairs": float(len(pairs)), "preference_accuracy": accuracies[0]}
         ratios = (self.logprobs(informed) - reference) * share
         advantages = np.bincount(batch.token_turn, ratios, minlength=batch.num_turns)
-        return turn_credit(self.beta * advantages, batch)
+        return self.beta * advantages
 
     def _informed(self, trajectory: Trajectory) -> Trajectory:
         if self.information == "none":
@@ -162,4 +162,6 @@ def with_information(trajectory: Trajectory, text: str, policy: Policy) -> Traje
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of SWEET-RL."""
-    return Algorithm(hooks=lambda trainer: StepAdvantages(trainer, config))
+    return Algorithm(
+        PolicyGradient(Given()), seats="one", hooks=lambda trainer: StepAdvantages(trainer, config)
+    )

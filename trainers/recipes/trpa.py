@@ -19,17 +19,18 @@ four levels, by format and answer).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 from annotated_types import Ge
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, Preference
+from agentgym.trainers.data.learn import Learn, Pair
 from agentgym.trainers.data.replay import members_by_group
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.hooks.preferences import Preferences
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
@@ -75,36 +76,33 @@ class Config(TrainConfig):
         return False
 
 
-class LevelPreferences(Preferences):
-    """Assigns each episode its weight in the gradient of the loss of TRPA.
+class LevelPreferences(RecipeHooks):
+    """Prefers the episodes of a group with the lower levels.
 
     Args:
         config: the settings.
     """
 
     def __init__(self, config: Config):
-        super().__init__(config.beta, mean=True, thought_coef=config.loss.thought_coef)
+        super().__init__()
         self.anisotropy = config.anisotropy
         self.level: Callable[[Trajectory], int] = (
             outcome_level if config.levels == "outcome" else imported(config.levels, "levels")
         )
-        self._levels: list[int] = []  # of the trajectories that `pairs` was given last
 
-    def pairs(self, trajectories: Sequence[Trajectory]) -> list[tuple[int, int]]:
-        """Returns (better, worse) for all episodes of a group with different levels."""
-        self._levels = [self.level(trajectory) for trajectory in trajectories]
-        return [
-            (a, b)
-            for members in members_by_group(trajectories)
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> Learn:
+        """Returns the episodes, with all pairs of a group with different levels."""
+        levels = [self.level(trajectory) for trajectory in fresh]
+        pairs = [
+            Pair(a, b, factor=self.anisotropy if levels[a] == 1 else 1.0)
+            for members in members_by_group(fresh)
             for a in members
             for b in members
-            if self._levels[a] < self._levels[b]
+            if levels[a] < levels[b]
         ]
-
-    def temperatures(self, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
-        """Returns the temperature of each pair."""
-        best = np.array([self._levels[better] == 1 for better, _ in pairs])
-        return self.beta * np.where(best, self.anisotropy, 1.0)
+        return Learn(fresh, pairs=pairs)
 
 
 def outcome_level(trajectory: Trajectory) -> int:
@@ -116,4 +114,5 @@ def outcome_level(trajectory: Trajectory) -> int:
 
 def build(config: Config) -> Algorithm:
     """Returns the parts of TRPA."""
-    return Algorithm(hooks=lambda _: LevelPreferences(config))
+    signal = Preference(config.beta, mean=True, thought_coef=config.loss.thought_coef)
+    return Algorithm(signal, outcomes="group", hooks=lambda _: LevelPreferences(config))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
 from agentgym.trainers.settings.config import TrainConfig
@@ -39,6 +39,7 @@ class Config(TrainConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of turn-level PPO."""
     return Algorithm(
-        credit=two_clock.turn(config.gamma, config.lambda_turn),
-        critic=value_head("turns", config),
+        PolicyGradient(
+            two_clock.turn(config.gamma, config.lambda_turn), critic=value_head("turns", config)
+        )
     )

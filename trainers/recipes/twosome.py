@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.settings import Fraction, LossConfig, RolloutConfig, defaults
 from agentgym.trainers.settings.config import TrainConfig
@@ -41,6 +41,7 @@ class Config(TrainConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of TWOSOME."""
     return Algorithm(
-        credit=two_clock.turn(config.gamma, config.lambda_turn),
-        critic=value_head("turns", config),
+        PolicyGradient(
+            two_clock.turn(config.gamma, config.lambda_turn), critic=value_head("turns", config)
+        )
     )

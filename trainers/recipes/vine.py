@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
+from agentgym.trainers.credit.given import Given
 from agentgym.trainers.hooks.continuations import Continuations
 from agentgym.trainers.settings import Fraction, Positive
 from agentgym.trainers.settings.config import TrainConfig
@@ -41,10 +42,12 @@ class Config(TrainConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of VinePPO."""
     return Algorithm(
+        PolicyGradient(Given()),
+        seats="mirror",
         hooks=lambda trainer: Continuations(
             trainer,
             count=config.continuations,
             gamma=config.gamma,
             lambda_turn=config.lambda_turn,
-        )
+        ),
     )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.settings import CriticConfig, Fraction, defaults
 from agentgym.trainers.settings.config import TrainConfig
@@ -38,6 +38,7 @@ class Config(TrainConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of VL-DAC."""
     return Algorithm(
-        credit=two_clock.turn(config.gamma, config.lambda_turn),
-        critic=value_head("turns", config),
+        PolicyGradient(
+            two_clock.turn(config.gamma, config.lambda_turn), critic=value_head("turns", config)
+        )
     )

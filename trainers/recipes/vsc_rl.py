@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agentgym.trainers.algorithm import Algorithm, value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit.scan import reverse_scan
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
 from agentgym.trainers.data.batch import Batch, Credit, Values
@@ -94,6 +94,7 @@ class SubgoalGAE:
 def build(config: Config) -> Algorithm:
     """Returns the parts of VSC-RL."""
     return Algorithm(
-        credit=SubgoalGAE(config.gamma, config.lambda_turn),
-        critic=value_head("turns", config),
+        PolicyGradient(
+            SubgoalGAE(config.gamma, config.lambda_turn), critic=value_head("turns", config)
+        )
     )

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 from agentgym.agents import View, make_agent
 from agentgym.agents.basic.chat import ChatAgent
-from agentgym.trainers.credit.joint import ACTORS
 from agentgym.trainers.data.trajectory import Trajectory
 
 SYSTEM = (
@@ -86,7 +85,7 @@ class ChatJudge:
 
     def text(self, trajectory: Trajectory) -> str:
         """Returns the text of an episode that the judge reads."""
-        actors = trajectory.extras.get(ACTORS) or [""] * len(trajectory.turns)
+        actors = trajectory.actors or [""] * len(trajectory.turns)
         lines = [self.instructions.get(trajectory.env_id, "")]
         for number, (turn, actor) in enumerate(zip(trajectory.turns, actors, strict=True), 1):
             lines += [

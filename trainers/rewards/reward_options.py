@@ -1,17 +1,17 @@
-"""`RewardOptions`: the settings of the group `reward`, applied before credit assignment."""
+"""`RewardOptions`: all settings that change rewards, applied before credit assignment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.data.batch import Batch
-from agentgym.trainers.data.trajectory import Trajectory, Turn
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rewards.chat_judge import ChatJudge
+from agentgym.trainers.rewards.penalties import with_penalties
 from agentgym.trainers.rewards.shaping import (
     new_states,
     process_rewards,
@@ -23,13 +23,18 @@ from agentgym.trainers.rewards.shaping import (
 )
 from agentgym.trainers.settings.config import TrainConfig
 
+if TYPE_CHECKING:
+    from agentgym.trainers.update.learner import ForwardPass
+
 
 class RewardOptions:
-    """Changes rewards: weights of terms, process rewards, bonuses and shaping, in this order.
+    """Changes rewards: weights of terms, process rewards, bonuses, shaping and penalties in turn.
 
     Args:
         config: the settings.
         instructions: instructions of the environments by id, for a judge that is a language model.
+        gamma: discount per turn of the credit function.
+        bootstraps: whether a critic bootstraps truncated trajectories.
 
     Attributes:
         weights: weights of the constrained reward terms, by name. They start at 1.
@@ -37,48 +42,51 @@ class RewardOptions:
         metrics: numbers of the last iteration to log.
     """
 
-    def __init__(self, config: TrainConfig, instructions: Mapping[str, str] | None = None):
-        self.settings = config.reward
+    def __init__(
+        self,
+        config: TrainConfig,
+        instructions: Mapping[str, str] | None = None,
+        *,
+        gamma: float = 1.0,
+        bootstraps: bool = False,
+    ):
+        self.config, self.settings = config, config.reward
         source = self.settings.process_reward
         self._scorer = scorer(source, instructions) if source else None
-        self.gamma = float(getattr(config, "gamma", 1.0))
+        self.gamma, self.bootstraps = gamma, bootstraps
         self.weights = dict.fromkeys(self.settings.reward_constraints, 1.0)
         self.counts: dict[str, int] = {}
         self.metrics: dict[str, float] = {}
 
-    def __call__(self, batch: Batch, iteration: int, *, bootstraps: bool) -> Batch:
+    def __call__(self, batch: Batch, iteration: int, forward: ForwardPass | None = None) -> Batch:
         """Returns the batch with the rewards that credit is assigned from.
 
         Args:
             batch: the trajectories.
             iteration: the number of finished iterations.
-            bootstraps: whether a critic bootstraps truncated trajectories.
+            forward: log-probabilities of policy and reference, for the KL penalty.
         """
-        settings, rewards = self.settings, batch.rewards
+        settings = self.settings
         for name, weight in self.weights.items():
-            rewards = rewards + (weight - 1.0) * turn_terms(batch, name)
-            batch = _with_delayed(batch, weight, name)
+            rewards = batch.rewards + (weight - 1.0) * turn_terms(batch, name)
+            batch = batch.scaled(rewards, weight, name)
         if settings.process_reward and (share := self.process_weight(iteration)):
             scores = turn_scores(batch, settings.process_reward, self._scorer)
             self.metrics["process_score"] = float(scores.mean())
             if isinstance(self._scorer, ChatJudge):
                 self.metrics["judge_unread"] = self._scorer.unread
-            given = batch.with_rewards(rewards)
-            process = process_rewards(given, scores, settings.process_combine)
-            rewards = (1.0 - share) * rewards + share * process
-            batch = _with_delayed(batch, 1.0 - share)
+            process = process_rewards(batch, scores, settings.process_combine)
+            batch = batch.scaled((1.0 - share) * batch.rewards + share * process, 1.0 - share)
         if settings.novelty_bonus:
-            rewards = rewards + settings.novelty_bonus * new_states(batch)
+            batch = batch.with_rewards(batch.rewards + settings.novelty_bonus * new_states(batch))
         if settings.count_bonus:
             bonus = settings.count_bonus * rarity(batch, self.counts)
             self.metrics["count_bonus"] = float(bonus.mean())
-            rewards = rewards + bonus
-        if rewards is not batch.rewards:
-            batch = batch.with_rewards(rewards)
+            batch = batch.with_rewards(batch.rewards + bonus)
         if settings.shape_progress:
             coef = settings.shape_progress
-            batch = shape_by_progress(batch, coef, self.gamma, bootstraps=bootstraps)
-        return batch
+            batch = shape_by_progress(batch, coef, self.gamma, bootstraps=self.bootstraps)
+        return with_penalties(batch, forward, self.config)
 
     def process_weight(self, iteration: int) -> float:
         """Returns the weight of process rewards, which falls linearly to 0 if they are annealed."""
@@ -115,28 +123,3 @@ class RewardOptions:
 def turn_terms(batch: Batch, name: str) -> Float64:
     """Returns a reward term of each turn [M]."""
     return np.array([reward_term(turn.reward_terms, name) for turn in batch.turns], np.float64)
-
-
-def _with_delayed(batch: Batch, share: float, term: str | None = None) -> Batch:
-    """Returns the batch with a share of the rewards that agents received in turns of others.
-
-    Args:
-        batch: the trajectories.
-        share: the factor.
-        term: name of the reward term that is multiplied. None: all of them.
-    """
-    return replace(
-        batch,
-        trajectories=[
-            replace(trajectory, turns=[_scaled(turn, share, term) for turn in trajectory.turns])
-            for trajectory in batch.trajectories
-        ],
-    )
-
-
-def _scaled(turn: Turn, share: float, term: str | None) -> Turn:
-    parts = tuple(
-        (at, reward * (share if term in (None, name) else 1.0), name)
-        for at, reward, name in turn.delayed
-    )
-    return replace(turn, delayed=parts)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -57,13 +56,12 @@ def state_of(members: Sequence[Trajectory], order: int) -> tuple[object, ...]:
     return (first.env_id, first.task, first.seed, *acted)
 
 
-def single_turn(trajectory: Trajectory, place: int, **extras: Any) -> Trajectory:
+def single_turn(trajectory: Trajectory, place: int) -> Trajectory:
     """Returns one turn of a trajectory as a trajectory of its own, which terminates.
 
     Args:
         trajectory: the trajectory.
         place: index of the turn.
-        **extras: further entries of `extras`.
     """
     turn = trajectory.turns[place]
     return replace(
@@ -74,20 +72,18 @@ def single_turn(trajectory: Trajectory, place: int, **extras: Any) -> Trajectory
         truncated=False,
         bootstrap=None,
         start_progress=trajectory.turns[place - 1].progress if place else trajectory.start_progress,
-        extras=trajectory.extras | extras,
     )
 
 
-def with_action(trajectory: Trajectory, place: int, sample: Sample, **extras: Any) -> Trajectory:
+def with_action(trajectory: Trajectory, place: int, sample: Sample) -> Trajectory:
     """Returns one turn of a trajectory with another action, like `single_turn`.
 
     Args:
         trajectory: the trajectory.
         place: index of the turn.
         sample: the action. The outcome of the turn remains that of the action that was played.
-        **extras: further entries of `extras`.
     """
-    changed = single_turn(trajectory, place, **extras)
+    changed = single_turn(trajectory, place)
     [turn], [segment] = changed.turns, changed.segments
     segment.tokens = np.concatenate([segment.tokens[: turn.start], sample.tokens])
     turn.stop, turn.logprobs = turn.start + len(sample.tokens), sample.logprobs

@@ -20,7 +20,7 @@ from agentgym.time_limits import (
     timed_out_info,
     unstarted_info,
 )
-from agentgym.trainers.data.trajectory import Segment, Trajectory, Turn
+from agentgym.trainers.data.trajectory import RolloutStats, Segment, Trajectory, Turn
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import AtLimit, Context, Conversation, Tokens
@@ -358,14 +358,14 @@ class Play:
             final_observation=str(self.observation),
             final_privileged=self._privileged(),
             start_progress=self.start_progress,
-            extras={
-                "overflow": self.overflow,
-                "at_limit": self.at_limit,
-                "left_out": self.conversation.left_out,
-                "cut": self.conversation.cut,
-                "read_tokens": self.read_tokens,
-                TIMED_OUT: TIMED_OUT in self.info,
-            },
+            stats=RolloutStats(
+                read_tokens=self.read_tokens,
+                overflow=self.overflow,
+                at_limit=self.at_limit,
+                timed_out=TIMED_OUT in self.info,
+                left_out=self.conversation.left_out,
+                cut=self.conversation.cut,
+            ),
         )
 
 

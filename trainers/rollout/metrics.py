@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from agentgym.registration.making import short_id
-from agentgym.time_limits import TIMED_OUT
 from agentgym.trainers.data.trajectory import Trajectory
 
 
@@ -26,14 +25,14 @@ def rollout_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "progress": share([t.turns[-1].progress for t in trajectories]),
         "turns": share([len(t.turns) for t in trajectories]),
         "valid": share([turn.valid for turn in turns]),
-        "truncated": share([t.truncated or t.extras.get("at_limit", False) for t in trajectories]),
+        "truncated": share([t.truncated or t.stats.at_limit for t in trajectories]),
         "action_tokens": share(lengths),
         "thought_tokens": share([0 if t.thought is None else t.thought.sum() for t in turns]),
-        "prompt_tokens": sum(t.extras.get("read_tokens", 0) for t in trajectories) / len(turns),
-        "context_overflows": float(sum(t.extras.get("overflow", False) for t in trajectories)),
-        "timeouts": float(sum(t.extras.get(TIMED_OUT, False) for t in trajectories)),
-        "turns_left_out": float(sum(t.extras.get("left_out", False) for t in trajectories)),
-        "observations_cut": float(sum(t.extras.get("cut", False) for t in trajectories)),
+        "prompt_tokens": sum(t.stats.read_tokens for t in trajectories) / len(turns),
+        "context_overflows": float(sum(t.stats.overflow for t in trajectories)),
+        "timeouts": float(sum(t.stats.timed_out for t in trajectories)),
+        "turns_left_out": float(sum(t.stats.left_out for t in trajectories)),
+        "observations_cut": float(sum(t.stats.cut for t in trajectories)),
     }
     covered = [c for c in map(action_coverage, trajectories) if c is not None]
     return found | ({"action_coverage": share(covered)} if covered else {})

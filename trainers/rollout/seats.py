@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 
 SELF = "self"
 """The opponent with the weights in training, in `Trajectory.opponent`."""
-OUTCOME = "outcome"
-"""Key of the result against frozen policies in `Trajectory.extras`: 1 (win), 1/2 (draw) or 0.
-
-It compares the rewards of the game, without penalties."""
-EXPLORER = "explorer"
-"""Key of the only agent that explored, if there is one, in `Trajectory.extras`."""
 
 TIE = 1e-9
 """Returns that differ by less are equal."""
@@ -182,8 +176,7 @@ class SeatPlay(Play):
         found = super().trajectory()
         found.agent, found.role, found.opponent = self.agent, self._role, self._opponent()
         found.episode = self._key
-        if self._explorer:
-            found.extras[EXPLORER] = self._explorer
+        found.explorer = self._explorer
         return found
 
     @property
@@ -320,7 +313,7 @@ class GamePlay:
             if frozen:
                 ahead = seat.total - sum(frozen) / len(frozen)
                 won = 0.5 + 0.5 * (ahead > TIE) - 0.5 * (ahead < -TIE)
-                trajectory.extras[OUTCOME] = won
+                trajectory.result = won
         return trajectories
 
     def drop(self, cache: Session) -> None:

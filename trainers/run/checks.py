@@ -76,30 +76,72 @@ def _check_terms(env: gymnasium.Env[Any, Any], named: Sequence[tuple[str, str]],
 
 
 def check_recipe(recipe: str, config: TrainConfig, algorithm: Algorithm) -> None:
-    """Raises ConfigError for settings of rewards and critics that the recipe does not have.
+    """Raises ConfigError for settings that do not fit the declaration of the recipe.
 
     It is also raised for a source of process rewards that does not exist.
 
     Args:
         recipe: name of the recipe.
         config: the settings.
-        algorithm: the parts of the recipe.
+        algorithm: the declaration of the recipe.
     """
     if config.reward.process_reward:
         scorer(config.reward.process_reward)  # raises for a function that does not exist
-    if algorithm.credit is None:
+    if algorithm.estimator is None:
         why = (
-            f"{recipe} assigns credit in hooks of its own, which read the rewards of the "
-            "environment, if any. A reward function (`reward=` of `train` in Python) replaces those"
+            f"{recipe} has no estimator of rewards, and its hooks read those of the environment, "
+            "if any. A reward function (`reward=` of `train` in Python) replaces those"
         )
         config.fixed(why, **UNCHANGED_REWARDS, group_weight="none")
+    _check_data(recipe, config, algorithm)
+    if not config.game.scripted:
+        _check_seats(recipe, config, algorithm)
+    loss = config.loss
+    if loss.reference_every and not (loss.kl_coef > 0 or algorithm.signal.reference):
+        raise ConfigError(
+            f"kl_reference = {loss.kl_reference!r} moves the reference of the KL penalty, and "
+            "there is none: set kl_coef above 0, or kl_reference to 'start'."
+        )
     check_critic(
         recipe,
         config.critic,
         has_critic=algorithm.critic is not None,
-        credits_returns=algorithm.credit is not None,
+        credits_returns=algorithm.estimator is not None,
         games=not config.game.scripted,
     )
+
+
+def _check_data(recipe: str, config: TrainConfig, algorithm: Algorithm) -> None:
+    """Raises ConfigError for settings that need the policy's own actions."""
+    if algorithm.data == "own":
+        return
+    sampled: dict[str, Any] = {"epsilon": 0.0} if config.policy_gradient else {}
+    config.fixed(
+        f"in {recipe}, the policy has not sampled some of the actions that it learns from",
+        **sampled,
+        max_staleness=0,
+        cross_policy=0,
+        importance_cap=None,
+        check_logprobs=None,
+    )
+
+
+def _check_seats(recipe: str, config: TrainConfig, algorithm: Algorithm) -> None:
+    """Raises ConfigError for seats of games that the recipe does not train."""
+    game = config.game
+    if algorithm.seats == "one" or algorithm.data == "fixed":
+        raise ConfigError(
+            f"{recipe} learns from episodes of one agent: leave opponents at 'scripted'."
+        )
+    if algorithm.seats == "mirror" and any(each.kind != "mirror" for each in game.mixture):
+        raise ConfigError(
+            f"{recipe} repeats episodes up to a turn, which other players do not: set opponents to "
+            f"'mirror', got {game.opponents!r}."
+        )
+    if algorithm.seats == "shared" and game.roles != "shared":
+        raise ConfigError(
+            f"{recipe} trains models beside a single policy: leave roles at 'shared'."
+        )
 
 
 def check_critic(
@@ -153,37 +195,17 @@ def check_critic(
         )
 
 
-def check_hooks(
-    recipe: str, config: TrainConfig, hooks: RecipeHooks, *, has_critic: bool, games: bool
-) -> None:
+def check_hooks(recipe: str, config: TrainConfig, algorithm: Algorithm, hooks: RecipeHooks) -> None:
     """Raises ConfigError for settings that the hooks of a recipe do not support.
 
     Args:
         recipe: name of the recipe.
         config: the settings.
-        hooks: the hooks.
-        has_critic: whether the recipe has a critic.
-        games: whether the policy plays in seats of games.
+        algorithm: the declaration of the recipe.
+        hooks: its hooks.
     """
-    if games and not (hooks.plays and hooks.games):
-        raise ConfigError(
-            f"{recipe} learns from episodes of one agent: leave opponents at 'scripted'."
-        )
-    mixed = any(each.kind != "mirror" for each in config.game.mixture)
-    if games and hooks.branches and mixed:
-        raise ConfigError(
-            f"{recipe} repeats episodes up to a turn, which other players do not: set opponents to "
-            f"'mirror', got {config.game.opponents!r}."
-        )
-    for name in ("max_staleness", "cross_policy"):
-        if not hooks.plays and getattr(config.rollout, name):
-            raise ConfigError(f"{recipe} learns from fixed data: leave {name} at 0.")
-    if hooks.one_policy and config.game.roles != "shared":
-        raise ConfigError(
-            f"{recipe} trains models beside a single policy: leave roles at 'shared'."
-        )
-    loss, critic = config.loss, config.critic
-    if critic.critic_warmup and not (has_critic or hooks.modules()):
+    critic = config.critic
+    if critic.critic_warmup and algorithm.critic is None and not hooks.modules():
         raise ConfigError(
             f"critic_warmup = {critic.critic_warmup} trains the critic alone, and {recipe} has "
             "none: leave it at 0."
@@ -192,9 +214,4 @@ def check_hooks(
         raise ConfigError(
             f"critic_episodes = {critic.critic_episodes} fits the critic to the rewards of the "
             f"environment, and {recipe} changes them: leave it at 0."
-        )
-    if loss.reference_every and not (loss.kl_coef > 0 or hooks.needs_reference):
-        raise ConfigError(
-            f"kl_reference = {loss.kl_reference!r} moves the reference of the KL penalty, and "
-            "there is none: set kl_coef above 0, or kl_reference to 'start'."
         )

@@ -13,7 +13,7 @@ from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
-from agentgym.trainers.rewards.penalties import with_penalties, without_equal_groups
+from agentgym.trainers.rewards.penalties import without_equal_groups
 from agentgym.trainers.run.action_logprobs import Alternatives, transcript_alternatives
 from agentgym.trainers.run.metrics import log_iteration
 from agentgym.trainers.run.roles import reliabilities
@@ -45,7 +45,7 @@ class Iteration:
         trainer = self._trainer
         self._begin()
         begun = time.perf_counter()
-        trajectories = self._play() if trainer.hooks.plays else []
+        trajectories = [] if trainer.algorithm.data == "fixed" else self._play()
         collected = time.perf_counter()
         trainer.callbacks.call("on_rollout_end", trainer, trajectories)
         self._sleep()
@@ -114,10 +114,15 @@ class Iteration:
         accelerator, hooks = self._trainer.accelerator, self._trainer.hooks
         if self._config.loss.filter_groups:
             trajectories = without_equal_groups(trajectories, self._config.compared_outcome)
-        learning = hooks.on_rollout_end(trajectories, self._number, self._rng)
-        learning, hooks.env_steps = broadcast_value(accelerator, (learning, hooks.env_steps))
+        learn = hooks.on_rollout_end(trajectories, self._number, self._rng)
+        learn, hooks.env_steps = broadcast_value(accelerator, (learn, hooks.env_steps))
         broadcast_parameters(accelerator, hooks.modules())
-        return Batch.of(learning)
+        return Batch.to_learn(learn)
+
+    @property
+    def _recomputes(self) -> bool:
+        """Whether ratios start from log-probabilities of a pass before the update."""
+        return self._trainer.algorithm.recomputes(self._config)
 
     @property
     def _needs_forward(self) -> bool:
@@ -135,7 +140,7 @@ class Iteration:
         """
         optimisation = self._config.optimisation
         return (
-            self._config.recompute_logprobs
+            self._recomputes
             and not self._needs_forward
             and self._trainer.own_critic is None
             and self._trainer.algorithm.hooks is None
@@ -145,7 +150,7 @@ class Iteration:
 
     def _evaluate_actions(self, batch: Batch) -> tuple[Batch, ForwardPass | None]:
         """Returns the batch, with recomputed log-probs if set, and the forward pass if needed."""
-        trainer, recompute = self._trainer, self._config.recompute_logprobs
+        trainer, recompute = self._trainer, self._recomputes
         forward = None
         self._sleep()
         if recompute or self._needs_forward:
@@ -178,18 +183,14 @@ class Iteration:
     ) -> tuple[Credit, Credit, FloatArray | None]:
         """Returns the credit of a batch, the one that enters the loss, and returns for a critic."""
         trainer, loss, number = self._trainer, self._config.loss, self._number
-        hooks, assign = trainer.hooks, trainer.algorithm.credit
-        rewarded, returns = hooks.on_rewards(batch, forward, number, self._rng), None
-        if assign is None:
-            credit = hooks.credit(rewarded, forward, number, self._rng)
-        else:
-            values = None if forward is None else forward.values
-            rewarded = trainer.rewards(rewarded, number, bootstraps=values is not None)
-            rewarded = with_penalties(rewarded, forward, self._config)
-            if values is not None:
-                values = hooks.on_values(rewarded, values)
-            credit = assign(rewarded, values)
-            returns = None if values is None else observed_returns(assign, rewarded)
+        hooks, algorithm = trainer.hooks, trainer.algorithm
+        rewarded = hooks.on_rewards(batch, forward, number, self._rng)
+        rewarded = trainer.rewards(rewarded, number, forward)
+        if forward is not None and forward.values is not None:
+            forward = replace(forward, values=hooks.on_values(rewarded, forward.values))
+        credit, returns = algorithm.signal.assign(rewarded, forward), None
+        if algorithm.critic is not None and algorithm.estimator is not None:
+            returns = observed_returns(algorithm.estimator, rewarded)
         if loss.thought_credit == "turn":
             credit = share_turn_credit(credit, batch)
         over = None if loss.normalize_advantages == "none" else loss.normalize_advantages

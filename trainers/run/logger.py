@@ -192,7 +192,7 @@ class RunLog:
                     "success": trajectory.success,
                     "terminated": trajectory.terminated,
                     "truncated": trajectory.truncated,
-                    "at_limit": trajectory.extras.get("at_limit", trajectory.truncated),
+                    "at_limit": trajectory.stats.at_limit,
                     **_seat(trajectory),
                     "turns": [
                         _turn(batch, m, credit, values, others, decode)

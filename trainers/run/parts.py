@@ -56,7 +56,7 @@ class Parts(Run, Protocol):
 
     @property
     def wants_reference(self) -> bool:
-        """Whether the loss or the hooks need the reference policy."""
+        """Whether the loss or the signal needs the reference policy."""
         ...
 
     def rng(self, *key: int) -> np.random.Generator:

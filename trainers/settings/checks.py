@@ -178,16 +178,6 @@ def _check_rollout(config: TrainConfig) -> None:
         )
     if not 0 < rollout.top_p <= 1:
         raise ConfigError(f"top_p must be in (0, 1], got {rollout.top_p}.")
-    if config.foreign_actions:
-        sampled: dict[str, Any] = {"epsilon": 0.0} if config.policy_gradient else {}
-        config.fixed(
-            "the policy has not sampled some of the actions that it learns from",
-            **sampled,
-            max_staleness=0,
-            cross_policy=0,
-            importance_cap=None,
-            check_logprobs=None,
-        )
     if rollout.epsilon:
         _check_exploration(config)
     if config.game.explorers == "one" and (config.game.scripted or not rollout.epsilon):

@@ -230,21 +230,6 @@ class TrainConfig:
         return "return"
 
     @property
-    def grouped_by_agent(self) -> bool:
-        """Whether a recipe with groups may train several seats of a zero-sum game."""
-        return False
-
-    @property
-    def team_credit(self) -> bool:
-        """Whether a recipe credits the seats of a game with the mean of their rewards."""
-        return False
-
-    @property
-    def foreign_actions(self) -> bool:
-        """Whether a recipe learns from actions that its policy has not sampled as they are."""
-        return False
-
-    @property
     def policy_gradient(self) -> bool:
         """Whether the loss is an expectation over the policy's actions, as in a policy gradient.
 
@@ -260,6 +245,11 @@ class TrainConfig:
         return bool(rollout.max_staleness or rollout.cross_policy or rollout.epsilon)
 
     @property
+    def has_ratios(self) -> bool:
+        """Whether the update compares the policy with the behaviour policy."""
+        return self.loss.ratio != "none" or self.loss.covariance_clip > 0
+
+    @property
     def recompute_logprobs(self) -> bool:
         """Whether ratios start from log-probabilities of a forward pass before the update.
 
@@ -270,9 +260,8 @@ class TrainConfig:
         """
         loss = self.loss
         low = self.model.dtype != "float32" or self.model.mixed_precision != "no"
-        starting = loss.ratio != "none" or loss.covariance_clip > 0
-        foreign = self.foreign_actions or self.samples_otherwise
-        return (starting and (foreign or low)) or loss.importance_cap is not None
+        differs = low or self.samples_otherwise
+        return (self.has_ratios and differs) or loss.importance_cap is not None
 
     def context_settings(self) -> ContextSettings:
         """Returns the settings of the prompt."""

@@ -10,6 +10,7 @@ from dataclasses import is_dataclass
 import numpy as np
 
 from agentgym.trainers import credit, recipes
+from agentgym.trainers.credit.given import Given
 from agentgym.trainers.credit.group import GiGPO
 from agentgym.trainers.credit.two_clock import poad
 from agentgym.trainers.data.batch import CreditFn
@@ -20,7 +21,7 @@ from ...helpers.worlds import random_batch
 def of_recipe(name: str) -> CreditFn | None:
     """The credit function of a recipe with its default settings; None if its hooks assign it."""
     module = recipes.load(name)
-    return module.build(module.Config()).credit
+    return module.build(module.Config()).estimator
 
 
 def of_package() -> dict[str, CreditFn]:
@@ -38,6 +39,7 @@ def of_package() -> dict[str, CreditFn]:
         for kind in own
         if inspect.isclass(kind)
         and is_dataclass(kind)
+        and kind is not Given  # the hooks assign credit
         and list(inspect.signature(kind.__call__).parameters)[1:3] == ["batch", "values"]
     }
     makers = [

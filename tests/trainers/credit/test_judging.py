@@ -15,7 +15,6 @@ from agentgym.agents import View
 from agentgym.agents.basic.chat import ChatAgent
 from agentgym.errors import ConfigError
 from agentgym.trainers.api import make_trainer
-from agentgym.trainers.credit.joint import ACTORS
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rewards import shaping
@@ -91,7 +90,7 @@ def test_a_turn_is_divided_among_the_agents_that_act_in_it():
 
 def second_agent(trajectory: Trajectory) -> list[float]:
     """Gives all credit to the agent "b"."""
-    return [float(actor == "b") for actor in trajectory.extras[ACTORS]]
+    return [float(actor == "b") for actor in trajectory.actors]
 
 
 def test_a_rule_reads_the_turns_of_all_agents_in_order_of_acting():
@@ -102,9 +101,9 @@ def test_a_rule_reads_the_turns_of_all_agents_in_order_of_acting():
     source = f"{__name__}:second_agent"
     assert shaping.turn_scores(batch, source).tolist() == [1, 1, 0, 0, 0]
     config = TrainConfig.of(process_reward=source, process_combine="episode", process_weight=1.0)
-    found = RewardOptions(config)(batch, 0, bootstraps=False).rewards
+    found = RewardOptions(config)(batch, 0).rewards
     assert by_agent(batch, found) == [4, 2, 0]
-    half = RewardOptions(config.with_changes(process_weight=0.5))(batch, 0, bootstraps=False)
+    half = RewardOptions(config.with_changes(process_weight=0.5))(batch, 0)
     assert by_agent(batch, half.rewards) == [3, 2, 1]
 
 

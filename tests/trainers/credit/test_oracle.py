@@ -87,7 +87,7 @@ def test_rows_are_the_estimators_of_their_recipes():
     for row, names in oracle.ROWS.items():
         for name in names.split():
             recipe = recipes.load(name)
-            own = recipe.build(recipe.Config()).credit
+            own = recipe.build(recipe.Config()).estimator
             given = estimators[row]
             if not (is_dataclass(own) and is_dataclass(given)) or type(own) is not type(given):
                 continue

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentgym.trainers.data.batch import Batch
-from agentgym.trainers.hooks.continuations import VALUES, Continuations
+from agentgym.trainers.hooks.continuations import Continuations
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.recipes import vine
 from agentgym.trainers.rollout.episode import EpisodeSpec
@@ -42,37 +41,44 @@ def trainer(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
 
 
 @pytest.mark.slow
-def test_values_are_the_mean_returns_of_the_policy_from_each_state(trainer: Trainer):
+def test_values_are_the_mean_returns_of_the_policy_from_each_state(
+    trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+):
     hooks = trainer.hooks
+    assert isinstance(hooks, Continuations)
     episodes = [EpisodeSpec(f"train/{i // 2}", i // 2, (0, i)) for i in range(6)]
-    fresh = hooks.on_rollout_end(trainer.play(episodes), 0, np.random.default_rng(0))
+    values: list[list[float]] = []
+    advantages = hooks._advantages
+    monkeypatch.setattr(
+        hooks, "_advantages", lambda fresh, found: values.extend(found) or advantages(fresh, found)
+    )
+    fresh = hooks.on_rollout_end(trainer.play(episodes), 0, np.random.default_rng(0)).trajectories
     errors, states = [], set()
-    for played in fresh:
-        assert len(played.extras[VALUES]) == len(played.turns)
+    for played, found in zip(fresh, values, strict=True):
+        assert len(found) == len(played.turns)
         for number, turn in enumerate(played.turns):
             position, target = (
                 int(w.strip(".")) for w in np.take(turn.observation.split(), [3, 6])
             )
             exact = random_walk(position, target, TURNS - number)
-            errors.append(played.extras[VALUES][number] - exact)
+            errors.append(found[number] - exact)
             states.add((played.seed, *(t.action for t in played.turns[:number])))
     assert np.abs(errors).max() < 4 * 0.5 / 100**0.5
     assert hooks.metrics["continuations"] == 100 * len(states)
-    for a, b in zip(fresh[::2], fresh[1::2], strict=True):  # a group shares its first state
-        assert a.extras[VALUES][0] == b.extras[VALUES][0]
+    for a, b in zip(values[::2], values[1::2], strict=True):  # a group shares its first state
+        assert a[0] == b[0]
 
 
 @pytest.mark.parametrize("lambda_turn", [0.0, 0.8])
 def test_an_advantage_is_that_of_a_critic_with_these_values(trainer: Trainer, lambda_turn: float):
     hooks = Continuations(trainer, count=1, gamma=0.9, lambda_turn=lambda_turn)
     played = [trajectory([2, 1, 3], [0.0, 0.5, 1.0]), trajectory([1], [0.0], terminated=False)]
-    played[0].extras[VALUES], played[1].extras[VALUES] = [0.9, 1.2, 0.7], [0.25]
-    credit = hooks.credit(Batch.of(played), None, 0, np.random.default_rng(0))
+    advantages = hooks._advantages(played, [[0.9, 1.2, 0.7], [0.25]])
     last, middle = 1.0 - 0.7, 0.5 + 0.9 * 0.7 - 1.2
     middle += 0.9 * lambda_turn * last
     first = 0.9 * 1.2 - 0.9 + 0.9 * lambda_turn * middle
     expected = np.repeat([first, middle, last, -0.25], [2, 1, 3, 1])
-    assert credit.advantages == pytest.approx(expected, abs=1e-6)
+    assert advantages == pytest.approx(expected, abs=1e-6)
 
 
 def test_continuations_are_part_of_the_cost(trainer: Trainer, monkeypatch: pytest.MonkeyPatch):

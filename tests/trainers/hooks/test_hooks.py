@@ -20,19 +20,22 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from agentgym.errors import ConfigError
 from agentgym.registration.making import make_env
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, Preference
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.credit import two_clock
+from agentgym.trainers.credit.given import preference_credit, preference_weights
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.transitions import Encoder, Features, TransitionBuffer, TurnBuffer
 from agentgym.trainers.critics.value_model import action_model
 from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.learn import Learn, Pair
 from agentgym.trainers.data.packing import pack, pack_all, unpack, unpack_all
 from agentgym.trainers.data.replay import ReplayBuffer, pairs_of
 from agentgym.trainers.data.trajectory import Segment
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.branching import Branching, choose
 from agentgym.trainers.hooks.branching import Path as Branch
-from agentgym.trainers.hooks.preferences import STATE, VALUE, ActionPreferences, preference_weights
+from agentgym.trainers.hooks.preferences import action_pairs
 from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.hooks.utterance_critic import UtteranceHooks
 from agentgym.trainers.policy.collate import collate
@@ -64,7 +67,7 @@ from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.iteration import Iteration
 from agentgym.trainers.settings.config import TrainConfig
-from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.update.learner import ForwardPass
 
 from ...helpers.worlds import generators, random_batch, trajectory
@@ -151,7 +154,7 @@ def test_preference_weights_are_the_gradient_of_dpo(scores, beta, rng):
     better, worse = (torch.tensor(side) for side in zip(*pairs, strict=True))
     (-torch.nn.functional.logsigmoid(beta * (x[better] - x[worse])).mean()).backward()
     assert x.grad is not None
-    weights, _ = preference_weights(np.array(scores), pairs, beta)
+    weights, _ = preference_weights(np.array(scores), [Pair(*pair) for pair in pairs], beta)
     assert np.allclose(weights, -x.grad.numpy(), atol=1e-9)
 
 
@@ -213,9 +216,9 @@ def test_self_imitation_weighs_old_episodes_by_what_is_usual_now():
     )
     hook, rng = SelfImitation(config, ended), np.random.default_rng(0)
     first = [trajectory([1], [r], seed=1) for r in (0.0, 1.0)]
-    assert hook.on_rollout_end(first, 0, rng) == first  # nothing to replay yet
+    assert hook.on_rollout_end(first, 0, rng).trajectories == first  # nothing to replay yet
     second = [trajectory([1], [r], seed=2) for r in (0.0, 0.0)]
-    mixed = hook.on_rollout_end(second, 1, rng)
+    mixed = hook.on_rollout_end(second, 1, rng).trajectories
     assert [t.episode_return for t in mixed] == [0.0, 0.0, 1.0]
     batch = Batch.of(mixed)
     credit = hook.on_advantages(batch, Credit(np.array([0.3, -0.3, 9.0], np.float32)), 1)
@@ -228,7 +231,7 @@ def test_a_replayed_episode_of_spear_has_the_advantage_of_its_return_over_the_me
     hook, rng = SelfImitation(config, ended), np.random.default_rng(0)
     hook.buffer.add([trajectory([1], [0.7], seed=1)], 0)
     failures = [trajectory([1], [0.0], seed=seed) for seed in range(256)]
-    batch = Batch.of(hook.on_rollout_end(failures, 1, rng))  # recent returns are all 0
+    batch = Batch.to_learn(hook.on_rollout_end(failures, 1, rng))  # recent returns are all 0
     credit = hook.on_advantages(batch, Credit(np.zeros(257, np.float32)), 1)
     assert credit.advantages == pytest.approx([0.0] * 256 + [0.7])
 
@@ -243,11 +246,10 @@ def test_replayed_episodes_of_spear_do_not_change_the_advantages_of_fresh_ones(p
     found = []
     for buffered in ([], old):
         algorithm = spear.build(config)
-        assert algorithm.credit is not None
         hook = SelfImitation(config, ended)
         hook.buffer.add(buffered, 0)
-        batch = Batch.of(hook.on_rollout_end(fresh, 1, rng))
-        credit = algorithm.credit(batch, None)
+        batch = Batch.to_learn(hook.on_rollout_end(fresh, 1, rng))
+        credit = algorithm.signal.assign(batch, None)
         scope = None if per == "none" else per
         entering = normalize_advantages(credit, batch, scope)  # type: ignore[arg-type]
         found.append(hook.on_advantages(batch, entering, 1).advantages)
@@ -261,7 +263,7 @@ def test_spear_replays_successes_if_these_are_compared():
     wins = [trajectory([1], [0.5], success=True), trajectory([1], [0.2], success=True)]
     losses = [trajectory([1], [float(r)]) for r in (3, 2, 1)]
     hook.on_rollout_end([*wins, *losses], 0, rng)
-    learning = hook.on_rollout_end(losses, 1, rng)
+    learning = hook.on_rollout_end(losses, 1, rng).trajectories
     assert [t.success for t in learning if t.replayed] == [True, True]
     batch = Batch.of(learning)
     advantages = hook.on_advantages(batch, Credit(np.zeros(5, np.float32)), 1).advantages
@@ -312,7 +314,7 @@ def test_the_bonus_of_spear_is_added_to_success_if_this_is_compared(bonus: float
     lost, void = trajectory([1, 1], [7.0, 0.0]), trajectory([1], [0.0])
     void.turns[0].valid = False
     batch = Batch.of([won, lost, void])
-    credit = spear.build(config).credit
+    credit = spear.build(config).estimator
     assert credit is not None
     found = credit(hook.on_rewards(batch, None, 0, rng), None).advantages
     outcomes = np.array([1 + 2 * bonus, 2 * bonus, 0.0])
@@ -633,7 +635,7 @@ def test_what_a_recipe_copies_is_the_policy_after_imitation(tmp_path: Path):
         model="nano", context="current", bc_demonstrations=2, bc_epochs=1, iterations=0,
         eval_episodes=0, quiet=True, device="cpu", run_dir=str(tmp_path),
     )  # fmt: skip
-    trainer = Trainer("test", config, Algorithm(credit=two_clock.turn(), hooks=Copies))
+    trainer = Trainer("test", config, Algorithm(PolicyGradient(two_clock.turn()), hooks=Copies))
     before = trainer.policy.clone()
     trainer.run()
     now = trainer.policy.state_dict()
@@ -804,21 +806,27 @@ def test_a_preference_model_without_pairs_teaches_nothing(recipe: str, tmp_path:
 def test_agentprm_prefers_actions_with_higher_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    real, seen = agentprm.ProcessReward.credit, []
+    real, assign = agentprm.action_pairs, Preference.assign
+    values, states, seen = [], [], []
 
-    def watched(hooks: agentprm.ProcessReward, batch: Batch, *args: Any) -> Credit:
-        credit = real(hooks, batch, *args)
-        seen.append((batch, credit.advantages, hooks.model.predict(batch)))
+    def compared(of: list[int], found: list[float]) -> list[Pair]:
+        states.extend(of)
+        values.extend(found)
+        return real(of, found)
+
+    def watched(signal: Preference, batch: Batch, *args: Any) -> Credit:
+        seen.append((batch, credit := assign(signal, batch, *args)))
         return credit
 
-    monkeypatch.setattr(agentprm.ProcessReward, "credit", watched)
+    monkeypatch.setattr(agentprm, "action_pairs", compared)
+    monkeypatch.setattr(Preference, "assign", watched)
     changes = {"update": "dpo", "paired": 64, "iterations": 1, "bc_demonstrations": 0}
     changes["normalize_advantages"] = "none"
     row = train_quickly("agentprm", tmp_path, **changes)[-1]
     assert 0 < row["credit/pairs"] <= 64
     assert row["losses/policy_grad_norm"] > 0
-    [(batch, advantages, values)] = seen
-    states = np.array([t.extras[STATE][0] for t in batch.trajectories])
+    [(batch, credit)] = seen
+    advantages = credit.advantages
     mean = np.bincount(states, values)[states] / np.bincount(states)[states]
     weights = advantages[batch.token_offsets[batch.turn_offsets[:-1]]]
     different = np.abs(values - mean) > 1e-5
@@ -829,11 +837,9 @@ def test_agentprm_prefers_actions_with_higher_values(
 def test_weights_of_preferences_of_agentprm_are_not_standardised():
     """Standardised, an action in no pair is imitated, and a margin never ends a preference."""
     played = [trajectory([length], [0.0]) for length in (1, 3, 2, 2)]
-    for each, state, value in zip(played, (0, 0, 1, 1), (1.0, 0.0, 0.5, 0.5), strict=True):
-        each.extras = {STATE: (state,), VALUE: value}
-    zeros = np.zeros(8, np.float32)
-    hooks, batch = ActionPreferences(0.03), Batch.of(played)
-    credit = hooks.credit(batch, ForwardPass(zeros, reference=zeros), 0, np.random.default_rng(0))
+    pairs = action_pairs([0, 0, 1, 1], [1.0, 0.0, 0.5, 0.5])
+    batch = Batch.to_learn(Learn(played, pairs=pairs))
+    credit = preference_credit(batch, np.zeros(8), 0.03, mean=False, thought_coef=1.0)
     assert credit.advantages == pytest.approx([0.06] + [-0.06] * 3 + [0.0] * 4)
     with pytest.raises(ConfigError, match="supports normalize_advantages = 'none' only"):
         agentprm.Config.of(update="dpo")
@@ -889,7 +895,7 @@ def test_guided_successes_join_their_group_without_the_hint(tmp_path: Path, monk
     monkeypatch.setattr(trainer.policy, "act", Follower(trainer.policy))
     fresh = trainer.rollouts.collect(0)
     assert not any(t.success for t in fresh)
-    mixed = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
+    mixed = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0)).trajectories
     new = mixed[len(fresh) :]
     assert {t.group for t in new} == {t.group for t in fresh} and all(t.success for t in new)
     for each in new:

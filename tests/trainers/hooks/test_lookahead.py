@@ -76,7 +76,7 @@ def test_a_value_is_the_mean_outcome_of_the_actions_that_begin_with_the_tokens_b
     critic = ByLength()
     monkeypatch.setattr(trainer, "own_critic", critic)
     specs = [EpisodeSpec(f"train/{i // 2}", i // 2, (0, i), max_turns=4) for i in range(6)]
-    batch = Batch.of(hooks.on_rollout_end(trainer.play(specs), 0, np.random.default_rng(0)))
+    batch = Batch.to_learn(hooks.on_rollout_end(trainer.play(specs), 0, np.random.default_rng(0)))
     found = hooks.on_values(batch, critic.evaluate(batch))
     assert found.tokens is not None
     env, tried, several = make_env("TextNav-Random-v0", max_turns=4), set[Any](), 0
@@ -138,7 +138,7 @@ def test_shares_are_the_probabilities_given_the_first_tokens(
 
 
 def test_credit_is_that_of_the_tokens_and_targets_are_those_of_the_turns(trainer: Trainer):
-    assign = lookahead.build(lookahead.Config.of(env_id="TextNav-Random-v0")).credit
+    assign = lookahead.build(lookahead.Config.of(env_id="TextNav-Random-v0")).estimator
     assert assign is not None
     batch = Batch.of(trainer.play([EpisodeSpec("train/0", 0, (1,))]))
     rng = np.random.default_rng(0)
@@ -185,7 +185,7 @@ def test_turns_without_listed_actions_keep_the_value_of_the_critic(
     monkeypatch.setattr(trainer, "own_critic", critic)
     played = trainer.play([EpisodeSpec("train/0", 0, (2,))])
     played[0].turns = [replace(turn, admissible=()) for turn in played[0].turns]
-    batch = Batch.of(hooks.on_rollout_end(played, 0, np.random.default_rng(0)))
+    batch = Batch.to_learn(hooks.on_rollout_end(played, 0, np.random.default_rng(0)))
     values = critic.evaluate(batch)
     found = hooks.on_values(batch, values)
     assert found.tokens is not None

@@ -23,7 +23,7 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.dataset import DataSet
 from agentgym.trainers.imitation import demonstrations
 from agentgym.trainers.imitation.behaviour_cloning import _Material
-from agentgym.trainers.imitation.demonstrations import demonstrate, recorded
+from agentgym.trainers.imitation.demonstrations import demonstrate, recorded, teach
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
@@ -83,8 +83,8 @@ def test_the_scripted_expert_plays_without_a_view(make_policy, monkeypatch):
     monkeypatch.setattr(demonstrations, "View", None)
     with EnvPool(lambda: make_env("NumberLine-v0", **ENV), 1) as pool:
         context = make_context(policy, ContextSettings("current"))
-        played = demonstrate(policy, pool, [EpisodeSpec("train/5", 3, (0,))], context, lambda _: 6)
-    assert played[0].success and "costs" not in played[0].extras
+        [taught] = teach(policy, pool, [EpisodeSpec("train/5", 3, (0,))], context, lambda _: 6)
+    assert taught.trajectory.success and not taught.costs
 
 
 @pytest.mark.parametrize("format", ["chat", "sharegpt", "own"])

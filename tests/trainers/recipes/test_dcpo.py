@@ -29,7 +29,8 @@ def in_segments(whole: Trajectory, segments: int) -> Trajectory:
 
 def sampled(fresh: list[Trajectory], count: int, seed: int = 0) -> tuple[list[Trajectory], dict]:
     hooks = dcpo.SegmentSample(count)
-    return hooks.on_rollout_end(fresh, 0, np.random.default_rng(seed)), hooks.metrics
+    found = hooks.on_rollout_end(fresh, 0, np.random.default_rng(seed)).trajectories
+    return list(found), hooks.metrics
 
 
 def kept_of(each: Trajectory) -> set[int]:
@@ -43,7 +44,7 @@ def test_credit_does_not_depend_on_edits(rng):
     plain = random_batch(rng, min_tokens=1).trajectories
     edited = [in_segments(each, int(rng.integers(1, len(each.turns) + 1))) for each in plain]
     found, _ = sampled(edited, 3)
-    credit = dcpo.build(dcpo.Config()).credit
+    credit = dcpo.build(dcpo.Config()).estimator
     assert credit is not None
     expected = group.grpo()(Batch.of(plain)).advantages
     assert np.array_equal(credit(Batch.of(found), None).advantages, expected)
@@ -54,8 +55,12 @@ def test_counting_segments_instead_of_trajectories_would_bias_the_baseline():
     two = [in_segments(trajectory([1] * 3, [0, 0, 1.0]), 3), trajectory([1], [0.0])]
     found, _ = sampled(two, 4)
     algorithm = dcpo.build(dcpo.Config.of(scale=False))
-    assert algorithm.credit is not None
-    assert algorithm.credit(Batch.of(found), None).advantages.tolist() == [0.5, 0.5, 0.5, -0.5]
+    assert algorithm.signal.assign(Batch.of(found), None).advantages.tolist() == [
+        0.5,
+        0.5,
+        0.5,
+        -0.5,
+    ]
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(1, 20), generators)

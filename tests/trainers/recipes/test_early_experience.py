@@ -14,9 +14,10 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import EpisodeRunner
 from agentgym.registration.making import make_env
 from agentgym.trainers.api import make_trainer
-from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.recipes import load
-from agentgym.trainers.recipes.early_experience import PREDICTS, Explorer, by_outcomes, outcomes
+from agentgym.trainers.recipes.early_experience import Explorer, by_outcomes, outcomes
+
+from ...helpers.learning import learn, token_weights
 
 LINE: dict[str, Any] = {
     "env_id": "NumberLine-v0", "env_kwargs": {"size": 4, "max_turns": 6}, "model": "nano",
@@ -68,7 +69,7 @@ def test_own_actions_leave_the_episode_as_it_was():
 
 def test_transitions_come_first_and_demonstrations_after_them(tmp_path: Path):
     hooks = (trainer := trained(tmp_path)).hooks
-    first = hooks.on_rollout_end([], 0, np.random.default_rng(0))
+    first = learn(hooks, []).trajectories
     assert hooks.env_steps == sum(len(t.turns) for t in kept(hooks, False)) + len(kept(hooks, True))
     assert len(first) == 8
     for each in first:
@@ -78,18 +79,16 @@ def test_transitions_come_first_and_demonstrations_after_them(tmp_path: Path):
         assert "Predict the outcome." in prompt and "> " in prompt
         assert trainer.policy.decode(segment.tokens[turn.start : turn.stop]) == turn.action
         assert Outcome.read(turn.action).write() == turn.action
-    then = hooks.on_rollout_end([], 1, np.random.default_rng(0))
+    then = learn(hooks, [], 1).trajectories
     assert len(then) == 4 and hooks.env_steps == 0
-    assert all(each.success and PREDICTS not in each.extras for each in then)
+    assert all(each.success for each in then)
     assert 0 <= hooks.metrics["world_exact"] <= 1
-    batch = Batch.of([*first, *then])
-    credit = hooks.credit(batch, None, 0, np.random.default_rng(0))
-    np.testing.assert_array_equal(credit.advantages, np.ones(batch.num_tokens))
+    assert set(token_weights(learn(hooks, []))) == set(token_weights(learn(hooks, [], 1))) == {1.0}
 
 
 def kept(hooks: Any, predicts: bool) -> list[Any]:
     """Returns the data of a stage."""
-    return [t for t in hooks.kept.since(0) if t.extras.get(PREDICTS, False) == predicts]
+    return (hooks.predictions if predicts else hooks.kept).since(0)
 
 
 def test_earlier_turns_are_read_but_not_learned(tmp_path: Path):

@@ -33,6 +33,7 @@ from agentgym.trainers.recipes import (
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.losses import aggregation_weights, clipped_surrogate
 
+from ...helpers.learning import learn, token_weights
 from ...helpers.worlds import generators, random_batch, trajectory, values
 
 few = settings(max_examples=20, deadline=None)
@@ -99,7 +100,7 @@ def test_p3o_is_the_gradient_of_all_pairs(rng):
     surrogate = clipped_surrogate(
         logprobs,
         logprobs.detach(),
-        torch.from_numpy(p3o.build(config).credit(batch, None).advantages),  # type: ignore[misc]
+        torch.from_numpy(p3o.build(config).signal.assign(batch, None).advantages),
         span=owner,
         span_ratio="product",
         weights=aggregation_weights(config.loss.aggregation, owner, owner),
@@ -142,7 +143,7 @@ def test_episodes_are_filtered_by_their_return_or_by_a_judge(judge: str, best: l
     trainer = SimpleNamespace(pool=SimpleNamespace(env=lambda _: make_env("NumberLine-v0")))
     config = filtered_bc.Config.of(top_fraction=0.5, judge=judge)
     hooks = filtered_bc.Best(trainer, config)  # type: ignore[arg-type]
-    kept = hooks.on_rollout_end(played, 0, np.random.default_rng(0))
+    kept = learn(hooks, played).trajectories
     assert [each.episode_return for each in kept] == best
     with pytest.raises(ConfigError, match="judge must name a module:function"):
         filtered_bc.Config.of(judge="nowhere:here")
@@ -152,10 +153,9 @@ def test_an_episode_below_the_minimum_is_not_cloned():
     hooks = filtered_bc.Best(None, filtered_bc.Config.of(min_return=1.0))  # type: ignore[arg-type]
     for best, weight in [(0.5, 0.0), (1.0, 1.0)]:
         played = [trajectory([1, 2], [best, 0.0], seed=1), trajectory([1], [0.0])]
-        kept = hooks.on_rollout_end(played, 0, np.random.default_rng(0))
-        assert kept == played[:1] and hooks.metrics["imitated"] == weight
-        credit = hooks.credit(Batch.of(kept), None, 0, np.random.default_rng(0))
-        assert credit.advantages.tolist() == [weight] * 3
+        found = learn(hooks, played)
+        assert found.trajectories == played[:1] and hooks.metrics["imitated"] == weight
+        assert token_weights(found).tolist() == [weight] * 3
 
 
 @pytest.mark.parametrize("recipe", ["agent_rlvr", "arpo_entropy", "aepo"])
@@ -182,7 +182,8 @@ def test_trpa_is_the_gradient_of_its_loss(rng):
     logprobs = torch.from_numpy(rng.normal(size=batch.num_tokens)).requires_grad_()
     config = trpa.Config.of(levels=f"{__name__}:of_level")
     forward = ForwardPass(logprobs.detach().numpy(), reference=reference.numpy())
-    credit = trpa.LevelPreferences(config).credit(batch, forward, 0, rng)
+    found = learn(trpa.LevelPreferences(config), list(batch.trajectories))
+    credit = trpa.build(config).signal.assign(Batch.to_learn(found), forward)
     weights = aggregation_weights(config.loss.aggregation, owner, owner, dtype=torch.float64)
     ours = -(torch.from_numpy(credit.advantages) * logprobs * weights.weight).sum()
     (found,) = torch.autograd.grad(ours / weights.share.sum(), logprobs)
@@ -272,7 +273,7 @@ def invalid(trajectories: list[Trajectory], success: bool) -> list[float]:
 @few
 def test_the_cleanest_successes_and_any_failures_stay(rng, wins, losses, keep, least):
     fresh = played(wins, losses) + played(2, 2, seed=1)
-    found = grpo_roc.ResampleOnCorrect(keep, least).on_rollout_end(fresh, 0, rng)
+    found = grpo_roc.ResampleOnCorrect(keep, least).on_rollout_end(fresh, 0, rng).trajectories
     places = [[t is one for t in fresh].index(True) for one in found]
     assert places == sorted(set(places))
     first = [t for t in found if t.seed == 0]
@@ -289,7 +290,7 @@ def test_failures_stay_at_random_and_the_share_of_successes_is_kept():
     roc = grpo_roc.ResampleOnCorrect(0.5, 1)
     left = Counter[float]()
     for seed in range(200):
-        found = roc.on_rollout_end(played(2, 6), 0, np.random.default_rng(seed))
+        found = roc.on_rollout_end(played(2, 6), 0, np.random.default_rng(seed)).trajectories
         assert invalid(found, True) == [0]
         left.update(map(round, invalid(found, False)))
     assert set(left) == set(range(6)) and max(left.values()) < 1.5 * min(left.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.api import make_trainer
-from agentgym.trainers.hooks.preferences import preference_weights
+from agentgym.trainers.credit.given import preference_weights
+from agentgym.trainers.data.learn import Pair
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes import lspo
 from agentgym.trainers.run.logger import read_metrics
@@ -35,24 +38,33 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     return folder
 
 
-def test_a_state_of_each_episode_is_branched(tmp_path: Path):
+def test_a_state_of_each_episode_is_branched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     trainer = make_trainer("lspo", run_dir=str(tmp_path), **SMALL)
     trainer.make_hooks()
     hooks = trainer.hooks
     assert isinstance(hooks, lspo.LatentActions)
     fresh = trainer.rollouts.collect(0)
-    outputs = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
+    strategies: dict[int, float] = {}
+    strategy = hooks._strategy
+
+    def watched(name: str, some: Sequence[Trajectory], rng: np.random.Generator) -> np.ndarray:
+        found = strategy(name, some, rng)
+        strategies.update(zip(map(id, some), found.tolist(), strict=True))
+        return found
+
+    monkeypatch.setattr(hooks, "_strategy", watched)
+    found = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
+    outputs, pairs = found.trajectories, found.pairs
     trainer.folder.close()
     assert len(outputs) == 8 * 3  # one agent acts at a time in poker
     for state in range(8):
         members = outputs[3 * state : 3 * state + 3]
-        assert {each.extras[lspo.STATE] for each in members} == {state}
         prompts = {m.segments[0].tokens[: m.turns[0].start].tobytes() for m in members}
         assert len(prompts) == 1 and len({m.agent for m in members}) == 1
-    pairs = hooks.pairs(outputs)
-    assert pairs and all(outputs[a].turns[0].action != outputs[b].turns[0].action for a, b in pairs)
-    p = np.array([each.extras[lspo.STRATEGY] for each in outputs])
-    for (a, b), label in zip(pairs, hooks.labels(outputs, pairs), strict=True):
+    assert pairs
+    p = np.array([strategies[id(each)] for each in outputs])
+    for a, b, label, _ in pairs:
+        assert a // 3 == b // 3 and outputs[a].turns[0].action != outputs[b].turns[0].action
         assert label == pytest.approx(p[a] / (p[a] + p[b]) if p[a] + p[b] else 0.5)
     assert trainer.rollouts.turns >= sum(len(each.turns) for each in fresh) + 2 * 8
 
@@ -68,7 +80,8 @@ def test_soft_labels_weigh_both_directions_of_a_preference(labels: list[float], 
     loss = -(target * sigmoid(margin) + (1 - target) * sigmoid(-margin)).mean()
     loss.backward()
     assert scores.grad is not None
-    weights, _ = preference_weights(scores.detach().numpy(), pairs, beta, np.array(labels))
+    soft = [Pair(*pair, label) for pair, label in zip(pairs, labels, strict=True)]
+    weights, _ = preference_weights(scores.detach().numpy(), soft, beta)
     np.testing.assert_allclose(weights, -scores.grad.numpy(), atol=1e-12)
 
 
@@ -157,6 +170,5 @@ def test_lspo_plays_werewolf_from_lists(tmp_path: Path):
 
 def test_lspo_needs_the_policy_in_all_seats(tmp_path: Path):
     chosen: dict[str, Any] = SMALL | {"opponents": "past:2"}
-    trainer = make_trainer("lspo", run_dir=str(tmp_path), **chosen)
     with pytest.raises(ConfigError, match="lspo repeats episodes up to a turn"):
-        trainer.run()
+        make_trainer("lspo", run_dir=str(tmp_path), **chosen)

@@ -19,7 +19,7 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.trees import Node
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes import magrpo
-from agentgym.trainers.recipes.magrpo import ADVANTAGE, JointTrees
+from agentgym.trainers.recipes.magrpo import JointTrees
 from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.update import losses
@@ -42,16 +42,19 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> None:
     HUNT["model"] = str(folder)
 
 
-def tree(folder: Path, **changes: Any) -> tuple[JointTrees, list[Trajectory], list[Trajectory]]:
-    """The hooks, the first episodes and the outputs of their trees."""
+def tree(
+    folder: Path, **changes: Any
+) -> tuple[JointTrees, list[Trajectory], list[Trajectory], list[float]]:
+    """The hooks, the first episodes, the outputs of their trees, and their advantages."""
     trainer = make_trainer("magrpo", run_dir=str(folder), **HUNT | changes)
     trainer.make_hooks()
     hooks = trainer.hooks
     assert isinstance(hooks, JointTrees)
     fresh = trainer.rollouts.collect(0)
-    outputs = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
+    found = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
     trainer.folder.close()
-    return hooks, fresh, outputs
+    assert found.weights is not None
+    return hooks, fresh, list(found.trajectories), np.asarray(found.weights).tolist()
 
 
 def new_turns(hooks: JointTrees, fresh: list[Trajectory]) -> int:
@@ -62,26 +65,26 @@ def new_turns(hooks: JointTrees, fresh: list[Trajectory]) -> int:
 
 def test_aligned_actions_of_one_state_are_compared_as_in_independent_episodes(tmp_path: Path):
     """With depth 1, the first turn of a tree is that of a group of independent episodes."""
-    hooks, fresh, outputs = tree(tmp_path, depth=1, gamma=0.5)
+    hooks, fresh, outputs, advantages = tree(tmp_path, depth=1, gamma=0.5)
     assert new_turns(hooks, fresh) == 0 and len(outputs) == 3 * 2
     batch = Batch.of(fresh)
     found = JointReturns(0.5)(batch).advantages
     first = [found[batch.token_offsets[m]] for m in batch.turn_offsets[:-1]]
-    assert [each.extras[ADVANTAGE] for each in outputs] == pytest.approx(first, abs=1e-6)
+    assert advantages == pytest.approx(first, abs=1e-6)
 
 
 def test_a_tree_branches_in_every_state_and_averages_over_later_branches(tmp_path: Path):
-    hooks, _, outputs = tree(tmp_path, depth=2, gamma=0.5)
+    hooks, _, outputs, advantages = tree(tmp_path, depth=2, gamma=0.5)
     assert hooks.metrics == {"states": 1 + 3, "joint_actions": 3 + 9}
     assert len(outputs) == 2 * (3 + 9)
-    states: dict[bytes, list[Trajectory]] = {}
-    for each in outputs:
+    states: dict[bytes, list[float]] = {}
+    for each, advantage in zip(outputs, advantages, strict=True):
         prompt = each.agent.encode() + each.segments[0].tokens[: each.turns[0].start].tobytes()
-        states.setdefault(prompt, []).append(each)
+        states.setdefault(prompt, []).append(advantage)
     for members in states.values():
         assert len(members) % 3 == 0  # two joint actions may lead to the same prompt
-        assert sum(m.extras[ADVANTAGE] for m in members) == pytest.approx(0, abs=1e-9)
-    assert any(each.extras[ADVANTAGE] for each in outputs[6:])
+        assert sum(members) == pytest.approx(0, abs=1e-9)
+    assert any(advantages[6:])
 
 
 def test_crossed_actions_are_all_combinations_of_sampled_ones(
@@ -90,12 +93,14 @@ def test_crossed_actions_are_all_combinations_of_sampled_ones(
     kept: list[list[Node]] = []
     outputs_of = JointTrees._outputs
 
-    def spy(self: JointTrees, family: list[Node], size: int) -> list[Trajectory]:
+    def spy(self: JointTrees, family: list[Node], size: int) -> list[tuple[Trajectory, float]]:
         kept.append(family)
         return outputs_of(self, family, size)
 
     monkeypatch.setattr(JointTrees, "_outputs", spy)
-    hooks, fresh, outputs = tree(tmp_path, depth=1, joint="cross", env_kwargs={"max_turns": 1})
+    hooks, fresh, outputs, advantages = tree(
+        tmp_path, depth=1, joint="cross", env_kwargs={"max_turns": 1}
+    )
     (family,) = kept
     assert len(family) == 9 and len(outputs) == 3 * 2 and new_turns(hooks, fresh) == 0
     sampled = [[m.turns[0].action for m in members] for members in episodes_of(fresh)]
@@ -104,7 +109,7 @@ def test_crossed_actions_are_all_combinations_of_sampled_ones(
     firsts, seconds = zip(*sampled, strict=True)
     assert sorted(played) == sorted(list(pair) for pair in product(firsts, seconds))
     returns = [returns_by_order(node.members, 1.0)[0] for node in family]
-    for each in outputs:
+    for each, advantage in zip(outputs, advantages, strict=True):
         place = int(each.agent[-1])
         mine = [
             value
@@ -112,7 +117,7 @@ def test_crossed_actions_are_all_combinations_of_sampled_ones(
             if actions[place] == each.turns[0].action
         ]  # equal actions have equal means, because the game is deterministic
         expected = np.mean(mine) - np.mean(returns)
-        assert each.extras[ADVANTAGE] == pytest.approx(expected)
+        assert advantage == pytest.approx(expected)
 
 
 def test_aligned_actions_of_many_agents_are_not_combined():
@@ -120,7 +125,7 @@ def test_aligned_actions_of_many_agents_are_not_combined():
     agents = [f"player_{i}" for i in range(20)]
     family = [Node([trajectory([1], [r], agent=a) for a in agents], 0) for r in range(8)]
     hooks = JointTrees(SimpleNamespace(), magrpo.Config.of(depth=1))  # type: ignore[arg-type]
-    found = [each.extras[ADVANTAGE] for each in hooks._outputs(family, 8)]
+    found = [advantage for _, advantage in hooks._outputs(family, 8)]
     assert found == pytest.approx([r - 3.5 for r in range(8) for _ in agents])
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,12 +12,13 @@ import pytest
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
 from agentgym.trainers.api import make_trainer
-from agentgym.trainers.data.batch import Batch
-from agentgym.trainers.hooks import preferences, turn_judge
-from agentgym.trainers.hooks.preferences import Preferences
+from agentgym.trainers.credit import given
+from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.learn import Pair
 from agentgym.trainers.recipes import eto, optima, trpa
 from agentgym.trainers.update.learner import ForwardPass
 
+from ...helpers.learning import learn
 from ...helpers.worlds import trajectory
 
 
@@ -25,10 +26,9 @@ def test_eto_pairs_episodes_with_the_experts_alone():
     returns = [0.0, 0.5, 1.0, 2.0]
     own = [trajectory([1], [r], seed=1) for r in returns] + [trajectory([1], [3.0], seed=2)]
     expert = trajectory([1], [1.0], seed=1)
-    expert.extras[eto.EXPERT] = True
-    hook = eto.Contrast.__new__(eto.Contrast)
     # The expert is better than the first two, and worse than the fourth.
-    assert sorted(hook.pairs([*own, expert])) == [(3, 5), (5, 0), (5, 1)]
+    found = sorted(pair[:2] for pair in eto.expert_pairs(own, [expert]))
+    assert found == [(3, 5), (5, 0), (5, 1)]
 
 
 @pytest.mark.parametrize("recipe", ["eto", "inverse_prm"])
@@ -45,6 +45,17 @@ def test_an_expert_has_the_turn_limit_of_the_rollout(recipe: str, tmp_path: Path
     assert trainer.hooks.env_steps == 4 * 2
 
 
+def trpa_credit(batch: Batch, forward: ForwardPass, **changes: Any) -> Credit:
+    """The credit of episodes by TRPA."""
+    algorithm = recipes.load("trpa").build(trpa.Config.of(beta=1.0, anisotropy=1.0, **changes))
+    assert algorithm.hooks is not None
+    hooks = algorithm.hooks(cast(Any, None))
+    pairs = learn(hooks, list(batch.trajectories)).pairs
+    shown = replace(batch, pairs=pairs)
+    vars(shown).update({k: v for k, v in vars(batch).items() if k in ("free", "thought")})
+    return algorithm.signal.assign(shown, forward)
+
+
 def test_forced_tokens_are_no_part_of_the_means_of_trpa(monkeypatch: pytest.MonkeyPatch):
     """The loss has none of them either: the score is a mean over the tokens that it weighs."""
     batch = Batch.of([trajectory([4], [1.0], success=True), trajectory([1], [0.0])])
@@ -52,8 +63,7 @@ def test_forced_tokens_are_no_part_of_the_means_of_trpa(monkeypatch: pytest.Monk
     forward = ForwardPass(
         logprobs=np.array([4, 0, 0, 0, 0], np.float32), reference=np.zeros(5, np.float32)
     )
-    hook = trpa.LevelPreferences(trpa.Config.of(beta=1.0, anisotropy=1.0))
-    credit = hook.credit(batch, forward, 0, np.random.default_rng(0))
+    credit = trpa_credit(batch, forward)
     # Two episodes and one pair: 2 sigmoid(-(4 - 0)), not 2 sigmoid(-(1 - 0)).
     assert credit.advantages[0] == pytest.approx(2 / (1 + np.exp(4)))
     assert credit.advantages[4] == pytest.approx(-2 / (1 + np.exp(4)))
@@ -68,8 +78,7 @@ def test_the_means_of_trpa_weigh_thoughts_as_the_loss_does(
     forward = ForwardPass(
         logprobs=np.array([1, 4, 0], np.float32), reference=np.zeros(3, np.float32)
     )
-    hook = trpa.LevelPreferences(trpa.Config.of(beta=1.0, anisotropy=1.0, thought_coef=coef))
-    credit = hook.credit(batch, forward, 0, np.random.default_rng(0))
+    credit = trpa_credit(batch, forward, thought_coef=coef)
     assert credit.advantages[0] == pytest.approx(2 / (1 + np.exp(score)))
 
 
@@ -125,19 +134,14 @@ def test_sums_of_log_ratios_weigh_thoughts_as_the_loss_does(
         seen.append(scores)
         return np.zeros(len(scores)), 1.0
 
-    monkeypatch.setattr(preferences, "preference_weights", weights)
+    monkeypatch.setattr(given, "preference_weights", weights)
     module = recipes.load(recipe)
     config = module.Config.of(thought_coef=coef, **CHANGES.get(recipe, {}))
-    trainer: Any = SimpleNamespace(config=config, policy=None)
-    monkeypatch.setattr(turn_judge, "action_model", lambda *_, **__: None)
-    hooks = module.build(config).hooks(trainer)
-    hooks = getattr(hooks, "preferences", hooks)
-    monkeypatch.setattr(type(hooks), "pairs", lambda *_: [(0, 1)])
-    monkeypatch.setattr(type(hooks), "labels", lambda *_: np.ones(1))
     batch = Batch.of([trajectory([2], [1.0]), trajectory([1], [0.0])])
+    zeros = np.zeros(3, np.float32)
+    # The log-probabilities of the policy that sampled are the reference of agent_q.
+    batch = replace(batch, pairs=[Pair(0, 1)], sampler_logprobs=zeros)
     monkeypatch.setitem(vars(batch), "thought", np.array([1, 0, 0], bool))
-    forward = ForwardPass(
-        logprobs=np.array([1, 4, 0], np.float32), reference=np.zeros(3, np.float32)
-    )
-    Preferences.credit(hooks, batch, forward, 0, np.random.default_rng(0))
+    forward = ForwardPass(logprobs=np.array([1, 4, 0], np.float32), reference=zeros)
+    module.build(config).signal.assign(batch, forward)
     assert seen[0].tolist() == [score, 0.0]

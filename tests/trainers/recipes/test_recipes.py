@@ -16,8 +16,10 @@ import agentgym.trainers
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
 from agentgym.trainers import recipes
+from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.hooks.run import Run
+from agentgym.trainers.run.checks import check_recipe
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
 
@@ -486,7 +488,13 @@ def test_groups_are_filtered_by_the_preference_of_spo():
         assert kind.of(preference=preference).compared_outcome == preference
 
 
-FOREIGN = [name for name in recipes.names() if recipes.load(name).Config().foreign_actions]
+def declared(name: str) -> Algorithm:
+    """The declaration of a recipe."""
+    module = recipes.load(name)
+    return module.build(module.Config())
+
+
+FOREIGN = [name for name in recipes.names() if declared(name).data != "own"]
 
 
 GRADIENT = [name for name in FOREIGN if recipes.load(name).Config().policy_gradient]
@@ -502,8 +510,10 @@ GRADIENT = [name for name in FOREIGN if recipes.load(name).Config().policy_gradi
     ],
 )
 def test_actions_without_behaviour_probabilities(recipe: str, setting: dict[str, Any]):
+    module = recipes.load(recipe)
+    config = module.Config.of(**setting)
     with pytest.raises(ConfigError, match="the policy has not sampled some of the actions"):
-        recipes.load(recipe).Config.of(**setting)
+        check_recipe(recipe, config, module.build(config))
 
 
 IMITATING: dict[str, dict[str, Any]] = {

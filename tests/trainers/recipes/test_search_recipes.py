@@ -16,15 +16,21 @@ from agentgym.agents import SearchAgent, View
 from agentgym.errors import ConfigError
 from agentgym.multiagent.search import GameSearch
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.credit.given import preference_weights
 from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.hooks.preferences import preference_weights
+from agentgym.trainers.imitation.demonstrations import Taught
 from agentgym.trainers.policy.sampling import Sample
-from agentgym.trainers.recipes import load
-from agentgym.trainers.recipes.agent_q import STATE, VALUE, Edge, State, TreePreferences
-from agentgym.trainers.recipes.agent_r import LEARNED, splices
+from agentgym.trainers.recipes import agent_q, load
+from agentgym.trainers.recipes import exit as exit_recipe
+from agentgym.trainers.recipes.agent_q import Edge, State, TreePreferences
+from agentgym.trainers.recipes.agent_r import splices
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.update.learner import ForwardPass
+
+from ...helpers.learning import first_turns, learn, token_weights
 
 
 def trained(recipe: str, folder: Path, **changes: Any) -> Any:
@@ -40,48 +46,61 @@ def trained(recipe: str, folder: Path, **changes: Any) -> Any:
     return trainer
 
 
-def test_exit_imitates_the_search_from_the_policys_own_states(tmp_path: Path):
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[Taught]:
+    """The episodes that a teacher plays from now on."""
+    found: list[Taught] = []
+    teach = exit_recipe.teach
+    monkeypatch.setattr(
+        exit_recipe, "teach", lambda *args, **kw: found.extend(new := teach(*args, **kw)) or new
+    )
+    return found
+
+
+def test_exit_imitates_the_search_from_the_policys_own_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     trainer = trained("exit", tmp_path, teacher="search:best_first,budget=40", guided=True)
     hooks = trainer.hooks
     assert isinstance(hooks.teacher, SearchAgent)
     assert hooks.teacher.settings.policy.policy is trainer.policy
     own = trainer.play([EpisodeSpec(f"train/{i}", i, (1, i)) for i in range(6)])
-    taught = hooks.on_rollout_end(own, 5, np.random.default_rng(0))
+    played = watched(monkeypatch)
+    found = learn(hooks, own, 5)
+    taught, weights, skipped = found.trajectories, token_weights(found), first_turns(found)
     assert len(taught) == 6 and all(each.success for each in taught)
-    weights = hooks.credit(Batch.of(taught), None, 5, np.random.default_rng(0)).advantages
     batch, steps = Batch.of(taught), 0
-    for number, (before, after) in enumerate(zip(own, taught, strict=True)):
-        turn = after.extras["taught_from"]
+    for number, (before, after, turn) in enumerate(zip(own, taught, skipped, strict=True)):
         assert (before.task, before.seed) == (after.task, after.seed)
         acted = [each.action for each in before.turns]
         assert [each.action for each in after.turns[:turn]] == acted[:turn]
         assert after.turns[turn].observation == before.turns[turn].observation
         mine = weights[batch.turn_trajectory[batch.token_turn] == number]
         assert set(mine) <= {0.0, 1.0} and mine[-1] == 1 and (mine[0] == 0) == (turn > 0)
-        steps += len(after.turns) - turn + after.extras["costs"]["search_steps"]
-    assert hooks.env_steps == steps
-    assert any(each.extras["taught_from"] for each in taught)
+        steps += len(after.turns) - turn + played[number].costs["search_steps"]
+    assert hooks.env_steps == steps and any(skipped)
 
 
-def test_exit_imitates_the_search_in_all_seats_of_self_play(tmp_path: Path):
+def test_exit_imitates_the_search_in_all_seats_of_self_play(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     game = dict(env_id="TicTacToe-v0", env_kwargs={}, opponents="mirror")
     trainer = trained("exit", tmp_path, teacher="search:mcts,budget=10", **game)
     hooks = trainer.hooks
     assert isinstance(hooks.teacher, GameSearch)
     own = trainer.play(trainer.rollouts.episodes(7))
-    taught = hooks.on_rollout_end(own, 5, np.random.default_rng(0))
+    played = watched(monkeypatch)
+    found = learn(hooks, own, 5)
+    taught, weights, skipped = found.trajectories, token_weights(found), first_turns(found)
     assert [t.agent for t in taught] == ["player_0", "player_1"] * 4
-    assert hooks.metrics["imitated"] == 1 and any(t.extras["taught_from"] for t in taught)
-    skipped = [t.extras["taught_from"] for t in taught]
-    for before, after, turn in zip(own, taught, skipped, strict=True):
+    assert hooks.metrics["imitated"] == 1 and any(skipped)
+    for before, after, turn, each_played in zip(own, taught, skipped, played, strict=True):
         assert (before.task, before.seed, before.agent) == (after.task, after.seed, after.agent)
         acted = [each.action for each in before.turns[:turn]]
         assert [each.action for each in after.turns[:turn]] == acted
         searched = sum(len(each.admissible) > 1 for each in after.turns[turn:])
-        assert after.extras["costs"].get("searches", 0) == searched
+        assert each_played.costs.get("searches", 0) == searched
     for first, second in zip(skipped[::2], skipped[1::2], strict=True):
         assert first - second in (0, 1) or taught[0].task != "opening/"
-    weights = hooks.credit(Batch.of(taught), None, 5, np.random.default_rng(0)).advantages
     assert weights.sum() == sum(
         turn.stop - turn.start
         for each, skip in zip(taught, skipped, strict=True)
@@ -121,8 +140,8 @@ def test_exit_imitates_the_search_in_every_visited_state(tmp_path: Path):
     assert len(hooks.earlier.since(0)) > 20
     hooks.teacher = Last()
     own = trainer.play(trainer.rollouts.episodes(7))
-    taught = hooks.on_rollout_end(own, 5, np.random.default_rng(0))
-    fresh, turns = taught[:-5], [turn for each in own for turn in each.turns]
+    learned = learn(hooks, own, 5)
+    fresh, turns = learned.trajectories[:-5], [turn for each in own for turn in each.turns]
     for found, turn in zip(fresh, turns, strict=True):
         [advised], [segment] = found.turns, found.segments
         assert (advised.observation, advised.admissible) == (turn.observation, turn.admissible)
@@ -131,15 +150,14 @@ def test_exit_imitates_the_search_in_every_visited_state(tmp_path: Path):
         assert tokens == policy.encode_action(advised.action) and advised.support is not None
     same = np.mean([turn.action == turn.admissible[-1] for turn in turns])
     assert hooks.metrics["agreement"] == pytest.approx(same) and 0 < same < 1
-    weights = hooks.credit(Batch.of(taught), None, 5, np.random.default_rng(0)).advantages
-    assert (weights == 1).all()
+    assert (token_weights(learned) == 1).all()
 
 
 def test_exit_plays_on_up_to_the_horizon(tmp_path: Path):
     game = dict(env_id="TicTacToe-v0", env_kwargs={}, opponents="mirror", horizons=(2,))
     trainer = trained("exit", tmp_path, teacher="search:mcts,budget=2", visited=True, **game)
     own = trainer.play(trainer.rollouts.episodes(7))
-    taught = trainer.hooks.on_rollout_end(own, 5, np.random.default_rng(0))
+    taught = learn(trainer.hooks, own, 5).trajectories
     assert len(taught) == sum(len(each.turns) for each in own)
     assert max(len(each.turns) for each in own) == 2
 
@@ -158,12 +176,14 @@ def test_exit_imitates_earlier_searches_again(tmp_path: Path):
     hooks, before = trainer.hooks, trainer.hooks.earlier.since(0)
     assert len(before) > 8 and all(len(each.turns) == 1 for each in before)
     own = trainer.play(trainer.rollouts.episodes(7))
-    taught = hooks.on_rollout_end(own, 2, np.random.default_rng(0))
+    found = learn(hooks, own, 2)
+    taught, skipped = found.trajectories, first_turns(found)
     fresh, again = taught[:8], taught[8:]
     assert len(again) == 3 and all(any(each is old for old in before) for each in again)
-    weights = hooks.credit(Batch.of(again), None, 2, np.random.default_rng(0)).advantages
-    assert (weights == 1).all()
-    added = [turn for each in fresh for turn in each.turns[each.extras["taught_from"] :]]
+    assert skipped[8:] == [0] * 3
+    added = [
+        turn for each, first in zip(fresh, skipped[:8], strict=True) for turn in each.turns[first:]
+    ]
     assert [each.turns[0].action for each in hooks.earlier.since(2)] == [t.action for t in added]
     copy = type(hooks)(trainer, hooks.config)
     copy.load_state_dict(hooks.state_dict())
@@ -191,7 +211,7 @@ def test_exit_descends_the_cross_entropy_of_the_teachers_actions(tmp_path: Path)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     optimizer.step()
     batch, rng = Batch.of(turns), np.random.default_rng(0)
-    credit = trainer.hooks.credit(batch, None, 1, rng)
+    credit = trainer.algorithm.signal.assign(batch, None)
     trainer.updater.optimizer = torch.optim.SGD(policy.model.parameters(), 0.1)
     found = trainer.updater.update(batch, credit, None, 1, lambda _: rng)
     assert found["policy_grad_norm"] == pytest.approx(norm, rel=1e-4)
@@ -210,10 +230,9 @@ def test_exit_learns_nothing_from_a_teacher_that_fails(tmp_path: Path):
     hooks = trainer.hooks
     hooks.teacher = Lost()
     own = trainer.play([EpisodeSpec(f"train/{i}", i, (1, i)) for i in range(3)])
-    taught = hooks.on_rollout_end(own, 5, np.random.default_rng(0))
-    assert taught == own[:1] and hooks.metrics["imitated"] == 0
-    weights = hooks.credit(Batch.of(taught), None, 5, np.random.default_rng(0)).advantages
-    assert not weights.any()
+    found = learn(hooks, own, 5)
+    assert found.trajectories == own[:1] and hooks.metrics["imitated"] == 0
+    assert not token_weights(found).any()
 
 
 def test_a_teacher_that_cannot_be_made_is_explained(tmp_path: Path):
@@ -245,14 +264,13 @@ def test_agent_r_imitates_a_success_after_the_first_error(tmp_path: Path):
     for splice in expected:
         assert splice.good.group == splice.failed.group and splice.good.success
         assert (splice.parent, splice.turn) == (2, 4)
-    learned = hooks.on_rollout_end(own, 5, np.random.default_rng(0))
-    revised = [each for each in learned if each.extras[LEARNED]]
+    found = learn(hooks, own, 5)
+    learned, weights, firsts = found.trajectories, token_weights(found), first_turns(found)
+    revised = [each for each, first in zip(learned, firsts, strict=True) if first]
     assert revised and all(each.success for each in learned)
     assert len(learned) == len(revised) + sum(each.success for each in own)
     batch = Batch.of(learned)
-    weights = hooks.credit(batch, None, 5, np.random.default_rng(0)).advantages
-    for number, each in enumerate(learned):
-        first = each.extras[LEARNED]
+    for number, first in enumerate(firsts):
         mine = batch.token_turn[batch.turn_trajectory[batch.token_turn] == number]
         given = weights[batch.turn_trajectory[batch.token_turn] == number]
         np.testing.assert_array_equal(given, mine - mine[0] >= first)
@@ -271,12 +289,12 @@ def test_agent_r_refuses_a_revision_that_cannot_be_generated():
 
 # Agent Q.
 
-Grown = tuple[TreePreferences, list[Trajectory], list[Trajectory]]
+Grown = tuple[TreePreferences, list[Trajectory], Learn]
 
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
-    """Returns hooks, all episodes of their trees, and the actions of pairs."""
+    """Returns hooks, all episodes of their trees, and the actions with their pairs."""
     folder = tmp_path_factory.mktemp("agent_q")
     changes = {"group_size": 2, "simulations": 10, "width": 3, "threshold": 0.2, "gamma": 0.9}
     trainer = trained("agent_q", folder, **changes)
@@ -288,9 +306,9 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Grown:
         return found
 
     trainer.play = recorded
-    trainer.hooks.buffer = type(hooks.buffer)(10_000)
+    trainer.hooks.buffer = type(hooks.buffer)(maxlen=10_000)
     specs = [EpisodeSpec(f"train/{i // 2}", i // 2, (1, i)) for i in range(8)]
-    actions = hooks.on_rollout_end(recorded(specs), 5, np.random.default_rng(0))
+    actions = learn(hooks, recorded(specs), 5)
     assert len(played) == 8 + 4 * 10
     return hooks, played, actions
 
@@ -313,20 +331,22 @@ def test_agent_q_pairs_actions_of_a_state_by_their_mean_return(grown: Grown):
             worse = [other - mean > 0.2 for other in means.values()]
             pairs += sum(better)
             expected[group, action, round(mean, 9)] += any(better) or any(worse)
-    got = Counter((t.group, t.turns[0].action, round(t.extras[VALUE], 9)) for t in actions)
+    got = Counter((t.group, t.turns[0].action, round(value, 9)) for t, _, value in hooks.buffer)
     assert got == +expected
-    assert len(hooks.pairs(actions)) == pairs > 3
-    assert any(each.turns[0].start < len(each.segments[0].tokens) for each in actions)
+    assert actions.pairs is not None and len(actions.pairs) == pairs > 3
+    assert any(t.turns[0].start < len(t.segments[0].tokens) for t in actions.trajectories)
 
 
 @pytest.mark.slow
 def test_agent_q_pairs_share_a_prompt_and_differ_in_the_action(grown: Grown):
     hooks, _, actions = grown
-    assert actions[0].extras[STATE][0] == 5  # the iteration
-    for better, worse in hooks.pairs(actions):
-        a, b = actions[better], actions[worse]
-        assert a.extras[STATE] == b.extras[STATE] and a.turns[0].action != b.turns[0].action
-        assert a.extras[VALUE] - b.extras[VALUE] > 0.2
+    assert hooks.buffer[0].state[0] == 5  # the iteration
+    for better, worse, *_ in actions.pairs or ():
+        one, other = hooks.buffer[better], hooks.buffer[worse]
+        a, b = one.trajectory, other.trajectory
+        assert (a, b) == (actions.trajectories[better], actions.trajectories[worse])
+        assert one.state == other.state and a.turns[0].action != b.turns[0].action
+        assert one.value - other.value > 0.2
         (left,), (right,) = a.segments, b.segments
         start = a.turns[0].start
         assert start == b.turns[0].start
@@ -336,24 +356,28 @@ def test_agent_q_pairs_share_a_prompt_and_differ_in_the_action(grown: Grown):
 @pytest.mark.usefixtures("without_files")
 def test_agent_q_needs_no_ratio(tmp_path: Path):
     changes = {"group_size": 4, "simulations": 4, "episodes_per_iteration": 32, "threshold": 0.0}
-    hooks = trained("agent_q", tmp_path, ratio="none", gamma=0.9, **changes).hooks
-    assert hooks.metrics["pairs"] > 0
+    trained("agent_q", tmp_path, ratio="none", gamma=0.9, **changes)
+    assert read_metrics(tmp_path)[-1]["credit/pairs"] > 0
 
 
 def test_agent_q_refers_to_the_policy_that_sampled(grown: Grown):
     hooks, _, actions = grown
-    batch = Batch.of(actions)
+    batch, signal = Batch.to_learn(actions), agent_q.build(hooks.config).signal
     recorded = np.concatenate([turn.logprobs for turn in batch.turns])
     for shift in (0.0, 0.5):
         now = recorded + np.where(batch.token_turn % 2, shift, -shift).astype(np.float32)
         forward = ForwardPass(now, None, None, np.zeros_like(now))
-        credit = hooks.credit(batch, forward, 5, np.random.default_rng(0)).advantages
+        found = signal.assign(batch, forward)
+        credit = found.advantages
         change = (now - recorded.astype(np.float64)) * batch.free  # of forced tokens it is 0
         scores = np.bincount(batch.token_turn, change)
-        weights, _ = preference_weights(scores, hooks.pairs(actions), hooks.beta)
-        np.testing.assert_allclose(credit, len(actions) * weights[batch.token_turn], atol=1e-6)
+        assert actions.pairs
+        weights, _ = preference_weights(scores, actions.pairs, hooks.config.beta)
+        np.testing.assert_allclose(
+            credit, len(actions.trajectories) * weights[batch.token_turn], atol=1e-6
+        )
         assert abs(weights.sum()) < 1e-9 and np.abs(weights).max() > 0
-    assert hooks.metrics["pairs"] == len(hooks.pairs(actions))
+        assert found.metrics["pairs"] == len(actions.pairs)
     assert hooks.metrics["states"] > hooks.metrics["paired_states"] > 0
 
 
@@ -374,26 +398,23 @@ def test_agent_q_replays_the_latest_actions(grown: Grown):
     hooks, _, actions = grown
     other = TreePreferences(hooks.trainer, hooks.config)
     other.load_state_dict(hooks.state_dict())
-    again = other.buffer.since(0)
-    assert [each.extras[VALUE] for each in again] == [each.extras[VALUE] for each in actions]
-    assert other.pairs(again) == hooks.pairs(actions)
+    assert [each[1:] for each in other.buffer] == [each[1:] for each in hooks.buffer]
+    number = len(actions.trajectories)
     # The states of another iteration are others, even if nothing else differs.
-    fresh = [each for each in grown[1] if each.group == actions[0].group]
-    both = other.on_rollout_end(fresh, 6, np.random.default_rng(0))
-    assert len(both) > len(actions)
-    pairs = other.pairs(both)
-    assert len(pairs) > len(hooks.pairs(actions))
-    assert not [p for p in pairs if (p[0] < len(actions)) != (p[1] < len(actions))]
+    fresh = [each for each in grown[1] if each.group == actions.trajectories[0].group]
+    both = learn(other, fresh, 6)
+    assert len(both.trajectories) > number and both.pairs and actions.pairs
+    assert len(both.pairs) > len(actions.pairs)
+    assert not [p for p in both.pairs if (p.better < number) != (p.worse < number)]
 
 
 def test_agent_q_learns_nothing_without_a_pair(grown: Grown):
     hooks = TreePreferences(grown[0].trainer, grown[0].config)
     hooks.config.threshold, threshold = 9.0, hooks.config.threshold
-    found = hooks.on_rollout_end(grown[1][:1], 7, np.random.default_rng(0))
+    found = learn(hooks, grown[1][:1], 7)
     hooks.config.threshold = threshold
-    assert found == grown[1][:1]
-    zeros = np.zeros(Batch.of(found).num_tokens, np.float32)
-    credit = hooks.credit(
-        Batch.of(found), ForwardPass(zeros, None, None, zeros), 7, np.random.default_rng(0)
-    )
-    assert not credit.advantages.any() and hooks.metrics["pairs"] == 0
+    assert found.trajectories == grown[1][:1]
+    batch = Batch.to_learn(found)
+    zeros = np.zeros(batch.num_tokens, np.float32)
+    credit = agent_q.build(hooks.config).signal.assign(batch, ForwardPass(zeros, None, None, zeros))
+    assert not credit.advantages.any() and credit.metrics["pairs"] == 0

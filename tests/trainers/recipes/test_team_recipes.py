@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.trainers import Callback, recipes
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.credit.given import given_credit, preference_weights
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.learn import Pair
 from agentgym.trainers.data.trajectory import Trajectory, Turn
-from agentgym.trainers.hooks.preferences import preference_weights
 from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.hooks.trees import Node
 from agentgym.trainers.policy.tiny import tiny_policy
@@ -30,7 +32,7 @@ from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import policy_agent
 from agentgym.trainers.policy_agent.best_of import ReAsk
 from agentgym.trainers.recipes import comas, malt, optima, read, spag
-from agentgym.trainers.recipes.malt import FAMILY, VALUE, Trees
+from agentgym.trainers.recipes.malt import Trees
 from agentgym.trainers.rollout.branches import episodes_of
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
@@ -73,7 +75,7 @@ def run(recipe: str, folder: Path, **changes: Any) -> tuple[Trainer, list[dict[s
 
 
 @pytest.fixture(scope="module")
-def tree(model: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trees, list[Trajectory]]:
+def tree(model: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trees, list[malt.Output]]:
     """A tree of 3^3 episodes of a team of three, and its outputs."""
     folder = str(tmp_path_factory.mktemp("run") / "run")
     changes = {"model": model, "group_size": 3, "episodes_per_iteration": 3, **REFINER}
@@ -82,26 +84,32 @@ def tree(model: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trees, l
     hooks = trainer.hooks
     assert isinstance(hooks, Trees)
     fresh = trainer.rollouts.collect(0)
-    outputs = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
+    outputs: list[malt.Output] = []
+    with pytest.MonkeyPatch.context() as patch:
+        whole = hooks._learn
+        patch.setattr(hooks, "_learn", lambda found: outputs.extend(found) or whole(found))
+        found = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0)).trajectories
     trainer.folder.close()
-    assert trainer.rollouts.turns > len(outputs) > len(episodes_of(outputs)) == 27
+    assert trainer.rollouts.turns > len(outputs) > len(episodes_of(found)) == 27
     return hooks, outputs
 
 
 def test_malt_grows_a_tree_with_n_outputs_for_each_prompt(tree: Any):
     _, outputs = tree
-    assert [sum(t.role == role for t in outputs) for role in ("generator", "verifier", "refiner")] \
-        == [3, 9, 27]  # fmt: skip
-    families: dict[int, list[Trajectory]] = {}
-    for each in outputs:
+    roles = Counter(output.trajectory.role for output in outputs)
+    assert roles == {"generator": 3, "verifier": 9, "refiner": 27}
+    families: dict[int, list[malt.Output]] = {}
+    for output in outputs:
+        each = output.trajectory
         assert len(each.turns) == 1 and len(each.segments[0].tokens) == each.turns[0].stop
-        families.setdefault(each.extras[FAMILY], []).append(each)
+        families.setdefault(output.family, []).append(output)
     assert len(families) == 1 + 3 + 9
     for members in families.values():
-        prompts = {m.segments[0].tokens[: m.turns[0].start].tobytes() for m in members}
+        found = [m.trajectory for m in members]
+        prompts = {m.segments[0].tokens[: m.turns[0].start].tobytes() for m in found}
         assert len(members) == 3 and len(prompts) == 1
-    below = [np.mean([m.extras[VALUE] for m in members]) for members in families.values()]
-    values = [each.extras[VALUE] for each in outputs]
+    below = [np.mean([m.value for m in members]) for members in families.values()]
+    values = [each.value for each in outputs]
     assert values[:12] == pytest.approx(below[1:])  # those after the first family, in order
     assert set(values[12:]) <= {0.0, 1.0}
 
@@ -111,9 +119,8 @@ def test_malt_grows_a_tree_with_n_outputs_for_each_prompt(tree: Any):
 def test_malt_credit_is_the_gradient_of_its_loss(tree: Any, seed: int):
     hooks, outputs = tree
     rng = np.random.default_rng(seed)
-    for each in outputs:
-        each.extras[VALUE] = float(rng.random())
-    batch = Batch.of(outputs)
+    outputs = [each._replace(value=float(rng.random())) for each in outputs]
+    batch = Batch.to_learn(hooks._learn(outputs))
     logprobs = torch.tensor(rng.normal(size=batch.num_tokens), requires_grad=True)
     reference = torch.tensor(rng.normal(size=batch.num_tokens))
     owner = torch.from_numpy(batch.token_turn)
@@ -121,15 +128,15 @@ def test_malt_credit_is_the_gradient_of_its_loss(tree: Any, seed: int):
     free = batch.free  # forced tokens have the same probability, 1, under both policies
     score = score.index_add(0, owner, (logprobs - reference) * torch.from_numpy(free))
     lengths = torch.bincount(owner, minlength=len(outputs))
-    good = [t.extras[VALUE] > 0.5 for t in outputs]
+    good = [each.value > 0.5 for each in outputs]
     pairs = [
         (a, b)
         for a, x in enumerate(outputs)
         for b, y in enumerate(outputs)
-        if x.extras[FAMILY] == y.extras[FAMILY] and good[a] and not good[b]
+        if x.family == y.family and good[a] and not good[b]
     ]
     loss = -torch.stack([
-        torch.nn.functional.logsigmoid(hooks.beta * (score[a] - score[b])) for a, b in pairs
+        torch.nn.functional.logsigmoid(hooks.config.beta * (score[a] - score[b])) for a, b in pairs
     ]).mean()  # fmt: skip
     means = torch.zeros(len(outputs), dtype=torch.float64).index_add(0, owner, logprobs) / lengths
     loss = loss - hooks.config.sft_coef * means[torch.tensor(good)].mean()
@@ -137,10 +144,10 @@ def test_malt_credit_is_the_gradient_of_its_loss(tree: Any, seed: int):
     assert logprobs.grad is not None
     old, ref = (x.detach().numpy().astype(np.float32) for x in (logprobs, reference))
     forward = ForwardPass(old, None, ref, old)
-    credit = hooks.credit(batch, forward, 0, rng)
+    credit = malt.build(hooks.config).signal.assign(batch, forward)
     expected = -logprobs.grad.numpy() * len(outputs)
     np.testing.assert_allclose(credit.advantages[free], expected[free], atol=1e-4)
-    assert hooks.metrics["pairs"] == len(pairs) and hooks.metrics["positive"] == np.mean(good)
+    assert credit.metrics["pairs"] == len(pairs) and hooks.metrics["positive"] == np.mean(good)
 
 
 def test_malt_values_are_those_of_each_agent():
@@ -149,7 +156,7 @@ def test_malt_values_are_those_of_each_agent():
     won.agent, lost.agent, won.success = "a", "b", True
     node = Node([won, lost], 0, [Node([won, lost], 1), Node([won, lost], 1)])
     assert (malt.value(node, "a"), malt.value(node, "b"), node.following) == (1.0, 0.0, None)
-    assert preference_weights(np.zeros(2), [(0, 1)], 0.1)[0][0] > 0
+    assert preference_weights(np.zeros(2), [Pair(0, 1)], 0.1)[0][0] > 0
 
 
 @pytest.mark.slow
@@ -160,7 +167,7 @@ def test_malt_trains_a_policy_for_each_role_and_resumes(tmp_path: Path):
     _, resumed = run("malt", tmp_path / "b", **few, resume=True)
     assert resumed[-1] == whole[-1]
     assert whole[-1]["credit/outputs"] == 2 + 4 + 8
-    assert malt.Config().grouped_by_agent
+    assert malt.build(malt.Config()).outcomes == "own"
 
 
 # Optima.
@@ -180,7 +187,8 @@ def cloned(batch: Batch, reference: np.ndarray, **changes: Any) -> np.ndarray:
     """Returns the weight of each token."""
     hooks = optima.Ranked(optima.Config.of(group_size=2, episodes_per_iteration=4, **changes))
     forward = ForwardPass(batch.logprobs, None, reference, np.zeros_like(reference))
-    return hooks.credit(batch, forward, 0, np.random.default_rng(0)).advantages
+    found = hooks.on_rewards(batch, forward, 0, np.random.default_rng(0))
+    return given_credit(found).advantages
 
 
 def test_optima_clones_the_short_success_of_each_start():
@@ -278,16 +286,16 @@ def test_optima_learns_from_pairs_of_a_turn_tree(tmp_path: Path):
     trainer = make_trainer("optima", run_dir=str(tmp_path), **SMALL | changes)
     trainer.make_hooks()
     hooks = trainer.hooks
-    assert isinstance(hooks, optima.Ranked) and hooks.branches
+    assert isinstance(hooks, optima.Ranked) and trainer.algorithm.seats == "mirror"
     for policy in trainer.policies.values():
         policy.freeze_reference()
     fresh = trainer.rollouts.collect(0)
-    outputs = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
+    found = hooks.on_rollout_end(fresh, 0, np.random.default_rng(0))
     trainer.folder.close()
-    pairs = hooks.pairs(outputs)
-    assert len(outputs) == 2 * len(pairs) > 0
+    outputs, pairs = found.trajectories, found.pairs
+    assert pairs is not None and len(outputs) == 2 * len(pairs) > 0
     assert trainer.rollouts.turns > sum(len(each.turns) for each in fresh)
-    for better, worse in pairs:
+    for better, worse, *_ in pairs:
         one, other = outputs[better], outputs[worse]
         assert one.agent == other.agent and one.turns[0].action != other.turns[0].action
         prompts = {t.segments[0].tokens[: t.turns[0].start].tobytes() for t in (one, other)}
@@ -391,7 +399,7 @@ def test_rema_credits_a_role_relative_to_the_same_role_in_its_group(games: Any):
             episodes[-1].role, episodes[-1].episode = role, (number,)
     module = recipes.load("rema")
     batch = Batch.of(episodes)
-    found = module.build(module.Config()).credit(batch, None).advantages
+    found = module.build(module.Config()).signal.assign(batch, None).advantages
     for place, role in enumerate(roles):
         gains = np.array([game[2 * place + 1] for game in games])
         expected = (gains - gains.mean()) / (gains.std(ddof=1) + 1e-6)
@@ -504,13 +512,16 @@ def test_read_regresses_actions_and_empty_ones_on_the_return_of_the_team(
     hooks, rng = critic.hooks, np.random.default_rng(0)
     assert isinstance(hooks, read.SequentialAdvantages)
     batch = Batch.of(critic.rollouts.collect(0))
-    batch = batch.with_rewards(rng.normal(size=batch.num_turns))
+    for turn in batch.turns:
+        turn.reward = float(rng.normal())
+    batch = Batch.of(batch.trajectories)
     fitted: list[tuple[Batch, np.ndarray]] = []
     gains = np.linspace(-0.5, 0.5, batch.num_turns)
     before = rng.normal(size=batch.num_turns)
     monkeypatch.setattr(hooks.model, "fit", lambda b, t, _: fitted.append((b, t)) or [0.0])
     monkeypatch.setattr(hooks.model, "predict", lambda _: np.append(before + gains, before))
-    credit = hooks.credit(batch, None, 0, rng)
+    found = hooks.on_rollout_end(list(batch.trajectories), 0, rng)
+    credit = given_credit(Batch.to_learn(found))
     weights = np.minimum(np.exp(gains / 0.1), 20.0)[batch.token_turn]
     assert credit.advantages == pytest.approx(weights, rel=1e-5)
     [(both, targets)] = fitted

@@ -17,6 +17,7 @@ from agentgym.trainers.credit import group, two_clock
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rewards import shaping
@@ -186,12 +187,12 @@ def test_the_count_bonus_falls_with_each_visit_and_is_resumed():
 
     config = TrainConfig.of(count_bonus=2.0)
     options = RewardOptions(config)
-    first = options(visits("xa", "xa", "xb", "ya"), 0, bootstraps=False)
+    first = options(visits("xa", "xa", "xb", "ya"), 0)
     assert first.rewards == pytest.approx([2, 2 / 2**0.5, 2, 2])
     resumed = RewardOptions(config)
     resumed.load_state_dict(options.state_dict())
     for each in (options, resumed):
-        again = each(visits("xa", "yb"), 1, bootstraps=False)
+        again = each(visits("xa", "yb"), 1)
         assert again.rewards == pytest.approx([2 / 3**0.5, 2])
         assert each.metrics["count_bonus"] == pytest.approx(again.rewards.mean())
 
@@ -239,8 +240,8 @@ def test_the_weight_of_process_rewards_falls_to_zero():
     assert weights == pytest.approx([0.8, 0.6, 0.4, 0.0, 0.0])
     batch = Batch.of([scored([1.0, 0.0], False)])
     batch = batch.with_rewards([0.0, 1.0])
-    assert options(batch, 0, bootstraps=False).rewards.tolist() == pytest.approx([0.4, 0.2])
-    assert options(batch, 4, bootstraps=False) is batch
+    assert options(batch, 0).rewards.tolist() == pytest.approx([0.4, 0.2])
+    assert options(batch, 4) is batch
 
 
 @pytest.mark.parametrize("combine", ["mean", "episode"])
@@ -254,7 +255,7 @@ def test_a_process_reward_counts_in_its_own_turn_of_a_team(combine: str, weight:
     one.turns[0].delayed = ((1, 2.0, "task"),)
     two.turns[0].valid = False
     config = TrainConfig.of(process_reward="valid", process_weight=weight, process_combine=combine)
-    rewards = RewardOptions(config)(Batch.of([one, two]), 0, bootstraps=False)
+    rewards = RewardOptions(config)(Batch.of([one, two]), 0)
     score = 1.0 if combine == "mean" else 2.0  # of the first agent, whose action is valid
     expected = [weight * score / 2, (1 - weight) * 2.0 / 2]
     assert Joint.of(rewards).batch.rewards == pytest.approx(expected)
@@ -271,7 +272,7 @@ def test_the_weight_of_a_term_counts_where_a_team_received_it():
     for name, expected in (("now", [0.0, 1.0]), ("later", [0.5, 0.0])):
         options = RewardOptions(TrainConfig.of(reward_constraints={name: 0.0}))
         options.weights[name] = 0.0
-        rewards = options(Batch.of([one, two]), 0, bootstraps=False)
+        rewards = options(Batch.of([one, two]), 0)
         assert Joint.of(rewards).batch.rewards.tolist() == expected
 
 
@@ -279,10 +280,10 @@ def test_weights_of_constrained_terms_follow_their_means():
     config = TrainConfig.of(reward_constraints={"format": 1.0}, constraint_lr=0.5)
     options = RewardOptions(config)
     low, high = Batch.of([scored([0.0, 0.2], False)]), Batch.of([scored([2.0, 3.0], True)])
-    assert options(low, 0, bootstraps=False).rewards.tolist() == [0, 0]
+    assert options(low, 0).rewards.tolist() == [0, 0]
     options.observe(low.trajectories)
     assert options.weights == {"format": pytest.approx(1.4)}
-    assert options(low, 1, bootstraps=False).rewards.tolist() == pytest.approx([0, 0.4 * 0.2])
+    assert options(low, 1).rewards.tolist() == pytest.approx([0, 0.4 * 0.2])
     options.observe(high.trajectories)
     assert options.weights == {"format": 0.0}
     other = RewardOptions(config)
@@ -296,7 +297,7 @@ def test_weights_of_constrained_terms_follow_their_means():
 def test_means_of_constrained_terms_are_those_of_all_played_episodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(RecipeHooks, "on_rollout_end", lambda self, fresh, *_: fresh[:4])
+    monkeypatch.setattr(RecipeHooks, "on_rollout_end", lambda self, fresh, *_: Learn(fresh[:4]))
     options = {"reward_constraints": {"task": 2.0}}
     [row] = train_quickly("grpo", tmp_path, iterations=1, **options)[:1]
     assert row["rollout/return"] == pytest.approx(row["credit/term/task"])

@@ -217,7 +217,7 @@ def test_without_a_critic_the_last_observation_is_neither_kept_nor_tokenised(mod
 
 def test_an_episode_that_outgrows_the_context_is_truncated_and_counted():
     trajectories = play(n=30, limit=200, mode="full")
-    overflows = [t for t in trajectories if t.extras["overflow"]]
+    overflows = [t for t in trajectories if t.stats.overflow]
     assert overflows
     for t in overflows:
         assert t.truncated and not t.terminated and t.bootstrap == 0
@@ -225,7 +225,7 @@ def test_an_episode_that_outgrows_the_context_is_truncated_and_counted():
     assert rollout_metrics(trajectories)["context_overflows"] == len(overflows)
     Batch.of(trajectories)
     windows = play(n=30, limit=200, mode="window", window=9)
-    assert not any(t.extras["overflow"] for t in windows)
+    assert not any(t.stats.overflow for t in windows)
     assert rollout_metrics(windows)["turns_left_out"] > 0
 
 
@@ -242,8 +242,8 @@ def test_action_coverage_is_the_share_of_listed_actions_that_were_taken():
 def test_an_episode_that_outgrows_the_context_may_count_as_terminal():
     """Without a bootstrap its last value is its last reward, in every estimator."""
     kinds = {kind: play(n=30, limit=200, mode="full", overflow=kind) for kind in get_args(AtLimit)}
-    cut = [t.extras["overflow"] for t in kinds["terminate"]]
-    assert any(cut) and cut == [t.extras["overflow"] for t in kinds["truncate"]]
+    cut = [t.stats.overflow for t in kinds["terminate"]]
+    assert any(cut) and cut == [t.stats.overflow for t in kinds["truncate"]]
     targets = {}
     for kind, trajectories in kinds.items():
         batch = Batch.of(trajectories)
@@ -271,7 +271,7 @@ def test_the_turn_limit_may_count_as_terminal(mode: str):
         assert [turn.action for turn in t.turns] == [turn.action for turn in old.turns]
         assert (t.terminated, t.truncated, t.bootstrap) == (True, False, None)
         assert letters(t.segments[-1].tokens).endswith("$")
-        assert t.extras["at_limit"] == old.extras["at_limit"] == old.truncated
+        assert t.stats.at_limit == old.stats.at_limit == old.truncated
         assert t.final_observation == old.final_observation
     shares = [rollout_metrics(each)["truncated"] for each in kinds.values()]
     assert 0 < shares[0] == shares[1] < 1
@@ -286,10 +286,10 @@ def test_each_limit_ends_an_episode_in_its_own_way(overflow: str, turn_limit: st
         overflow=overflow, turn_limit=turn_limit,
     )  # fmt: skip
     ends = {True: overflow, False: turn_limit}
-    found = [t for t in played if t.extras["at_limit"]]
-    assert {t.extras["overflow"] for t in found} == {True, False}
+    found = [t for t in played if t.stats.at_limit]
+    assert {t.stats.overflow for t in found} == {True, False}
     for t in found:
-        assert t.terminated == (ends[t.extras["overflow"]] == "terminate") != t.truncated
+        assert t.terminated == (ends[t.stats.overflow] == "terminate") != t.truncated
     assert rollout_metrics(played)["truncated"] == len(found) / 30
 
 

@@ -21,12 +21,12 @@ from agentgym.registration.mixture import Mixture
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.imitation.demonstrations import demonstrate
+from agentgym.trainers.imitation.demonstrations import demonstrate, teach
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.rollout.collector import collect, play_episodes
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
-from agentgym.trainers.rollout.seats import OUTCOME, GameSpec
+from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.wrappers import ExtractAction
 
 from .test_collector import RandomWalk, context, facts, letters
@@ -108,7 +108,7 @@ def everything(trajectory: Trajectory) -> list[Any]:
         for turn in trajectory.turns
     ]  # fmt: skip
     start = trajectory.start_progress
-    return [*facts([trajectory]), turns, start, trajectory.env_id, trajectory.extras]
+    return [*facts([trajectory]), turns, start, trajectory.env_id, trajectory.stats]
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -157,22 +157,21 @@ def test_a_demonstration_of_all_seats_is_the_rollout_of_its_actions(game: str):
             (t.agent, t.role, t.opponent) for t in expected
         ]
         for one, other in zip(mine, expected, strict=True):
-            one.extras.pop("costs", None)
             assert everything(one) == everything(other)
 
 
 def test_a_teacher_goes_on_from_the_actions_of_the_opening():
     policy, [spec] = Talker(), specs_of("KuhnPoker-v0", [1])
     with EnvPool(lambda: make_env("KuhnPoker-v0", hands=3), 1) as pool:
-        teach = partial(demonstrate, cast(Any, policy), pool, context=context(), room=lambda _: 90)
-        first = teach([spec], teacher=RandomAgent())
-        opening = {each.agent: samples_of(each, 2) for each in first}
+        play_on = partial(teach, cast(Any, policy), pool, context=context(), room=lambda _: 90)
+        first = play_on([spec], teacher=RandomAgent())
+        opening = {each.agent: samples_of(each, 2) for each in (t.trajectory for t in first)}
         other = replace(spec, openings=opening, key=(9,))
-        second = teach([other], teacher=GameSearch(budget=2))
+        second = play_on([other], teacher=GameSearch(budget=2))
     for before, after in zip(first, second, strict=True):
-        assert [t.action for t in after.turns[:2]] == [t.action for t in before.turns[:2]]
-        taught = len(after.turns) - 2
-        assert after.extras["costs"].get("searches", 0) == taught
+        acted = [[t.action for t in each.trajectory.turns] for each in (before, after)]
+        assert acted[0][:2] == acted[1][:2]
+        assert after.costs.get("searches", 0) == len(acted[1]) - 2
 
 
 def test_an_expert_thinks_in_the_format_of_the_wrapper():
@@ -391,7 +390,7 @@ def test_penalties_do_not_decide_who_wins_against_frozen_policies(game: str):
     for each in trajectories:
         gained = sum(turn.reward_terms["task"] for turn in each.turns)
         won = 0.5 + 0.5 * np.sign(gained) if game.startswith("TicTacToe") else 0.5
-        assert each.extras[OUTCOME] == won
+        assert each.result == won
 
 
 def test_a_frozen_seat_that_never_acts_has_the_rewards_that_it_got():
@@ -412,7 +411,7 @@ def test_a_prompt_that_outgrows_the_context_ends_the_episode_for_all_seats(
         overflow=overflow, turn_limit=turn_limit, kwargs={"hands": 10},
     )  # fmt: skip
     for first, second in played:
-        assert first.extras["overflow"] or second.extras["overflow"]
+        assert first.stats.overflow or second.stats.overflow
         for t in (first, second):
             assert (t.terminated, t.truncated) == (overflow != "truncate", overflow == "truncate")
             assert (t.bootstrap is None) == t.terminated
@@ -433,7 +432,7 @@ def test_the_turn_limit_ends_the_episode_for_all_seats(by: str, turn_limit: str)
         assert len(members) == 2
         for t in members:
             assert t.terminated == (turn_limit == "terminate") != t.truncated
-            assert t.extras["at_limit"] and not t.extras["overflow"]
+            assert t.stats.at_limit and not t.stats.overflow
             assert (t.bootstrap is None) == t.terminated
         if by == "a seat":
             assert max(len(t.turns) for t in members) == 5

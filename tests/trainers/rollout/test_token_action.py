@@ -85,7 +85,7 @@ def test_prompts_and_actions_are_those_of_a_rollout(
             observation, reward, *ends, info = env.step(tokens[place])
             ended, rewards = any(ends), rewards + reward
             assert info["turn_end"] == (place == turn.stop - 1)
-    assert ended != played.extras["overflow"]
+    assert ended != played.stats.overflow
     assert rewards == pytest.approx(played.episode_return)
 
 

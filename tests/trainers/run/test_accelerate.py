@@ -13,11 +13,11 @@ import pytest
 import torch
 from accelerate import Accelerator
 
-from agentgym.trainers.algorithm import value_head
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.trainer import Algorithm, Trainer
+from agentgym.trainers.trainer import Trainer
 
 from ...helpers.launch import Child, finish
 
@@ -97,7 +97,9 @@ def test_a_gradient_scaler_changes_no_step(monkeypatch, tmp_path: Path):
         trainer = Trainer(
             "test",
             config,
-            Algorithm(credit=two_clock.poad(0.99, 0.95), critic=value_head("tokens", config)),
+            Algorithm(
+                PolicyGradient(two_clock.poad(0.99, 0.95), critic=value_head("tokens", config))
+            ),
         )
         trainer.run()
         assert len(trainer.accelerator._optimizers) == 1  # imitation's is gone, and its memory
