@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from agentgym.trainers.credit.group import weigh_by_difficulty
 from agentgym.trainers.credit.normalize import normalize_advantages
-from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
@@ -53,7 +52,7 @@ class Iteration:
         batch, forward = self._batch(trajectories), None
         if not first_pass:
             batch, forward = self._evaluate_actions(batch)
-        credit, entering, returns = self._assign_credit(batch, forward)
+        credit, entering, rewarded = self._assign_credit(batch, forward)
         alternatives: Alternatives = {}
         if trainer.is_main:
             alternatives = transcript_alternatives(
@@ -74,7 +73,7 @@ class Iteration:
         trainer.rewards.observe(played)
         speeds = self._count(trajectories, sum(times.values()))
         numbers = log_iteration(
-            trainer, played, batch, credit, forward, returns, losses, times | speeds,
+            trainer, played, batch, credit, forward, rewarded, losses, times | speeds,
             alternatives,
         )  # fmt: skip
         trainer.callbacks.call("on_update_end", trainer, numbers)
@@ -180,17 +179,15 @@ class Iteration:
 
     def _assign_credit(
         self, batch: Batch, forward: ForwardPass | None
-    ) -> tuple[Credit, Credit, FloatArray | None]:
-        """Returns the credit of a batch, the one that enters the loss, and returns for a critic."""
+    ) -> tuple[Credit, Credit, Batch]:
+        """Returns the credit of a batch, the one that enters the loss, and the rewarded batch."""
         trainer, loss, number = self._trainer, self._config.loss, self._number
         hooks, algorithm = trainer.hooks, trainer.algorithm
         rewarded = hooks.on_rewards(batch, forward, number, self._rng)
         rewarded = trainer.rewards(rewarded, number, forward)
         if forward is not None and forward.values is not None:
             forward = replace(forward, values=hooks.on_values(rewarded, forward.values))
-        credit, returns = algorithm.signal.assign(rewarded, forward), None
-        if algorithm.critic is not None and algorithm.estimator is not None:
-            returns = observed_returns(algorithm.estimator, rewarded)
+        credit = algorithm.signal.assign(rewarded, forward)
         if loss.thought_credit == "turn":
             credit = share_turn_credit(credit, batch)
         over = None if loss.normalize_advantages == "none" else loss.normalize_advantages
@@ -200,7 +197,7 @@ class Iteration:
             entering = weigh_by_difficulty(entering, batch)
         credit, entering = broadcast_value(trainer.accelerator, (credit, entering))
         broadcast_parameters(trainer.accelerator, hooks.modules())
-        return credit, entering, returns
+        return credit, entering, rewarded
 
     def _fit_own_critic(self, batch: Batch, credit: Credit) -> dict[str, float]:
         """Fits the critic with its own trunk, if there is one, and returns its losses."""

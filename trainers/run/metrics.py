@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
@@ -28,7 +29,7 @@ def log_iteration(
     batch: Batch,
     credit: Credit,
     forward: ForwardPass | None,
-    returns: FloatArray | None,
+    rewarded: Batch,
     losses: Mapping[str, float],
     times: Mapping[str, float],
     alternatives: Alternatives,
@@ -41,13 +42,16 @@ def log_iteration(
         batch: the trajectories that were learned from.
         credit: their credit, before normalisation.
         forward: the forward pass before the update, or None.
-        returns: the returns that the critic predicts (`observed_returns`), or None.
+        rewarded: the batch with the rewards that credit was assigned from.
         losses: scalars of the update.
         times: durations and speeds.
         alternatives: log-probabilities of the admissible actions, by turn of the batch.
     """
     config, state, log = trainer.config, trainer.state, trainer.log
+    algorithm, returns = trainer.algorithm, None
     extra = trainer.hooks.metrics | trainer.rewards.metrics
+    if algorithm.critic is not None and algorithm.estimator is not None:
+        returns = observed_returns(algorithm.estimator, rewarded)
     numbers = iteration_metrics(
         config, trajectories, batch, credit, extra, forward, returns, state.iteration - 1
     )
