@@ -41,6 +41,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from agentgym.trainers.credit.bilevel import BilevelGAE
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.group import GAGPO, HGPO, GiGPO, dr_grpo, grpo, rloo
 from agentgym.trainers.credit.joint import JointGAE
@@ -52,7 +53,7 @@ from agentgym.trainers.credit.turn_rewards import (
     turn_credit,
     value_gains,
 )
-from agentgym.trainers.credit.two_clock import BilevelGAE, ntpo, poad, turn
+from agentgym.trainers.credit.two_clock import ntpo, poad, turn
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.recipes.mt_grpo import TurnGroups
 from agentgym.trainers.recipes.spo import WinRate

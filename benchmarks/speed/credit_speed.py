@@ -21,10 +21,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from agentgym.trainers.credit.bilevel import BilevelGAE
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.group import GAGPO, HGPO, GiGPO, dr_grpo, grpo, rloo
 from agentgym.trainers.credit.normalize import normalize_advantages
-from agentgym.trainers.credit.two_clock import BilevelGAE, ntpo, poad, turn
+from agentgym.trainers.credit.two_clock import ntpo, poad, turn
 from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.trajectory import Segment, Trajectory, Turn
 from benchmarks.shared.result_files import RESULTS, settings_of, versions, write

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from agentgym.trainers.credit import group, two_clock
+from agentgym.trainers.credit.bilevel import BilevelGAE
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.data.batch import Batch, Values
@@ -32,7 +33,7 @@ def side_by_side(batch: Batch, values: Values | None) -> Mapping[str, FloatArray
         if values.tokens is not None:
             found["poad"] = two_clock.poad()(batch, values).advantages
             found["ntpo"] = two_clock.ntpo()(batch, values).advantages
-            found["bilevel"] = two_clock.BilevelGAE()(batch, values).advantages
+            found["bilevel"] = BilevelGAE()(batch, values).advantages
         found["chunk"] = ChunkGAE()(batch, values).advantages
     if len(np.unique(batch.groups)) < len(batch.trajectories):
         found["rloo"] = group.rloo()(batch).advantages

@@ -12,7 +12,7 @@ where m = 0 after the last turn of a terminated trajectory. After the last turn 
 trajectory, V is the value of the final observation and A is 0. A turn without tokens keeps one slot
 of value V(o_t), so that its reward reaches earlier turns.
 
-`poad`, `ntpo` and `turn` are special cases. `BilevelGAE` has two passes.
+`poad`, `ntpo` and `turn` are special cases. `bilevel.BilevelGAE` has two passes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from agentgym.trainers.credit.scan import Float64, discounted_returns, reverse_scan
+from agentgym.trainers.credit.scan import Float64, reverse_scan
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.trajectory import FloatArray, IntArray
 
@@ -116,7 +116,7 @@ class TwoClockGAE:
         future = np.where(batch.terminated, 0.0, values.bootstrap)
         if self.reads == "turns":
             value = np.asarray(values.turns, np.float64)
-            following = _following(value, future, batch.turn_offsets)
+            following = following_values(value, future, batch.turn_offsets)
             advantages = reverse_scan(rewards + gamma * following - value, decays)
             targets = (advantages + value).astype(np.float32)
             return Credit(broadcast(advantages, batch), targets, returns=returns)
@@ -127,7 +127,7 @@ class TwoClockGAE:
         # All slots are first computed as inner ones, then turn ends and trajectory ends are fixed.
         np.multiply(value[1:], self.gamma_token, out=delta[:-1])
         decay[:] = self.gamma_token * self.lambda_token
-        following = _following(value[slots.first], future, batch.turn_offsets)
+        following = following_values(value[slots.first], future, batch.turn_offsets)
         delta[slots.last] = batch.rewards + gamma * following
         decay[slots.last] = decays
         delta -= value
@@ -183,76 +183,6 @@ def turn(gamma: float = 0.99, lambda_: float = 0.95) -> TwoClockGAE:
         lambda_: GAE lambda per turn.
     """
     return TwoClockGAE(gamma_turn=gamma, lambda_turn=lambda_, reads="turns")
-
-
-@dataclass(frozen=True)
-class BilevelGAE:
-    """Bi-level GAE: over turns, then over the tokens of each turn.
-
-    First pass, over the last tokens of turns:
-
-        delta_t = r_t + gamma_a m V[t+1,L] - V[t,L]
-        A[t,L]  = delta_t + gamma_a lambda_a A[t+1,L]
-
-    Second pass, inside each turn, starting from A[t,L]:
-
-        A[t,j]  = gamma_w V[t,j+1] - V[t,j] + gamma_w lambda_w A[t,j+1]
-
-    Source: "VAGEN: Reinforcing World Model Reasoning for Multi-Turn VLM Agents", arXiv 2510.16907.
-    The authors' code detects turn ends by non-zero rewards and so merges a turn of reward 0 with
-    the next one. Here the recorded turn ends are used. A turn bootstraps from the *last* token of
-    the next turn, which is known only after that turn is generated. This causes a slight bias even
-    with exact values.
-
-    Attributes:
-        gamma_token: discount per token inside a turn.
-        lambda_token: GAE lambda per token inside a turn.
-        gamma_turn: discount per turn.
-        lambda_turn: GAE lambda per turn.
-
-    Raises:
-        ValueError: if a discount or lambda is not in [0, 1].
-    """
-
-    gamma_token: float = 1.0
-    lambda_token: float = 1.0
-    gamma_turn: float = 0.95
-    lambda_turn: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Checks that every parameter is in [0, 1]."""
-        for name in ("gamma_token", "lambda_token", "gamma_turn", "lambda_turn"):
-            check_fraction(name, getattr(self, name))
-
-    def __call__(self, batch: Batch, values: Values | None) -> Credit:
-        """Returns advantages and targets of a token-level critic.
-
-        Args:
-            batch: the trajectories.
-            values: values of a token-level critic.
-
-        Raises:
-            ValueError: if values are missing or have the wrong shape.
-        """
-        values = require_values(values, batch, "tokens")
-        assert values.tokens is not None
-        future = np.where(batch.terminated, 0.0, values.bootstrap)
-        slots = Slots.of(batch)
-        value, delta, decay = np.empty((3, slots.last[-1] + 1))
-        slots.spread(values.tokens, values.turns, out=value)
-        ends = value[slots.last]
-        following = _following(ends, future, batch.turn_offsets)
-        turn_decay = np.full(len(ends), self.gamma_turn * self.lambda_turn)
-        turn_decay[batch.turn_offsets[1:] - 1] = 0.0
-        turns = reverse_scan(batch.rewards + self.gamma_turn * following - ends, turn_decay)
-        np.multiply(value[1:], self.gamma_token, out=delta[:-1])
-        np.subtract(delta[:-1], value[:-1], out=delta[:-1])
-        decay[:] = self.gamma_token * self.lambda_token
-        delta[slots.last], decay[slots.last] = turns, 0.0
-        advantages = reverse_scan(delta, decay, out=delta)
-        value += advantages
-        returns = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma_turn)
-        return Credit(slots.tokens(advantages), slots.tokens(value), returns=returns)
 
 
 @dataclass(frozen=True)
@@ -326,7 +256,7 @@ def check_fraction(name: str, value: float) -> None:
         raise ValueError(f"{name} must be in [0, 1], got {value}.")
 
 
-def _following(first: Float64, future: Float64, turn_offsets: IntArray) -> Float64:
+def following_values(first: Float64, future: Float64, turn_offsets: IntArray) -> Float64:
     """Returns the value after each turn [M]: that of the next turn or of the final observation."""
     following = np.empty_like(first)
     following[:-1] = first[1:]

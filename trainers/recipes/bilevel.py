@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
-from agentgym.trainers.credit import two_clock
+from agentgym.trainers.credit.bilevel import BilevelGAE
 from agentgym.trainers.settings import Fraction
 from agentgym.trainers.settings.config import TrainConfig
 
@@ -42,9 +42,7 @@ def build(config: Config) -> Algorithm:
     """Returns the parts of bi-level GAE."""
     return Algorithm(
         PolicyGradient(
-            two_clock.BilevelGAE(
-                config.gamma_token, config.lambda_token, config.gamma, config.lambda_turn
-            ),
+            BilevelGAE(config.gamma_token, config.lambda_token, config.gamma, config.lambda_turn),
             critic=value_head("tokens", config),
         )
     )

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentgym.trainers.credit.bilevel import BilevelGAE
 from agentgym.trainers.credit.chunk import ChunkGAE
-from agentgym.trainers.credit.two_clock import BilevelGAE, TwoClockGAE, poad, turn
+from agentgym.trainers.credit.two_clock import TwoClockGAE, poad, turn
 from agentgym.trainers.data.batch import Batch, Values
 
 from ...helpers.worlds import generators, random_batch, trajectory, values

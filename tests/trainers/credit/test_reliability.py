@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from agentgym.trainers.credit.bilevel import BilevelGAE
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.reliability import reliability
-from agentgym.trainers.credit.two_clock import BilevelGAE, TwoClockGAE, ntpo, poad, turn
+from agentgym.trainers.credit.two_clock import TwoClockGAE, ntpo, poad, turn
 from agentgym.trainers.data.batch import Batch, Credit, Values
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
