@@ -92,7 +92,7 @@ def test_actions_do_not_depend_on_the_draw_of_the_opponent(tmp_path: Path):
 def test_results_count_against_members_only(tmp_path: Path):
     played = Played()
     trainer, rows = run(
-        "rae", tmp_path, callbacks=[played], opponents=("league", "scripted"), iterations=1, seed=1
+        "rae", tmp_path, callbacks=[played], opponents=("league", "scripted"), iterations=1, seed=2
     )
     [trajectories] = played.trajectories
     games = [t for t in trajectories if t.opponent == "iteration 0"]

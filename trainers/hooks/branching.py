@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.learn import Learn
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
@@ -21,8 +22,6 @@ from agentgym.trainers.settings.config import GroupConfig
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
 
-BRANCHES = 1 << 20
-"""Offset that separates the seeds of branches from those of other episodes."""
 PENALTY = 0.05
 """Share of a draw that AEPO takes off it for each turn in a row at which the group branched."""
 SENSITIVITY = 0.5
@@ -120,7 +119,7 @@ class Branching(RecipeHooks):
         episodes = []
         for number, (path, turn) in enumerate(points, first):
             root = path.trajectory
-            key = (seed, BRANCHES + iteration, number)
+            key = stream(seed, "branches", iteration, number)
             episodes.append(EpisodeSpec(root.task, root.seed, key, samples_of(root, turn)))
         if not episodes:
             return []

@@ -10,6 +10,7 @@ from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.learn import Learn
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import (
@@ -22,9 +23,6 @@ from agentgym.trainers.rollout.branches import (
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-
-CONTINUATIONS = 1 << 21
-"""Offset that separates the seeds of continuations from those of other episodes."""
 
 
 class Continuations(RecipeHooks):
@@ -54,10 +52,10 @@ class Continuations(RecipeHooks):
         for members in episodes_of(fresh):
             for order in orders_of(members):
                 states.setdefault(state_of(members, order), (members, order))
-        episodes = []
+        episodes, seed = [], self.trainer.config.run.seed
         for members, order in states.values():
             for _ in range(self.count):
-                key = (self.trainer.config.run.seed, CONTINUATIONS + iteration, len(episodes))
+                key = stream(seed, "continuations", iteration, len(episodes))
                 episodes.append(self.trainer.lineup.branch(members, order, key))
         played = episodes_of(self.trainer.play(episodes))
         values: dict[tuple[object, ...], float] = {}

@@ -11,6 +11,7 @@ import numpy as np
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.replay import ReplayBuffer
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.imitation.demonstrations import demonstrate, read_data, with_general
@@ -110,7 +111,7 @@ class DataSet(RecipeHooks):
             shown = 0
         starts = draw_tasks(trainer.tasks, shown + played, rng, config.environment.train_tasks)
         episodes = [
-            EpisodeSpec(task, seed, (config.run.seed, 1 << 30, i))
+            EpisodeSpec(task, seed, stream(config.run.seed, "data set", i))
             for i, (task, seed) in enumerate(starts)
         ]
         room = action_room(policy, config.sampling(), constrain)

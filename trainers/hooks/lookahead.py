@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.learn import Learn
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.candidates import sampling_logprobs
@@ -28,8 +29,6 @@ from agentgym.trainers.system.processes import broadcast_value, map_across_proce
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
 
-LOOKS = 1 << 22
-"""Offset that separates the seeds of tried actions from those of other episodes."""
 State = tuple[object, ...]
 Outcome = tuple[State, str]
 """A state (see `state_of`) and the text of an action."""
@@ -130,6 +129,7 @@ class Lookahead(RecipeHooks):
         self._tried = []
         probabilities, known = self._probabilities(places), set(self._taken)
         looks: dict[Outcome, Look] = {}
+        seed = self.trainer.config.run.seed
         for state, each, n in places:
             if state not in probabilities:
                 self._tried.append(None)
@@ -144,7 +144,7 @@ class Lookahead(RecipeHooks):
             self._tried.append(Tried.of(outcomes, tokens, probability[chosen], whole))
             for outcome, ids in zip(outcomes, tokens, strict=True):
                 if outcome not in known and outcome not in looks:
-                    key = self.trainer.config.run.seed, LOOKS + iteration, len(looks)
+                    key = stream(seed, "looks", iteration, len(looks))
                     action = np.array(ids, np.int32), np.zeros(len(ids), np.float32)
                     other = Sample(*action, support=None, text=outcome[1], finished=True)
                     looks[outcome] = Look(each.task, each.seed, key, (*samples_of(each, n), other))

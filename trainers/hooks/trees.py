@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at
 from agentgym.trainers.rollout.episode import EpisodeSpec
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-
-TREES = 1 << 23
-"""Offset that separates the seeds of the episodes of a tree from those of other episodes."""
 
 
 @dataclass(eq=False)
@@ -75,7 +73,7 @@ def grow(
         trainer: the trainer of the policy.
         parents: the nodes.
         size: number of children of a node, of which its own episode is the first.
-        key: seed of the new actions.
+        key: the iteration and the number of this growth in it.
 
     Returns:
         The children of each node that has any.
@@ -85,7 +83,7 @@ def grow(
     branches = play(
         trainer,
         [
-            trainer.lineup.branch(node.members, order, (seed, *key, more * i + k))
+            trainer.lineup.branch(node.members, order, stream(seed, "trees", *key, more * i + k))
             for i, (node, order) in enumerate(open_)
             for k in range(more)
         ],

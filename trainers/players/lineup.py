@@ -17,6 +17,7 @@ from agentgym.registration.entry import UNKNOWN
 from agentgym.registration.making import env_name
 from agentgym.registration.mixture import Mixture
 from agentgym.registration.single_seat import SingleSeat
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rollout.branches import turns_before
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
@@ -32,10 +33,6 @@ level or word for `game_agent`, "" for the opponents of the environment)."""
 
 SEAT_ARGUMENTS = ("game", "seat", "opponents", "split", "invalid_penalty", "render_mode")
 """Arguments of a `SingleSeat` environment that its game does not take."""
-
-OPPONENT = 1 << 20
-"""Purpose of the randomness that samples an episode's opponent, derived from the episode's key. The
-keys of seats end with their place, so that it is larger than the place of any seat."""
 
 
 def game_arguments(kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,7 +168,8 @@ class Lineup:
     ) -> Player:
         """Samples the opponent of an episode, by the first episode of its group."""
         first = episodes[number - number % self._size]
-        rng = np.random.default_rng(np.random.SeedSequence((*first.key, OPPONENT)))
+        seed, *rest = first.key
+        rng = np.random.default_rng(np.random.SeedSequence(stream(seed, "opponents", *rest)))
         shares = np.array([*players.values()])
         return [*players][int(rng.choice(len(players), p=shares / shares.sum()))]
 

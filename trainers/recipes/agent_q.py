@@ -31,6 +31,7 @@ import numpy as np
 from agentgym.trainers.algorithm import Algorithm, Preference
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.packing import pack_all, unpack_all
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.continuations import discounted
@@ -48,9 +49,6 @@ from agentgym.trainers.settings.config import PreferenceConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-
-TREES = 1 << 23
-"""Offset that separates the seeds of a tree's episodes from those of other episodes."""
 
 
 @dataclass
@@ -216,7 +214,9 @@ class TreePreferences(RecipeHooks):
         chosen = [root.select(config.width, config.exploration) for root in roots]
         episodes = [
             self.trainer.lineup.branch(
-                [state.trajectory], state.turn, (seed, TREES + iteration, number * len(roots) + i)
+                [state.trajectory],
+                state.turn,
+                stream(seed, "trees", iteration, number * len(roots) + i),
             )
             for i, state in enumerate(chosen)
         ]

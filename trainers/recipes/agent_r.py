@@ -26,6 +26,7 @@ import numpy as np
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm, Imitation
 from agentgym.trainers.data.learn import Learn, from_turns
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.sampling import Sample
@@ -42,9 +43,6 @@ from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-
-REVISIONS = 5 << 20
-"""Offset that separates the seeds of revisions from those of other episodes."""
 
 
 @dataclass
@@ -126,7 +124,7 @@ class Revisions(RecipeHooks):
         seed, found = self.config.run.seed, []
         episodes = [
             EpisodeSpec(
-                each.failed.task, each.failed.seed, (seed, REVISIONS + iteration, i),
+                each.failed.task, each.failed.seed, stream(seed, "revisions", iteration, i),
                 self._opening(each),
             )
             for i, each in enumerate(spliced)

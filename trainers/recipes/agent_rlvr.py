@@ -25,6 +25,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.data.learn import Learn
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.env_pool import EnvPool
@@ -41,9 +42,6 @@ from agentgym.utils.arguments import imported
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-
-RETRIES = 1 << 23
-"""Offset that separates the seeds of retries from those of other episodes."""
 
 
 @dataclass
@@ -132,7 +130,9 @@ class Guidance(RecipeHooks):
         starts = [start for start in failed for _ in range(config.retries)]
         limit = trainer.config.environment.turn_limit(iteration)
         episodes = [
-            EpisodeSpec(task, seed, (config.run.seed, RETRIES + iteration, i), max_turns=limit)
+            EpisodeSpec(
+                task, seed, stream(config.run.seed, "retries", iteration, i), max_turns=limit
+            )
             for i, (task, seed) in enumerate(starts)
         ]
         guided: list[Trajectory] = []

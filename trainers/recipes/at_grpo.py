@@ -30,6 +30,7 @@ from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit.given import Given
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.data.learn import Learn
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turn_at
@@ -39,9 +40,6 @@ from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
-
-STATES = 1 << 22
-"""Offset that separates the seeds of branches from those of other episodes."""
 
 
 @dataclass
@@ -134,7 +132,7 @@ class StateGroups(RecipeHooks):
         seed, size = self.config.run.seed, self.config.rollout.group_size
         return [
             self.trainer.lineup.branch(
-                members, order, (seed, STATES + iteration, count + size * i + k)
+                members, order, stream(seed, "states", iteration, count + size * i + k)
             )
             for i, (members, order) in enumerate(states)
             for k in range(size)

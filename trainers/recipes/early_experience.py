@@ -37,6 +37,7 @@ from agentgym.registration.making import tasks_of
 from agentgym.trainers.algorithm import Algorithm, Imitation
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.replay import ReplayBuffer
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, check_offline
 from agentgym.trainers.imitation.demonstrations import demonstrate, recorded
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy_agent.agent import PolicyAgent
 
-HELD_OUT = 9 << 20
-"""Offset that separates the seeds of held-out episodes from those of other episodes."""
 Tried = Sequence[tuple[str, Outcome]]
 """Actions and their outcomes."""
 Reflect = Callable[[View, Tried], str]
@@ -268,7 +267,7 @@ class EarlyExperience(DataSet):
         reflect = reflector(config.reflection) if config.reflection else None
         agent = self._agent()
         explorer = Explorer(agent, config.own_actions, reflect)
-        shown = self._explore(explorer, starts, 1 << 30)
+        shown = self._explore(explorer, starts, "demonstrations")
         trainer.count(tokens=agent.generated)
         self.env_steps = sum(len(each.turns) for each in shown) + len(explorer.found)
         predictions = self._predictions(explorer.found, shown[0].env_id)
@@ -281,12 +280,12 @@ class EarlyExperience(DataSet):
         self.predictions.add(predictions, 0)
 
     def _explore(
-        self, explorer: Explorer, starts: Sequence[tuple[str, int]], purpose: int
+        self, explorer: Explorer, starts: Sequence[tuple[str, int]], name: str
     ) -> list[Trajectory]:
         trainer, config = self.trainer, self.config
         constrain = config.rollout.constrain
         episodes = [
-            EpisodeSpec(task, seed, (config.run.seed, purpose, i))
+            EpisodeSpec(task, seed, stream(config.run.seed, name, i))
             for i, (task, seed) in enumerate(starts)
         ]
         room = action_room(trainer.policy, config.sampling(), constrain)
@@ -326,9 +325,9 @@ class EarlyExperience(DataSet):
         """
         trainer, config = self.trainer, self.config
         tasks = tasks_of(trainer.pool.env(0)).split("test")
-        rng = np.random.default_rng([config.run.seed, HELD_OUT])
+        rng = np.random.default_rng(stream(config.run.seed, "held-out tasks"))
         explorer = Explorer(self._agent(), config.own_actions)
-        self._explore(explorer, draw_tasks(tasks, config.held_out, rng), HELD_OUT)
+        self._explore(explorer, draw_tasks(tasks, config.held_out, rng), "held-out episodes")
         known = [t.turns[0] for t in self.predictions.since(0)]
         longest = max(turn.stop - turn.start for turn in known)
         greedy = Sampling(temperature=0.0, max_new_tokens=longest)

@@ -37,6 +37,7 @@ from agentgym.registration.single_seat import SingleSeat
 from agentgym.trainers.algorithm import Algorithm, Imitation
 from agentgym.trainers.data.learn import Learn, from_turns
 from agentgym.trainers.data.replay import ReplayBuffer
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.imitation.demonstrations import Taught, teach
@@ -54,9 +55,6 @@ from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
     from agentgym.trainers.policy_agent.agent import PolicyAgent
-
-SEARCHES = 3 << 20
-"""Offset that separates the seeds of searches from those of other episodes."""
 
 
 @dataclass
@@ -197,7 +195,7 @@ class Teaching(RecipeHooks):
     ) -> list[list[Taught]]:
         """Returns the episodes, played on by the teacher from a turn."""
         trainer, config = self.trainer, self.config
-        keys = [(config.run.seed, SEARCHES + iteration, i) for i in range(len(own))]
+        keys = [stream(config.run.seed, "searches", iteration, i) for i in range(len(own))]
         room = action_room(trainer.policy, config.sampling(), config.rollout.constrain)
         limit = trainer.config.environment.turn_limit(iteration)
         found = [

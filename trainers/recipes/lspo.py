@@ -44,6 +44,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm, Preference
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.data.learn import Learn, Pair
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.abstract_game import AbstractGame, Embed, embed
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -68,8 +69,6 @@ from agentgym.utils.arguments import imported
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
 
-STATES = 1 << 24
-"""Offset that separates the seeds of branches from those of other episodes."""
 Several = Annotated[int, Ge(2)]
 
 
@@ -152,7 +151,7 @@ class LatentActions(RecipeHooks):
         """Plays the branches of some states, and returns the episodes of each."""
         more, seed = self.config.candidates - 1, self.trainer.config.run.seed
         requests = [
-            self.trainer.lineup.branch(each, order, (seed, STATES + iteration, more * i + k))
+            self.trainer.lineup.branch(each, order, stream(seed, "states", iteration, more * i + k))
             for i, (each, order) in enumerate(states)
             for k in range(more)
         ]

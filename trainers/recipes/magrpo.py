@@ -43,9 +43,10 @@ from agentgym.trainers.credit.given import Given
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.joint import JointReturns, returns_by_order
 from agentgym.trainers.data.learn import Learn
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.hooks.trees import TREES, Node, grow, play, roots
+from agentgym.trainers.hooks.trees import Node, grow, play, roots
 from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.rollout.seats import GameSpec
@@ -109,11 +110,11 @@ class JointTrees(RecipeHooks):
         for depth in range(self.config.depth):
             if depth:
                 parents = [node for family in families for node in family]
-                key, size = (TREES + iteration, 2 * depth), self.config.rollout.group_size
+                key, size = (iteration, 2 * depth), self.config.rollout.group_size
                 families = grow(self.trainer, parents, size, key)
             compared += [(family, len(family)) for family in families]
             if self.config.joint == "cross":
-                self._cross(families, (TREES + iteration, 2 * depth + 1))
+                self._cross(families, (iteration, 2 * depth + 1))
         self.metrics = {
             "states": float(len(compared)),
             "joint_actions": float(sum(len(family) for family, _ in compared)),
@@ -126,7 +127,7 @@ class JointTrees(RecipeHooks):
         seed = self.trainer.config.run.seed
         missing = [(family, choice) for family in families for choice in _choices(family)]
         requests = [
-            self._combined(family, choice, (seed, *key, number))
+            self._combined(family, choice, stream(seed, "trees", *key, number))
             for number, (family, choice) in enumerate(missing)
         ]
         played = play(self.trainer, requests)

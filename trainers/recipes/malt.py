@@ -35,7 +35,7 @@ from agentgym.trainers.algorithm import Algorithm, Preference
 from agentgym.trainers.data.learn import Learn, Pair
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.hooks.trees import TREES, Node, grow, roots
+from agentgym.trainers.hooks.trees import Node, grow, roots
 from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.settings import (
     Fraction,
@@ -103,7 +103,7 @@ class Trees(RecipeHooks):
         levels = [roots(fresh)]
         for depth in range(1, self.config.depth):
             parents = [node for family in levels[-1] for node in family]
-            key, size = (TREES + iteration, depth), self.config.rollout.group_size
+            key, size = (iteration, depth), self.config.rollout.group_size
             children = grow(self.trainer, parents, size, key)
             levels.append(children)
         families = [family for level in levels for family in level]

@@ -48,9 +48,10 @@ from agentgym.trainers.credit.group import starts_of
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.learn import Learn, Pair
+from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import FloatArray, IntArray, Trajectory, episode_numbers
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.hooks.trees import TREES, Node, play, roots
+from agentgym.trainers.hooks.trees import Node, play, roots
 from agentgym.trainers.rollout.branches import orders_of, single_turn, state_of
 from agentgym.trainers.settings import (
     Count,
@@ -238,7 +239,7 @@ class Ranked(RecipeHooks):
         trees = [Tree([node.members for node in nodes]) for nodes in roots(fresh)]
         rewards = self._rewards(trees)
         for number in range(self.config.expansions):
-            self._expand(trees, rewards, (TREES + iteration, number), rng)
+            self._expand(trees, rewards, (iteration, number), rng)
             rewards = self._rewards(trees)
         found = [
             pair
@@ -282,7 +283,9 @@ class Ranked(RecipeHooks):
         chosen = [(tree, state) for tree, state in pairs if state is not None]
         seed = trainer.config.run.seed
         requests = [
-            trainer.lineup.branch(state.members, state.order, (seed, *key, more * i + k))
+            trainer.lineup.branch(
+                state.members, state.order, stream(seed, "trees", *key, more * i + k)
+            )
             for i, (_, state) in enumerate(chosen)
             for k in range(more)
         ]

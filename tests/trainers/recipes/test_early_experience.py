@@ -71,7 +71,7 @@ def test_transitions_come_first_and_demonstrations_after_them(tmp_path: Path):
     hooks = (trainer := trained(tmp_path)).hooks
     first = learn(hooks, []).trajectories
     assert hooks.env_steps == sum(len(t.turns) for t in kept(hooks, False)) + len(kept(hooks, True))
-    assert len(first) == 8
+    assert len(first) == min(8, len(kept(hooks, True)))
     for each in first:
         [turn] = each.turns
         [segment] = each.segments
