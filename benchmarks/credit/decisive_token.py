@@ -61,10 +61,10 @@ from agentgym.trainers.critics.heads import TokenValueHead
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
-from agentgym.trainers.hooks.lookahead import Lookahead
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.recipes.lookahead import Lookahead
 from agentgym.trainers.rewards.shaping import turn_scores
 from agentgym.trainers.rollout.episode import samples_of
 from agentgym.trainers.update.metrics import correlation

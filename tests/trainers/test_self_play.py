@@ -29,7 +29,6 @@ from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.critics.value_model import ValueModel
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.hooks.continuations import Continuations
 from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.players.lineup import Lineup
 from agentgym.trainers.policy.ensemble import Ensemble
@@ -41,6 +40,7 @@ from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.recipes.at_grpo import StateGroups, Taken
 from agentgym.trainers.recipes.marshal import RoleReturns
 from agentgym.trainers.recipes.rae import RoleBaselines
+from agentgym.trainers.recipes.vine import Continuations
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
 from agentgym.trainers.rollout.seats import GamePlay, GameSpec
 from agentgym.trainers.run.evaluation import _baseline

@@ -34,9 +34,8 @@ from agentgym.trainers.data.packing import pack_all, unpack_all
 from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.hooks.continuations import discounted
 from agentgym.trainers.hooks.preferences import action_pairs
-from agentgym.trainers.rollout.branches import single_turn
+from agentgym.trainers.rollout.branches import discounted, single_turn
 from agentgym.trainers.settings import (
     Fraction,
     GroupRolloutConfig,

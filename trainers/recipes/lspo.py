@@ -46,8 +46,8 @@ from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.data.learn import Learn, Pair
 from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.hooks.abstract_game import AbstractGame, Embed, embed
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.hooks.clusters import Clusters, Embed, Floats, Ints, embed
 from agentgym.trainers.rollout.branches import (
     episodes_of,
     orders_of,
@@ -68,6 +68,7 @@ from agentgym.utils.arguments import imported
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
+
 
 Several = Annotated[int, Ge(2)]
 
@@ -237,6 +238,88 @@ def _encoded(name: str, encode: Any, texts: Sequence[str]) -> np.ndarray:
             f"({len(texts)}, d), got the shape {found.shape}."
         )
     return found
+
+
+class AbstractGame:
+    """Regrets of the latent actions of a role in its abstract situations.
+
+    Regret matching with regrets of at least 0 and linear weights of the average strategy, as in
+    CFR+ (Tammelin et al., Solving Heads-up Limit Texas Hold'em, IJCAI 2015).
+
+    Args:
+        situations: largest number of abstract situations.
+        latents: largest number of latent actions.
+        embed: the vectors of texts.
+    """
+
+    def __init__(self, situations: int, latents: int, embed: Embed = embed):
+        self.situations = Clusters(situations, embed=embed)
+        self.latents = Clusters(latents, embed=embed)
+        self.regrets = np.zeros((situations, latents))
+        self.strategies = np.zeros((situations, latents))
+        self.updates = 0
+
+    def strategy(self) -> Floats:
+        """Returns the probability of each latent action in each situation [m, k]."""
+        return _normalised(self.regrets, len(self.latents.centres))
+
+    def average(self) -> Floats:
+        """Returns the average strategy of all updates [m, k]."""
+        return _normalised(self.strategies, len(self.latents.centres))
+
+    def update(self, situations: Ints, latents: Ints, outcomes: Floats) -> None:
+        """Adds the regrets of sampled actions.
+
+        The value of a latent action is its mean outcome in the situation. Latent actions that were
+        not sampled keep their regrets. A situation counts as often as it was sampled.
+
+        Args:
+            situations: [n] situation of each sample.
+            latents: [n] latent action of each sample.
+            outcomes: [n] outcome of each sample for the role.
+        """
+        self.updates += 1
+        counts, totals = np.zeros_like(self.regrets), np.zeros_like(self.regrets)
+        np.add.at(counts, (situations, latents), 1)
+        np.add.at(totals, (situations, latents), outcomes)
+        values, strategy = totals / np.maximum(counts, 1), self.strategy()
+        sampled = strategy * (counts > 0)
+        reach = counts.sum(1, keepdims=True)
+        share = sampled.sum(1, keepdims=True)
+        sampled = np.where(share > 0, sampled / np.maximum(share, 1e-12), counts / reach.clip(1))
+        value = (sampled * values).sum(1, keepdims=True)
+        change = reach * (values - value) * (counts > 0)
+        self.regrets = np.maximum(self.regrets + change, 0)
+        self.strategies += self.updates * reach * self.strategy()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state as plain Python values."""
+        return {
+            "situations": self.situations.centres.tolist(),
+            "latents": self.latents.centres.tolist(),
+            "regrets": self.regrets.tolist(),
+            "strategies": self.strategies.tolist(),
+            "updates": self.updates,
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], embed: Embed = embed) -> AbstractGame:
+        """Returns the game of a checkpoint, whose centres are of the same kind of vectors."""
+        regrets = np.array(state["regrets"])
+        situations, latents = regrets.shape
+        game = cls(situations, latents, embed)
+        game.situations = Clusters(game.situations.size, state["situations"], embed)
+        game.latents = Clusters(game.latents.size, state["latents"], embed)
+        game.regrets, game.strategies = regrets, np.array(state["strategies"])
+        game.updates = state["updates"]
+        return game
+
+
+def _normalised(weights: Floats, used: int) -> Floats:
+    """Returns rows of sum 1, which are uniform over the first `used` entries if all are 0."""
+    total = weights.sum(1, keepdims=True)
+    uniform = (np.arange(weights.shape[1]) < used) / max(used, 1)
+    return np.where(total > 0, weights / np.where(total > 0, total, 1), uniform)
 
 
 def build(config: Config) -> Algorithm:

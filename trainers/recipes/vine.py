@@ -19,12 +19,33 @@ There is no KL penalty (theirs: `kl_coef` 1e-4).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
+from agentgym.trainers.credit import two_clock
 from agentgym.trainers.credit.given import Given
-from agentgym.trainers.hooks.continuations import Continuations
+from agentgym.trainers.credit.returns import observed_returns
+from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.learn import Learn
+from agentgym.trainers.data.streams import stream
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.rollout.branches import (
+    discounted,
+    episodes_of,
+    orders,
+    orders_of,
+    state_of,
+    turns_before,
+)
 from agentgym.trainers.settings import Fraction, Positive
 from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.update.metrics import explained_variance
+
+if TYPE_CHECKING:
+    from agentgym.trainers.hooks.run import Run
 
 
 @dataclass
@@ -37,6 +58,81 @@ class Config(TrainConfig):
     """Discount between turns."""
     lambda_turn: Fraction = 0.0
     """GAE lambda between turns. 0: the paper's one-step advantage."""
+
+
+class Continuations(RecipeHooks):
+    """Values the state before every turn by continuations of the current policy.
+
+    A continuation takes over the actions before the turn and ends as the policy ends it. States
+    with the same actions before them in one group, above all the first one, share theirs. In a
+    game, all agents go on from there, and the agents that act value the state by their own returns.
+
+    Args:
+        trainer: the trainer of the policy.
+        count: continuations per state, K.
+        gamma: discount between turns.
+        lambda_turn: GAE lambda between turns.
+    """
+
+    def __init__(self, trainer: Run, *, count: int, gamma: float, lambda_turn: float):
+        super().__init__()
+        self.trainer, self.count, self.gamma = trainer, count, gamma
+        self.gae = two_clock.turn(gamma, lambda_turn)
+
+    def on_rollout_end(
+        self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
+    ) -> Learn:
+        """Returns the trajectories, with the advantages from the values of their turns."""
+        states: dict[tuple[object, ...], tuple[list[Trajectory], int]] = {}
+        for members in episodes_of(fresh):
+            for order in orders_of(members):
+                states.setdefault(state_of(members, order), (members, order))
+        episodes, seed = [], self.trainer.config.run.seed
+        for members, order in states.values():
+            for _ in range(self.count):
+                key = stream(seed, "continuations", iteration, len(episodes))
+                episodes.append(self.trainer.lineup.branch(members, order, key))
+        played = episodes_of(self.trainer.play(episodes))
+        values: dict[tuple[object, ...], float] = {}
+        spread = []
+        for number, (state, (members, order)) in enumerate(states.items()):
+            runs = played[self.count * number : self.count * (number + 1)]
+            for acting in (each for each in members if order in orders(each)):
+                skip = turns_before(acting, order)
+                mine = [each for run in runs for each in run if each.agent == acting.agent]
+                returns = [discounted(each, skip, self.gamma) for each in mine]
+                values[acting.agent, *state] = float(np.mean(returns))
+                spread.append(np.std(returns))
+        of_turns = {
+            id(each): [values[each.agent, *state_of(members, order)] for order in orders(each)]
+            for members in episodes_of(fresh)
+            for each in members
+        }
+        turns = sum(len(each.turns) for run in played for each in run)
+        new = turns - sum(episode.replayed for episode in episodes)
+        self.metrics = {
+            "continuations": float(len(played)),
+            "continuation_turns": new / len(played),
+            "continuation_std": float(np.mean(spread)),
+        }
+        return Learn(fresh, self._advantages(fresh, [of_turns[id(each)] for each in fresh]))
+
+    def _advantages(self, fresh: list[Trajectory], values: list[list[float]]) -> FloatArray:
+        """Returns the GAE over turns with these values, the same for all tokens of an action [K].
+
+        The turn limit ends an episode with value 0, as it ends the continuations.
+
+        Args:
+            fresh: the trajectories.
+            values: the values of the turns of each.
+        """
+        batch, turns = Batch.of(fresh), np.concatenate(values).astype(np.float32)
+        ends = np.zeros(len(fresh), np.float32)
+        credit = self.gae(batch, Values(tokens=None, turns=turns, bootstrap=ends))
+        returns = observed_returns(self.gae, batch)
+        if returns is not None:
+            self.metrics["explained_variance"] = explained_variance(turns, returns)
+        return credit.advantages
 
 
 def build(config: Config) -> Algorithm:

@@ -90,3 +90,9 @@ def with_action(trajectory: Trajectory, place: int, sample: Sample) -> Trajector
     turn.support, turn.action, turn.choice = sample.support, sample.text, sample.choice
     turn.thought = turn.recomputed = turn.token_versions = turn.version = None
     return changed
+
+
+def discounted(trajectory: Trajectory, first: int, gamma: float) -> float:
+    """Returns the discounted return from turn `first` on, 0 if there is no such turn."""
+    rewards = [turn.reward for turn in trajectory.turns[first:]]
+    return float(np.dot(rewards, gamma ** np.arange(len(rewards))))

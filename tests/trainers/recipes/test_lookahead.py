@@ -14,9 +14,9 @@ from agentgym.errors import ConfigError
 from agentgym.registration.making import make_env
 from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.hooks.lookahead import Look, Lookahead, Tried
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.recipes import lookahead
+from agentgym.trainers.recipes.lookahead import Look, Lookahead, Tried
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.trainer import Trainer
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.trainers.hooks.abstract_game import AbstractGame, Clusters, embed
+from agentgym.trainers.hooks.clusters import Clusters, embed
+from agentgym.trainers.recipes.lspo import AbstractGame
 
 WORDS = st.text("ab 3!", min_size=1, max_size=6)
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agentgym.trainers.hooks.continuations import Continuations
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.recipes import vine
+from agentgym.trainers.recipes.vine import Continuations
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trainer import Trainer
 
