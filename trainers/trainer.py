@@ -152,7 +152,7 @@ class Trainer:
         make_env = limit_env(self.make_env, config.environment.env_seconds)
         self.policies = load_policies(accelerator, config, make_env, self.folder, start, roles)
         self.policy = self.policies[roles[0]]
-        make_critic, own = self.algorithm.critic, config.critic.critic_trunk == "own"
+        make_critic, own = self.algorithm.critic, config.critic.critic_backbone == "separate"
         self._head = make_critic(self.policy) if make_critic and own else None
         self.own_critic: ValueModel | None = None
         self.updaters = build_updaters(
@@ -271,7 +271,7 @@ class Trainer:
                 progress=self.saver.cloning,
                 on_epoch=self.saver.save_cloning,
             )
-            self.state.env_steps = turns if config.imitation.bc_share else 0
+            self.state.env_steps = turns if config.cloning.bc_share else 0
             for role in self.lineup.roles[1:]:
                 self.policies[role].load_own_weights(self.policy.own_weights())
         self.make_hooks()
@@ -288,18 +288,18 @@ class Trainer:
         self.saver.save()
 
     def make_hooks(self) -> None:
-        """Makes the recipe's hooks and the critic with its own trunk."""
+        """Makes the recipe's hooks and the critic with a separate backbone."""
         make, critic = self.algorithm.hooks, self.config.critic
         self.hooks = RecipeHooks() if make is None else make(self)
         check_hooks(self.recipe, self.config, self.algorithm, self.hooks)
         assert self._steered or self.policy not in self.hooks.modules()
-        if critic.critic_trunk == "own":
+        if critic.critic_backbone == "separate":
             assert isinstance(self._head, ValueHead)
             limit = self.config.optimisation.max_grad_norm
             self.own_critic = own_critic(self.policy, self._head, critic, self.context, limit)
 
     def _fit_own_critic(self) -> None:
-        """Fits the critic with its own trunk to episodes of the policy before RL."""
+        """Fits the critic with a separate backbone to episodes of the policy before RL."""
         config, fit_returns = self.config, self.algorithm.estimator
         assert self.own_critic is not None and fit_returns is not None
         starts = self.rollouts.curriculum.draw(

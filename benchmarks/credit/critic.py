@@ -15,7 +15,7 @@ targets of the critics are the returns of the training episodes:
 
 - shared: a head on the policy's hidden states, as the default critic has it.
 - shared, normalised: the same, of returns in standard deviations from their mean.
-- own: a trunk of its own and normalised values, as with `--critic-trunk own`.
+- own: a separate backbone and normalised values, as with `--critic-backbone separate`.
 - hidden: the same, with the hidden state of the environment beside the prompt, as with
   `--critic-sees hidden`. The best possible variance is that of the complete state.
 - hidden, 3 x: the same, fitted with three times as many tokens.

@@ -27,7 +27,7 @@ class Critic:
     Attributes:
         lr: learning rate.
         sees: its input, as the setting `critic_sees`.
-        trunk: its language model, as the setting `critic_trunk`.
+        trunk: its language model, as the setting `critic_backbone`.
         times: multiple of the tokens that it is fitted with.
         normalize: whether it predicts normalised returns.
         bins: number of bins of a two-hot head. 1: a scalar head.

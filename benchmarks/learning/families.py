@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
 CONFIG = HERE / "families.yaml"
 RESULT = RESULTS / "families.json"
 RECIPES: dict[str, dict[str, Any]] = {
-    "poad": {"critic_trunk": "own", "critic_lr": 2e-3, "critic_episodes": 128},
+    "poad": {"critic_backbone": "separate", "critic_lr": 2e-3, "critic_episodes": 128},
     "grpo": {},
 }
 """Settings of each recipe. The critic has a model of its own."""

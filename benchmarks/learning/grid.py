@@ -58,7 +58,7 @@ FLAGS: dict[str, tuple[Any, ...]] = {
     **{name: ("--group-size", 8) for name in ("grpo", "rloo", "gigpo", "hgpo", "istar")},
     "rloo, pairs": ("--group-size", 2),
     **{
-        name: ("--critic-trunk", "own", "--critic-rounds", 1, "--critic-lr", 2e-3)
+        name: ("--critic-backbone", "separate", "--critic-window", 1, "--critic-lr", 2e-3)
         for name in CRITIC
     },
 }

@@ -76,7 +76,12 @@ from benchmarks.shared.result_files import (
 CONFIG = BENCHMARKS / "solve.yaml"
 CANDIDATES: dict[str, dict[str, Any]] = {
     # Token-level credit from a critic, which is fitted to two iterations before the policy moves.
-    "poad": {"critic_trunk": "own", "critic_rounds": 1, "critic_lr": 2e-3, "critic_warmup": 2},
+    "poad": {
+        "critic_backbone": "separate",
+        "critic_window": 1,
+        "critic_lr": 2e-3,
+        "critic_warmup": 2,
+    },
     # Comparison of episodes and of recurring states, without a critic.
     "gigpo": {},
 }

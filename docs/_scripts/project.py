@@ -12,8 +12,7 @@ import importlib
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,9 @@ from agentgym.registration.entry import Entry
 from agentgym.registration.ids import TABLE
 from agentgym.registration.making import author_class
 from agentgym.trainers import recipes
+from agentgym.trainers.settings import settings_of
 from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import ActorCriticConfig
 from benchmarks.figures import grid_tables as grid_tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -249,53 +250,27 @@ def recipe_source(name: str) -> Path:
 
 
 def shared_settings() -> list[Setting]:
-    """Returns the settings that all recipes share, with nested groups flattened."""
+    """Returns the settings of recipes with a critic, which are those that recipes share."""
     return [
-        Setting(field, group, value, value, _field_docs(cls).get(field, ""))
-        for group, cls, field, value in _fields(TrainConfig())
+        Setting(name, each.group, value, value, each.help)
+        for name, each, value in _settings(ActorCriticConfig)
     ]
 
 
 def recipe_settings(name: str) -> list[Setting]:
     """Returns all settings of a recipe, with nested groups flattened."""
-    shared = {field: value for _, _, field, value in _fields(TrainConfig())}
+    shared = {name: value for name, _, value in _settings(ActorCriticConfig)}
     return [
-        Setting(field, group, value, shared.get(field, MISSING), _field_docs(cls).get(field, ""))
-        for group, cls, field, value in _fields(recipe_module(name).Config())
+        Setting(field, each.group, value, shared.get(field, MISSING), each.help)
+        for field, each, value in _settings(recipe_module(name).Config)
     ]
 
 
-def _fields(config: Any, group: str = "") -> Iterator[tuple[str, type, str, Any]]:
-    """Yields (group, class, name, value) of every field, nested ones included."""
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        if dataclasses.is_dataclass(value):
-            yield from _fields(value, field.name)
-        else:
-            yield group, type(config), field.name, value
-
-
-def _field_docs(cls: type) -> Mapping[str, str]:
-    """Returns the attribute docstrings of a dataclass and of its bases."""
-    bases = filter(dataclasses.is_dataclass, reversed(cls.__mro__))
-    return {name: doc for base in bases for name, doc in _own_field_docs(base).items()}
-
-
-@functools.cache
-def _own_field_docs(cls: type) -> Mapping[str, str]:
-    """Returns the attribute docstrings in the source of a dataclass."""
-    found: dict[str, str] = {}
-    tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(cls)))
-    assert isinstance(tree.body[0], ast.ClassDef)
-    for node, following in pairwise(tree.body[0].body):
-        if (
-            isinstance(node, ast.AnnAssign)
-            and isinstance(node.target, ast.Name)
-            and isinstance(following, ast.Expr)
-            and isinstance(following.value, ast.Constant)
-        ):
-            found[node.target.id] = " ".join(str(following.value.value).split())
-    return found
+def _settings(kind: type[TrainConfig]) -> Iterator[tuple[str, Any, Any]]:
+    """Yields (name, setting, default) of every setting of a configuration class."""
+    defaults = kind().values()
+    for name, setting in settings_of(kind).items():
+        yield name, setting, defaults[name]
 
 
 # Wrappers.

@@ -48,7 +48,7 @@ def _page(name: str) -> str:
     if any(name in project.recipe_groups()[title] for title in GAMES):
         lines += ["", "This shows that the recipe runs, with a single agent. It is made for games:"]
         lines += ["[Self-play](../tutorials/self_play.md#which-recipe) has commands for these."]
-    lines += ["", f"`agentgym train {name} --help` lists every setting.", "", "## Settings", ""]
+    lines += ["", f"`agentgym train {name} --help-all` lists every setting.", "", "## Settings", ""]
     lines += _settings(project.recipe_settings(name))
     lines += _results(name)
     lines += ["", "## Source { data-search-exclude }", "", f"`{project.recipe_source(name)}`", ""]
@@ -94,7 +94,7 @@ def _settings(settings: Sequence[Setting]) -> list[str]:
         rows = [(*_row(s)[:2], f"`{_value(s.shared)}`", s.help) for s in changed]
         header = ("Flag", "Default here", "Shared default", "Description")
         lines += ["", "Shared settings with another default:", "", *table(header, rows)]
-    return [*lines, "", "All other settings are those of all recipes: [Settings](settings.md)."]
+    return [*lines, "", "Its other settings are among the shared ones: [Settings](settings.md)."]
 
 
 SETTINGS = """
@@ -104,9 +104,12 @@ search:
 ---
 # Settings
 
-Settings that all recipes share, with their defaults, by group. The page of a recipe lists its own
-settings, and the shared ones whose default it changes. `agentgym train RECIPE --help` lists all of
-them in the terminal, and [Training from Python](../tutorials/callbacks.md) passes them by name.
+Settings that recipes share, with their defaults, by group. A recipe has those that act in it: a
+critic or a comparison of groups has settings, and imitation has no clip. A setting that belongs to
+another one acts beside it only, and is an error otherwise. The page of a recipe lists its own
+settings, and the shared ones whose default it changes. `agentgym train RECIPE --help` shows those
+that matter most in the terminal, and `--help-all` all of them.
+[Training from Python](../tutorials/callbacks.md) passes them by name.
 """
 
 

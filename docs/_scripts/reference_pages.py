@@ -50,8 +50,24 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.settings import groups_of
 from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import (
+    ActorCriticConfig,
+    GroupConfig,
+    ImitationConfig,
+    PolicyGradientConfig,
+    PreferenceConfig,
+    RewardedConfig,
+)
 from agentgym.trainers.trainer import Trainer
 
+KINDS = [
+    PolicyGradientConfig,
+    RewardedConfig,
+    ActorCriticConfig,
+    GroupConfig,
+    ImitationConfig,
+    PreferenceConfig,
+]
 PAGES: dict[str, tuple[str, str, list[Any]]] = {
     "agentgym": (
         "agentgym",
@@ -207,8 +223,8 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
     ),
     "settings": (
         "Settings",
-        "The groups of `TrainConfig`. On the command line their flags are flat.",
-        [*groups_of(TrainConfig).values()],
+        "The kinds of recipes, and their groups of settings. On the command line, flags are flat.",
+        [*KINDS, *groups_of(ActorCriticConfig).values()],
     ),
     "credit": (
         "Credit assignment",

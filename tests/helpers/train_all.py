@@ -39,7 +39,6 @@ SETTINGS: dict[str, Any] = {
     "iterations": 2,
     "episodes_per_iteration": 12,
     "minibatches": 2,
-    "eval_every": 0,
     "eval_episodes": 5,
     "device": "cpu",
     "threads": 1,
@@ -84,12 +83,12 @@ OWN: dict[str, dict[str, Any]] = {
         "opponents": "mirror",
         "roles": "separate",
         "exchange": 1,
-        "critic_trunk": "own",
+        "critic_backbone": "separate",
         "critic_sees": "all",
         "bc_demonstrations": 0,
     },
     "poad-two-hot": {
-        "critic_trunk": "own",
+        "critic_backbone": "separate",
         "critic_head": "two_hot",
         "critic_episodes": 6,
     },
@@ -110,8 +109,10 @@ OWN: dict[str, dict[str, Any]] = {
 def settings(recipe: str, **changes: Any) -> Any:
     """Returns tiny settings of a recipe."""
     kind = recipes.load(recipe.partition("-")[0]).Config
-    known = kind().as_dict()
+    known = kind().values()
     chosen = SETTINGS | OWN.get(recipe, {}) | changes
+    if not chosen["bc_demonstrations"]:
+        del chosen["bc_epochs"]
     if known["group_size"] > 1:
         chosen.setdefault("group_size", 4)
     if "dataset_episodes" in known:

@@ -75,7 +75,7 @@ def test_the_saved_judge_is_the_trained_model(runs: Path, tmp_path: Path):
     own, copy = (dict(each.model.state_dict()) for each in (judge, again))
     assert all((own[name] == copy[name]).all() for name in own)
     assert judge.whole and again.whole
-    # Its trunk is no longer the policy's.
+    # Its backbone is no longer the policy's.
     assert any((own[n] != w).any() for n, w in fresh.model.state_dict().items())
 
 

@@ -28,7 +28,7 @@ NEW = {
 
 
 def chosen(config: poad.Config) -> dict[str, Any]:
-    return {name: config.as_dict()[name] for name in DEFAULTS}
+    return {name: config.values()[name] for name in DEFAULTS}
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_givensettings_win_and_the_others_follow_the_model(given: dict, first: s
     config = poad.Config.of(model=first, **given).with_changes(model=then)
     assert config == poad.Config.of(model=then, **given)
     for name, value in given.items():
-        assert config.as_dict()[name] == value and name not in config.by_kind
+        assert config.values()[name] == value and name not in config.by_kind
 
 
 def test_a_run_prints_and_records_its_defaults_and_resumes(loaded: Path, tmp_path: Path, capsys):

@@ -43,8 +43,8 @@ KINDS = {"separate": {"roles": "separate"}, "adapters": ADAPTERS}
 SMALL: dict[str, Any] = {
     "env_id": "KuhnPoker-v0", "env_kwargs": {"hands": 2}, "opponents": "mirror",
     "context": "current", "instructions": False, "constrain": True, "iterations": 2,
-    "episodes_per_iteration": 8, "num_envs": 8, "epochs": 1, "minibatches": 1, "eval_every": 0,
-    "lr": 1e-3, "critic_lr": 1e-3, "eval_episodes": 0, "device": "cpu", "threads": 1,
+    "episodes_per_iteration": 8, "num_envs": 8, "epochs": 1, "minibatches": 1,
+    "lr": 1e-3, "eval_episodes": 0, "device": "cpu", "threads": 1,
     "quiet": True, "log_with": (), "transcripts": 1, "gradient_checkpointing": False,
 }  # fmt: skip
 
@@ -415,10 +415,10 @@ def test_learning_rates_of_roles_are_flags():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"alternate": 3}, "alternate is for roles with policies of their own"),
-        ({"role_lr": {"player_0": 1e-4}}, "role_lr is for roles with policies of their own"),
+        ({"alternate": 3}, "alternate belongs to roles with their own policies"),
+        ({"role_lr": {"player_0": 1e-4}}, "role_lr belongs to roles with their own policies"),
         ({"roles": "separate", "opponents": "past:2"}, "needs opponents = 'mirror'"),
-        ({"roles": "separate", "opponents": "scripted"}, "needs opponents = 'mirror'"),
+        ({"roles": "separate", "opponents": "scripted"}, "roles belongs to self-play"),
         ({"roles": "separate", "continuous_batching": True}, "needs continuous_batching = False"),
         ({"roles": "separate", "role_lr": {"player_0": -1.0}}, "numbers of at least 0"),
         ({"roles": "separate", "role_lr": {"player_0": "x"}}, "numbers of at least 0"),

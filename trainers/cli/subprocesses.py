@@ -14,6 +14,7 @@ from typing import Any
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.cli.train import read_config
+from agentgym.trainers.settings.effects import is_default, settings_of_run
 from agentgym.trainers.system.checkpoint import same_setting
 from agentgym.trainers.system.signals import handled_signals
 from agentgym.utils.masking import masked_settings
@@ -122,12 +123,15 @@ def finished(recipe: str, flags: Sequence[Any], folder: Path) -> bool:
             f"{folder} holds a finished run, whose settings cannot be read from {file.name} "
             f"({error!r}): delete the folder, and the run is repeated."
         ) from error
-    config = read_config(recipe, [str(word) for word in flags]).to_json()
-    now = json.loads(json.dumps({"recipe": recipe, **config}))
+    config = read_config(recipe, [str(word) for word in flags])
+    before = settings_of_run(config, before)
+    now = json.loads(json.dumps({"recipe": recipe, **config.to_json()}))
+    unset = {name: value for name, value in now.items() if is_default(type(config), name, value)}
+    before = unset | before  # an older version does not know all settings
     if different := [
-        f"{name} = {before[name]!r} -> {value!r}"
-        for name, value in now.items()
-        if name in before and name not in WITHOUT_EFFECT and not same_setting(before[name], value)
+        f"{name} = {before.get(name)!r} -> {now.get(name)!r}"
+        for name in sorted((before.keys() | now.keys()) - set(WITHOUT_EFFECT))
+        if not same_setting(before.get(name), now.get(name))
     ]:
         raise ConfigError(
             f"{folder} holds a finished run of other settings ({', '.join(different)}): choose a "

@@ -1,9 +1,10 @@
 """`ValueModel`: a value function with a language model of its own.
 
-A head on the policy's hidden states shares its trunk with the policy, learns from the episodes of
-one iteration and stops when the policy's update does. A value model starts as a copy of the policy
-and trains trunk and head together, for several epochs over the episodes of the last iterations. It
-is the critic with `--critic-trunk own`, and the learned turn reward of recipes. The critic of
+A head on the policy's hidden states shares its backbone with the policy, learns from the episodes
+of one iteration and stops when the policy's update does. A value model starts as a copy of the
+policy and trains backbone and head together, for several epochs over the episodes of the last
+iterations. It is the critic with `--critic-backbone separate`, and the learned turn reward of
+recipes. The critic of
 "ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL" (arXiv 2402.19446) has a
 language model of its own too.
 
@@ -328,7 +329,7 @@ def own_critic(
     context: Context,
     max_grad_norm: float,
 ) -> ValueModel:
-    """Returns the critic of `critic_trunk` = "own".
+    """Returns the critic of `critic_backbone` = "separate".
 
     Args:
         policy: the policy whose copy it starts from.
@@ -344,7 +345,7 @@ def own_critic(
         lr=settings.critic_lr,
         epochs=settings.critic_epochs,
         batch_tokens=settings.critic_batch_tokens,
-        rounds=settings.critic_rounds,
+        rounds=settings.critic_window,
         normalize=True,
         max_grad_norm=max_grad_norm,
         view=critic_view(settings.critic_sees, context),

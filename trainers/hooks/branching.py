@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
 from agentgym.trainers.settings import NonNegative, Positive
-from agentgym.trainers.settings.config import GroupConfig
+from agentgym.trainers.settings.kinds import GAMES, GroupConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -32,17 +32,14 @@ SENSITIVITY = 0.5
 class BranchingConfig(GroupConfig):
     """Settings of a recipe that compares the episodes of a group and their branches."""
 
+    lacks: ClassVar[tuple[str, ...]] = ("filter_groups", *GAMES)
+
     branches: Positive = 4
     """Branches per group, besides its `group_size` roots."""
     alpha: NonNegative = 0.2
     """Increase of the branching probability per unit of entropy rise."""
     beta: NonNegative = 0.5
     """Probability of a branch at a turn as uncertain as the first."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("branches join a group after its roots", filter_groups=False)
 
 
 class Branching(RecipeHooks):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from agentgym.trainers.imitation.demonstrations import demonstrate, read_data, w
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings import Count, LossConfig, OptimisationConfig, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import OFFLINE, ImitationConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -34,27 +34,12 @@ class DatasetConfig:
     """Episodes of the scripted expert in the data set. With `data`, its episodes replace them."""
 
 
-def check_offline(config: TrainConfig, dataset: DatasetConfig, *, rewarded: bool = True) -> None:
-    """Raises ConfigError for settings that a fixed data set does not support.
-
-    Args:
-        config: the settings.
-        dataset: the data set.
-        rewarded: whether the recipe learns from rewards.
-    """
-    if not (dataset.dataset_episodes + dataset.dataset_demonstrations or config.imitation.data):
-        raise ConfigError("The data set is empty: set dataset_episodes above 0, or name data.")
-    if rewarded:
-        config.fixed("general text has no rewards", general_data=())
-    unplayed: dict[str, Any] = {"curriculum": "uniform", "horizons": (), "adaptive_groups": False}
-    config.fixed("no episodes are played", filter_groups=False, **unplayed)
-    config.fixed("advantages are weights of behaviour cloning", normalize_advantages="none")
-    config.fixed("the data are not the policy's own", kl_in="loss")
-
-
 @dataclass
-class OfflineConfig(TrainConfig):
+class OfflineConfig(ImitationConfig):
     """Settings of an offline recipe that clones its data, by default with equal weights."""
+
+    described: ClassVar[str] = "recipes that learn from a fixed data set, such as bc and ilql"
+    lacks: ClassVar[tuple[str, ...]] = OFFLINE
 
     dataset: DatasetConfig = defaults(DatasetConfig)
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
@@ -63,12 +48,9 @@ class OfflineConfig(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        check_offline(self, self.dataset, rewarded=self.rewarded)
-
-    @property
-    def rewarded(self) -> bool:
-        """Whether the recipe learns from rewards."""
-        return True
+        sizes = self.dataset
+        if not (sizes.dataset_episodes + sizes.dataset_demonstrations or self.cloning.data):
+            raise ConfigError("The data set is empty: set dataset_episodes above 0, or name data.")
 
 
 class DataSet(RecipeHooks):
@@ -103,7 +85,7 @@ class DataSet(RecipeHooks):
         config, policy, context = trainer.config, trainer.policy, trainer.context
         constrain = config.rollout.constrain
         from_files: list[Trajectory] = []
-        if config.imitation.data:
+        if config.cloning.data:
             env = trainer.pool.env(0)
             from_files = read_data(
                 policy, env, context, config, constrain=constrain, rewarded=self.rewarded

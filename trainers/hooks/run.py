@@ -38,7 +38,7 @@ class Run(Protocol):
         lineup: the players of a game. `lineup.branch` asks for an episode with other actions.
         updater: the update of `policy`.
         updaters: the updates of the policies of all roles.
-        own_critic: the critic with its own trunk, if there is one.
+        own_critic: the critic with a separate backbone, if there is one.
         accelerator: the processes.
     """
 

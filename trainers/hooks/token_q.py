@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,7 +17,15 @@ from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, OfflineConfig
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.settings import Fraction, NonNegative, Positive, defaults
+from agentgym.trainers.settings import (
+    CriticConfig,
+    Fraction,
+    NonNegative,
+    Positive,
+    all_but,
+    defaults,
+)
+from agentgym.trainers.settings.kinds import RATIO
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.microbatches import TokenBudget
 from agentgym.trainers.update.optimizer import AdamW, divide_gradients, parameter_group
@@ -42,7 +50,7 @@ class TokenQConfig:
     """Weight of the term that keeps Q of unseen tokens low."""
     head_epochs: Positive = 8
     """Epochs of the heads per iteration."""
-    trunk_lr: NonNegative = 1e-3
+    backbone_lr: NonNegative = 1e-3
     """Learning rate of the model under the heads' losses."""
 
 
@@ -50,15 +58,17 @@ class TokenQConfig:
 class SteeredConfig(OfflineConfig):
     """Settings of a recipe that clones its data and steers decoding with Q."""
 
+    lacks: ClassVar[tuple[str, ...]] = (
+        *RATIO,
+        "general_data",  # it has no rewards
+        "engine",  # vLLM cannot steer the logits
+        *all_but(CriticConfig, "critic_lr", "critic_layers", "critic_warmup"),
+    )
+
+    critic: CriticConfig = defaults(CriticConfig)
     q: TokenQConfig = defaults(TokenQConfig)
     gamma: Fraction = 0.99
     """Discount between turns (none inside an action)."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("every cloned token has the same weight", covariance_clip=0.0)
-        self.fixed("Q steers the logits in decoding", engine="own")
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,7 @@ class TokenQHooks(DataSet):
             generator=torch.Generator().manual_seed(config.run.seed),
         ).to(policy.device)
         self._budget = TokenBudget(STEP_TOKENS)
-        modules = ((self.heads, config.critic.critic_lr), (policy, settings.trunk_lr))
+        modules = ((self.heads, config.critic.critic_lr), (policy, settings.backbone_lr))
         self.optimizer = AdamW(
             [parameter_group(module, lr) for module, lr in modules], weight_decay=0.0
         )

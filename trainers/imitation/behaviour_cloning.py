@@ -135,13 +135,13 @@ def clone_expert(
         f"success {shown['success']:.3f}, {shown['turns']:.1f} turns."
     )
     stopping: EarlyStopping | None = None
-    if config.imitation.bc_patience is not None:
+    if config.cloning.bc_patience is not None:
         trajectories, held_out = split(trajectories, rng(2))
         best = None if progress is None else progress["best"]
-        stopping = EarlyStopping(updater, held_out, config.imitation.bc_patience, best)
+        stopping = EarlyStopping(updater, held_out, config.cloning.bc_patience, best)
     optimizer: Any = AdamW(
         [p for p in updater.trained.policy.parameters() if p.requires_grad],
-        lr=config.imitation.bc_lr,
+        lr=config.cloning.bc_lr,
         weight_decay=config.optimisation.weight_decay,
     )
 
@@ -154,11 +154,11 @@ def clone_expert(
         updater.publish()
         best = None if stopping is None else stopping.state
         on_epoch({"epochs": number, "optimizer": updater.state_of(optimizer), "best": best})
-        if number < config.imitation.bc_epochs:
+        if number < config.cloning.bc_epochs:
             updater.withdraw()
 
     done = 0 if progress is None else progress["epochs"]
-    if done < config.imitation.bc_epochs:
+    if done < config.cloning.bc_epochs:
         updater.withdraw()
     fit_demonstrations(
         updater.accelerator,
@@ -166,12 +166,12 @@ def clone_expert(
         # Not prepared: accelerate would keep it and its state for the rest of the run.
         AcceleratedOptimizer(optimizer, scaler=updater.accelerator.scaler),
         with_general(policy, trajectories, context, config),
-        lr=config.imitation.bc_lr,
+        lr=config.cloning.bc_lr,
         finished=done,
-        epochs=config.imitation.bc_epochs,
-        batch_tokens=config.imitation.bc_batch_tokens,
+        epochs=config.cloning.bc_epochs,
+        batch_tokens=config.cloning.bc_batch_tokens,
         microbatch_tokens=config.optimisation.microbatch_tokens,
-        lm_coef=config.imitation.bc_lm_coef,
+        lm_coef=config.cloning.bc_lm_coef,
         max_grad_norm=config.optimisation.max_grad_norm,
         rngs=lambda number: rng(1, number),
         on_epoch=after,
@@ -195,20 +195,17 @@ def _demonstrations(
 
     With `data`, they are read from files instead.
     """
-    if config.imitation.data:
+    if config.cloning.data:
         return read_data(policy, pool.env(0), context, config)
-    budget = config.imitation.bc_share * (config.run.env_steps or 0)
-    most = config.imitation.bc_demonstrations or max(1, int(budget))
+    budget = config.cloning.bc_share * (config.run.env_steps or 0)
+    most = config.cloning.bc_demonstrations or max(1, int(budget))
     starts = draw_tasks(tasks, most, rng, config.environment.train_tasks)
     room = action_room(policy, config.sampling(), config.rollout.constrain)
     shown: list[Trajectory] = []
     for i, (task, seed) in enumerate(starts):
         check()
         shown += demonstrate(policy, pool, [seat(EpisodeSpec(task, seed, (i,)))], context, room)
-        if (
-            config.imitation.bc_share
-            and sum(len(trajectory.turns) for trajectory in shown) >= budget
-        ):
+        if config.cloning.bc_share and sum(len(trajectory.turns) for trajectory in shown) >= budget:
             break
     return shown
 

@@ -285,7 +285,7 @@ def read_data(
     Raises:
         DataError: if a file cannot be used, or has no rewards and they are needed.
     """
-    episodes = read_episodes(config.imitation.data)
+    episodes = read_episodes(config.cloning.data)
     without = sum(not episode.rewarded for episode in episodes)
     if rewarded and without:
         raise DataError(
@@ -308,7 +308,7 @@ def with_general(
     Raises:
         DataError: if a file cannot be used.
     """
-    files, share = config.imitation.general_data, config.imitation.general_share
+    files, share = config.cloning.general_data, config.cloning.general_share
     if not files:
         return list(trajectories)
     general = _tokenised(policy, read_episodes(files), context, config)
@@ -326,7 +326,7 @@ def _tokenised(
     constrain: bool = False,
 ) -> list[Trajectory]:
     room = action_room(policy, config.sampling(), config.rollout.constrain)
-    masked = config.imitation.data_mask
+    masked = config.cloning.data_mask
     return recorded(policy, episodes, context, room, constrain, mask_invalid=masked)
 
 

@@ -33,11 +33,11 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import RewardedConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(RewardedConfig):
     """Settings of advantage alignment."""
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.settings.config import PreferenceConfig
+from agentgym.trainers.settings.kinds import GAMES, SAMPLED, PreferenceConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 @dataclass
 class Config(PreferenceConfig):
     """Settings of Agent Q."""
+
+    lacks: ClassVar[tuple[str, ...]] = ("filter_groups", *SAMPLED, *GAMES)
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=4, episodes_per_iteration=32)
     simulations: Positive = 12
@@ -71,10 +73,10 @@ class Config(PreferenceConfig):
     replayed: Positive = 256
     """Latest actions of pairs that each iteration learns from."""
 
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("every group is the root of a tree", filter_groups=False)
+    @property
+    def uses_reference(self) -> bool:
+        """Whether there is a KL penalty: the policy that sampled is the reference of the credit."""
+        return self.loss.kl_coef > 0
 
 
 @dataclass(eq=False)

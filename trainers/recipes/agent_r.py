@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -39,15 +39,17 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
+from agentgym.trainers.settings.kinds import GAMES, RATIO, SAMPLED, ImitationConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ImitationConfig):
     """Settings of Agent-R."""
+
+    lacks: ClassVar[tuple[str, ...]] = (*RATIO, "filter_groups", "epsilon", *SAMPLED, *GAMES)
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
@@ -60,8 +62,6 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed("every imitated token has the same weight", **EQUAL_WEIGHTS)
-        self.fixed("failed episodes are revised by those of their group", filter_groups=False)
         if self.revision and self.rollout.constrain:
             raise ConfigError(
                 "constrain allows admissible actions only: leave out revision, or set "

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -37,7 +37,7 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import GAMES, SAMPLED, RewardedConfig
 from agentgym.utils.arguments import imported
 
 if TYPE_CHECKING:
@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(RewardedConfig):
     """Settings of Agent-RLVR."""
+
+    lacks: ClassVar[tuple[str, ...]] = ("filter_groups", "epsilon", *SAMPLED, *GAMES)
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
@@ -63,7 +65,6 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed("failed groups are retried", filter_groups=False)
         if self.hint != "expert":
             imported(self.hint, "hint")
 

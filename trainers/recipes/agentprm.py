@@ -26,8 +26,9 @@ and gains that vary more than outcomes, which are errors of Q, lower the learnin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from annotated_types import Gt, Le
@@ -48,13 +49,16 @@ from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.settings import (
+    CriticConfig,
     GroupRolloutConfig,
     NonNegative,
     Positive,
     RolloutConfig,
+    When,
+    all_but,
     defaults,
 )
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import PolicyGradientConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -62,9 +66,15 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PolicyGradientConfig):
     """Settings of AgentPRM."""
 
+    lacks: ClassVar[tuple[str, ...]] = all_but(CriticConfig, "critic_warmup", "lr_by_reliability")
+    conditions: ClassVar[Mapping[str, When]] = dict.fromkeys(
+        ("importance_cap", "covariance_clip"), When("update", ("ppo",))
+    )
+
+    critic: CriticConfig = defaults(CriticConfig)
     rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=16)
     gamma: Annotated[float, Gt(0.0), Le(1.0)] = 0.95
     """Discount of the outcome per turn between an action and the end."""
@@ -86,16 +96,13 @@ class Config(TrainConfig):
         """Checks the settings."""
         super().__post_init__()
         if self.update == "dpo":
-            self.fixed(
-                "credit is the gradient of a preference loss",
-                normalize_advantages="none",
-                aggregation="token",
-            )
+            why = "credit is the gradient of a preference loss"
+            self.fixed(why, normalize_advantages="none", aggregation="token")
 
     @property
-    def policy_gradient(self) -> bool:
-        """Whether actions have advantages. With DPO, they are preferred to others."""
-        return self.update == "ppo"
+    def uses_reference(self) -> bool:
+        """Whether the preference loss or a KL penalty compares with the reference policy."""
+        return self.update == "dpo" or super().uses_reference
 
 
 class ProcessReward(TurnJudge):

@@ -22,8 +22,9 @@ as it was before RL and encodes every turn once, which is faster and no longer A
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit.given import Given
@@ -32,13 +33,18 @@ from agentgym.trainers.hooks.utterance_critic import (
     UtteranceConfig,
     UtteranceHooks,
 )
-from agentgym.trainers.settings import CriticConfig, Fraction, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings import CriticConfig, Fraction, When, all_but, defaults
+from agentgym.trainers.settings.kinds import PolicyGradientConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PolicyGradientConfig):
     """Settings of ArCHer."""
+
+    lacks: ClassVar[tuple[str, ...]] = ("critic_episodes", "lr_by_reliability")
+    conditions: ClassVar[Mapping[str, When]] = dict.fromkeys(
+        all_but(CriticConfig, "critic_lr", "critic_warmup"), When("token_baseline")
+    )
 
     replay: ReplayConfig = defaults(ReplayConfig)
     utterance: UtteranceConfig = defaults(UtteranceConfig, critic_steps=50, critic_batch=64)

@@ -13,7 +13,7 @@ weights are at most 20.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from annotated_types import Gt, Lt
@@ -25,11 +25,8 @@ from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.dataset import DataSet, OfflineConfig
 from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
-from agentgym.trainers.settings import (
-    Fraction,
-    NonNegative,
-    defaults,
-)
+from agentgym.trainers.settings import CriticConfig, Fraction, NonNegative, all_but, defaults
+from agentgym.trainers.settings.kinds import RATIO
 from agentgym.trainers.update.offline_losses import utterance_advantages
 
 if TYPE_CHECKING:
@@ -40,6 +37,12 @@ if TYPE_CHECKING:
 class Config(OfflineConfig):
     """Settings of offline ArCHer."""
 
+    lacks: ClassVar[tuple[str, ...]] = (
+        *RATIO,
+        *all_but(CriticConfig, "critic_lr", "critic_warmup"),
+    )
+
+    critic: CriticConfig = defaults(CriticConfig)
     utterance: UtteranceConfig = defaults(UtteranceConfig)
     gamma: Fraction = 0.99
     """Discount between turns."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,21 +26,17 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rewards.penalties import without_equal_groups
 from agentgym.trainers.settings import LossConfig, defaults
-from agentgym.trainers.settings.config import GroupConfig
 from agentgym.trainers.settings.credit import SAME_RETURNS
+from agentgym.trainers.settings.kinds import GroupConfig
 
 
 @dataclass
 class Config(GroupConfig):
     """Settings of success replay."""
 
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip_high=0.3)
+    lacks: ClassVar[tuple[str, ...]] = ("filter_groups", *SAME_RETURNS)
 
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("groups are filtered after the replay", filter_groups=False)
-        self.fixed("groups are filtered by the environment's returns", **SAME_RETURNS)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip_high=0.3)
 
 
 class SuccessReplay(RecipeHooks):

@@ -36,14 +36,14 @@ from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turn_at
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import PolicyGradientConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PolicyGradientConfig):
     """Settings of AT-GRPO."""
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig, episodes_per_iteration=32)

@@ -11,27 +11,21 @@ Kept: the likelihood of the expert's tokens, under the constraint that the polic
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from agentgym.trainers.algorithm import Algorithm, Imitation
 from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, OfflineConfig
 from agentgym.trainers.settings import defaults
+from agentgym.trainers.settings.kinds import RATIO
 
 
 @dataclass
 class Config(OfflineConfig):
     """Settings of behaviour cloning."""
 
+    lacks: ClassVar[tuple[str, ...]] = RATIO
+
     dataset: DatasetConfig = defaults(DatasetConfig, dataset_episodes=0, dataset_demonstrations=512)
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("every token has the same weight", covariance_clip=0.0)
-
-    @property
-    def rewarded(self) -> bool:
-        """False: the data are cloned as they are."""
-        return False
 
 
 def build(config: Config) -> Algorithm:

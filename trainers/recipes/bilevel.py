@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit.bilevel import BilevelGAE
 from agentgym.trainers.settings import Fraction
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import ActorCriticConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ActorCriticConfig):
     """Settings of bi-level GAE."""
 
     gamma: Fraction = 0.95

@@ -21,11 +21,11 @@ from typing import Literal
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.settings import Fraction, LossConfig, Positive, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import ActorCriticConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ActorCriticConfig):
     """Settings of chunked credit."""
 
     loss: LossConfig = defaults(LossConfig, ratio="turn")

@@ -37,7 +37,7 @@ from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Turn
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import RewardedConfig
 from agentgym.utils.action_parsing import match_action
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ SOLVER, SCORER = "solver", "scorer"
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(RewardedConfig):
     """Settings of CoMAS."""
 
     loss: LossConfig = defaults(LossConfig, normalize_advantages="agent")

@@ -37,14 +37,14 @@ from agentgym.trainers.credit.two_clock import TwoClockGAE
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import ActorCriticConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.update.learner import ForwardPass
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ActorCriticConfig):
     """Settings of CORY."""
 
     loss: LossConfig = defaults(LossConfig, kl_coef=0.4, kl_in="reward")

@@ -30,7 +30,7 @@ from agentgym.trainers.data.replay import members_by_group
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import LossConfig, Positive, defaults
-from agentgym.trainers.settings.config import GroupConfig
+from agentgym.trainers.settings.kinds import GroupConfig
 
 
 @dataclass

@@ -21,7 +21,7 @@ Q - max V), and the policy is fitted with a clipped ratio.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -44,6 +44,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     Positive,
+    all_but,
     defaults,
 )
 from agentgym.trainers.update.losses import Sum
@@ -58,6 +59,11 @@ if TYPE_CHECKING:
 @dataclass
 class Config(OfflineConfig):
     """Settings of Digi-Q."""
+
+    lacks: ClassVar[tuple[str, ...]] = (
+        "general_data",  # it has no rewards
+        *all_but(CriticConfig, "critic_lr", "critic_warmup"),
+    )
 
     utterance: UtteranceConfig = defaults(UtteranceConfig)
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)

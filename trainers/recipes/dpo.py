@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from agentgym.trainers.algorithm import Algorithm, Preference
 from agentgym.trainers.hooks.preferences import GroupPairs
-from agentgym.trainers.settings.config import PreferenceConfig
+from agentgym.trainers.settings.kinds import PreferenceConfig
 
 
 @dataclass

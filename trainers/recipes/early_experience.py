@@ -23,7 +23,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -39,14 +39,14 @@ from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.replay import ReplayBuffer
 from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig, check_offline
+from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig
 from agentgym.trainers.imitation.demonstrations import demonstrate, recorded
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.rollout.branches import single_turn
 from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings import Count, LossConfig, OptimisationConfig, Positive, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import OFFLINE, RATIO, ImitationConfig
 from agentgym.utils.arguments import imported
 
 if TYPE_CHECKING:
@@ -66,8 +66,10 @@ REFLECT = (
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ImitationConfig):
     """Settings of early experience."""
+
+    lacks: ClassVar[tuple[str, ...]] = (*RATIO, *OFFLINE, "data", "data_mask", "general_data")
 
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
@@ -89,9 +91,6 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        check_offline(self, DatasetConfig(), rewarded=False)
-        self.fixed("every token has the same weight", covariance_clip=0.0)
-        self.fixed("own actions are tried in the environment", data=(), general_data=())
         if self.reflection:
             reflector(self.reflection)
             if self.rollout.constrain:

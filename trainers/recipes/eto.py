@@ -12,7 +12,7 @@ learned from in the iteration in which they are collected, not after whole phase
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.dataset import expert_rollout
 from agentgym.trainers.settings import GroupRolloutConfig, RolloutConfig, defaults
-from agentgym.trainers.settings.config import PreferenceConfig
+from agentgym.trainers.settings.kinds import GAMES, SAMPLED, PreferenceConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -33,12 +33,9 @@ if TYPE_CHECKING:
 class Config(PreferenceConfig):
     """Settings of ETO."""
 
-    rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=4)
+    lacks: ClassVar[tuple[str, ...]] = ("filter_groups", *SAMPLED, *GAMES)
 
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("failed groups are paired with the expert", filter_groups=False)
+    rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=4)
 
 
 class Contrast(RecipeHooks):

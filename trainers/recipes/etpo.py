@@ -18,13 +18,13 @@ Kept: Q over the vocabulary, the soft backup without a discount inside an action
 Changed: the expectation in the gradient is over the sampled tokens, with clipped ratios after the
 first step. Targets of Q are lambda-returns of V instead of one-step backups (the paper: both
 lambdas 0), and they replace Q in the advantage. Advantages are standardised over the batch. The
-critic has a copy of the policy as its trunk.
+critic has a copy of the policy as its backbone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -40,8 +40,8 @@ from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.settings import Fraction, Positive
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings import CriticConfig, Fraction, Positive, all_but, defaults
+from agentgym.trainers.settings.kinds import PolicyGradientConfig
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.optimizer import AdamW, divide_gradients
 
@@ -57,9 +57,15 @@ STEP_TOKENS = 2048
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PolicyGradientConfig):
     """Settings of ETPO."""
 
+    lacks: ClassVar[tuple[str, ...]] = (
+        "normalization",
+        *all_but(CriticConfig, "critic_lr", "critic_layers", "critic_warmup"),
+    )
+
+    critic: CriticConfig = defaults(CriticConfig)
     gamma: Fraction = 0.99
     """Discount between turns (none inside an action)."""
     lambda_turn: Fraction = 0.95
@@ -71,10 +77,10 @@ class Config(TrainConfig):
     q_epochs: Positive = 2
     """Epochs of the critic per iteration."""
 
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("Q is of tokens, not of whole actions", normalization=None)
+    @property
+    def uses_reference(self) -> bool:
+        """True: the soft backup has a KL penalty."""
+        return True
 
 
 class SoftBackup(RecipeHooks):
@@ -172,7 +178,7 @@ class SoftBackup(RecipeHooks):
         return collated.to(self.policy.device)
 
     def modules(self) -> tuple[nn.Module, ...]:
-        """Returns the heads and the trunk of the critic."""
+        """Returns the heads and the backbone of the critic."""
         return (self.heads, self.trunk)
 
     def state_dict(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ the policy cannot know why the search acts as it does, and imitation can lower i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -50,7 +50,7 @@ from agentgym.trainers.rollout.branches import (
 )
 from agentgym.trainers.rollout.episode import action_room
 from agentgym.trainers.settings import Count, LossConfig, defaults
-from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
+from agentgym.trainers.settings.kinds import RATIO, SAMPLED, ImitationConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -58,8 +58,10 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ImitationConfig):
     """Settings of expert iteration."""
+
+    lacks: ClassVar[tuple[str, ...]] = (*RATIO, "filter_groups", *SAMPLED)
 
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", ratio="none")
     teacher: str = "search:mcts,budget=64"
@@ -71,17 +73,6 @@ class Config(TrainConfig):
     visited: bool = False
     """In games, imitate the search in every turn of the policy's own episodes. Otherwise it is
     imitated from a sampled turn of each episode on, from which it plays itself."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("every imitated token has the same weight", **EQUAL_WEIGHTS)
-        self.fixed("the search goes on from every episode", filter_groups=False)
-
-    @property
-    def policy_gradient(self) -> bool:
-        """False: the policy's own actions decide on the states of the search alone."""
-        return False
 
 
 class Teaching(RecipeHooks):

@@ -28,14 +28,14 @@ from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rewards.shaping import scorer, turn_scores
 from agentgym.trainers.rollout.env_pool import instructions_by_id
 from agentgym.trainers.settings import LossConfig, defaults
-from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
+from agentgym.trainers.settings.kinds import ImitationConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ImitationConfig):
     """Settings of filtered behaviour cloning."""
 
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
@@ -51,14 +51,8 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed("every cloned token has the same weight", **EQUAL_WEIGHTS)
         if self.judge:
             scorer(self.judge, option="judge")
-
-    @property
-    def policy_gradient(self) -> bool:
-        """False: the best episodes are imitated, wherever they come from."""
-        return False
 
     @property
     def score_sources(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import Literal
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import LossConfig, defaults
-from agentgym.trainers.settings.config import GroupConfig
+from agentgym.trainers.settings.kinds import GroupConfig
 
 
 @dataclass

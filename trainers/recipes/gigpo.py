@@ -13,8 +13,9 @@ paper, and not once per turn as in its code (`statistics`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
@@ -24,14 +25,17 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     RolloutConfig,
+    When,
     defaults,
 )
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import RewardedConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(RewardedConfig):
     """Settings of GiGPO."""
+
+    conditions: ClassVar[Mapping[str, When]] = {"shape_progress": When("gamma", (1.0,))}
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", kl_coef=0.01)
@@ -43,13 +47,6 @@ class Config(TrainConfig):
     """Divide by the standard deviation."""
     statistics: Literal["trajectories", "steps"] = "trajectories"
     """Unit of the episode-level statistics: each trajectory, or each of its steps, counts once."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        if self.gamma < 1.0:
-            why = "shaping with gamma below 1 changes undiscounted returns, which are compared too"
-            self.fixed(why, shape_progress=0.0)
 
 
 def build(config: Config) -> Algorithm:

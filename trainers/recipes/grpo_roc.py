@@ -32,7 +32,7 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.settings.config import GroupConfig
+from agentgym.trainers.settings.kinds import GroupConfig
 
 
 @dataclass

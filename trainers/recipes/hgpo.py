@@ -11,7 +11,9 @@ advantage is 0 still counts (the authors' code drops it). `episode_level` is the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
@@ -22,14 +24,19 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     RolloutConfig,
+    When,
     defaults,
 )
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import RewardedConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(RewardedConfig):
     """Settings of HGPO."""
+
+    conditions: ClassVar[Mapping[str, When]] = {
+        "shape_progress": When("undiscounted", of="undiscounted returns", remedy="gamma to 1")
+    }
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
@@ -44,12 +51,10 @@ class Config(TrainConfig):
     episode_level: bool = False
     """Also compare episodes with their group."""
 
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        if self.episode_level and self.gamma < 1.0:
-            why = "shaping with gamma below 1 changes undiscounted returns, which are compared too"
-            self.fixed(why, shape_progress=0.0)
+    @property
+    def undiscounted(self) -> bool:
+        """Whether shaping leaves the compared returns unchanged."""
+        return not self.episode_level or self.gamma == 1.0
 
 
 def build(config: Config) -> Algorithm:

@@ -20,7 +20,7 @@ so the values of the critic are behind them, and the learning rate would stay ne
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -42,7 +42,7 @@ from agentgym.trainers.settings import (
     Positive,
     defaults,
 )
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import GAMES, ActorCriticConfig
 from agentgym.trainers.update.losses import Sum
 
 if TYPE_CHECKING:
@@ -53,8 +53,10 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ActorCriticConfig):
     """Settings of InversePRM."""
+
+    lacks: ClassVar[tuple[str, ...]] = GAMES
 
     loss: LossConfig = defaults(LossConfig, ratio="turn")
     critic: CriticConfig = defaults(CriticConfig, lr_by_reliability=False)

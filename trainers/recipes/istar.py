@@ -13,7 +13,7 @@ advantages are standardised over the batch (`normalize_advantages none`: as thei
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -22,8 +22,15 @@ from agentgym.trainers.credit.turn_rewards import StepBaseline, implicit_process
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.replay import pairs_of
 from agentgym.trainers.hooks.preference_model import PreferenceModel
-from agentgym.trainers.settings import GroupRolloutConfig, NonNegative, RolloutConfig, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings import (
+    CriticConfig,
+    GroupRolloutConfig,
+    NonNegative,
+    RolloutConfig,
+    all_but,
+    defaults,
+)
+from agentgym.trainers.settings.kinds import RewardedConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -31,9 +38,12 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(RewardedConfig):
     """Settings of iStar."""
 
+    lacks: ClassVar[tuple[str, ...]] = ("shape_progress", *all_but(CriticConfig, "critic_warmup"))
+
+    critic: CriticConfig = defaults(CriticConfig)
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     beta: NonNegative = 0.05
     """Temperature of the preference loss, and scale of the step rewards."""
@@ -45,11 +55,6 @@ class Config(TrainConfig):
     """Compared outcome: the return, or 1 for success and 0 otherwise."""
     model_lr: NonNegative = 6e-4
     """Learning rate of the preference model."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("turns are compared by their own rewards, not by returns", shape_progress=0.0)
 
     @property
     def compared_outcome(self) -> Literal["return", "success"]:

@@ -16,7 +16,7 @@ action taken that of COMA, "Counterfactual Multi-Agent Policy Gradients" (arXiv 
 The recipe is this library's own. It needs admissible actions and a constrained policy. A turn costs
 one environment step per action tried, a forward pass of the policy over its prompt, and one of the
 critic over each prompt that follows. To try an action, an environment repeats those before it,
-which equals a snapshot and works with any wrapper. The critic has a trunk of its own. With
+which equals a snapshot and works with any wrapper. The critic has a separate backbone. With
 `lambda_token` = 0, no observed return enters the credit of a choice, so the critic must be good
 before the policy moves: fit it first (`critic_episodes`, `critic_warmup`). Advantages that vary
 more than returns lower the learning rate (`lr_by_reliability`).
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,18 +45,20 @@ from agentgym.trainers.rollout.branches import state_of
 from agentgym.trainers.rollout.context import Tokens
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play, samples_of
 from agentgym.trainers.settings import CriticConfig, Fraction, RolloutConfig, defaults
-from agentgym.trainers.settings.config import UNCHANGED_REWARDS, TrainConfig
+from agentgym.trainers.settings.kinds import GAMES, ActorCriticConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ActorCriticConfig):
     """Settings of the recipe."""
 
+    lacks: ClassVar[tuple[str, ...]] = ("reward", "critic_backbone", *GAMES)
+
     rollout: RolloutConfig = defaults(RolloutConfig, constrain=True)
-    critic: CriticConfig = defaults(CriticConfig, critic_trunk="own")
+    critic: CriticConfig = defaults(CriticConfig, critic_backbone="separate")
     gamma: Fraction = 0.99
     """Discount between turns (none inside an action)."""
     lambda_turn: Fraction = 0.95
@@ -70,8 +72,6 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed("actions are tried for the rewards of the environment", **UNCHANGED_REWARDS)
-        self.fixed("the states after actions need a critic of their own", critic_trunk="own")
         if not self.rollout.constrain:
             raise ConfigError("lookahead tries admissible actions: set constrain.")
 

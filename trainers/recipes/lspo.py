@@ -63,7 +63,7 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.settings.config import PreferenceConfig
+from agentgym.trainers.settings.kinds import PreferenceConfig
 from agentgym.utils.arguments import imported
 
 if TYPE_CHECKING:

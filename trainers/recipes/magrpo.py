@@ -30,10 +30,10 @@ trained, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -55,18 +55,25 @@ from agentgym.trainers.settings import (
     Fraction,
     GroupRolloutConfig,
     LossConfig,
+    RewardConfig,
     RolloutConfig,
+    When,
+    all_but,
     defaults,
 )
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import RewardedConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(RewardedConfig):
     """Settings of MAGRPO."""
+
+    conditions: ClassVar[Mapping[str, When]] = dict.fromkeys(
+        all_but(RewardConfig), When("depth", (0,))
+    )
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")

@@ -45,7 +45,7 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.settings.config import PreferenceConfig
+from agentgym.trainers.settings.kinds import PreferenceConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run

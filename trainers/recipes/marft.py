@@ -29,11 +29,11 @@ from typing import Literal
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import joint, two_clock
 from agentgym.trainers.settings import Fraction
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import ActorCriticConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ActorCriticConfig):
     """Settings of MARFT."""
 
     level: Literal["action", "token"] = "token"

@@ -28,11 +28,11 @@ from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import RewardedConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(RewardedConfig):
     """Settings of MARSHAL."""
 
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", dual_clip=3.0, kl_coef=0.2)

@@ -17,6 +17,7 @@ which rewards of all turns count (theirs: those of the answer).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,12 +36,14 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import RewardedConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(RewardedConfig):
     """Settings of MT-GRPO."""
+
+    lacks: ClassVar[tuple[str, ...]] = ("filter_groups",)
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
@@ -62,7 +65,6 @@ class Config(TrainConfig):
                 "process_reward."
             )
         scorer(self.turn_score, option="turn_score")
-        self.fixed("groups of equal returns differ in the scores of turns", filter_groups=False)
 
     @property
     def score_sources(self) -> dict[str, str]:

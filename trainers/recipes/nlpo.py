@@ -15,27 +15,35 @@ learning rate (`lr_by_reliability`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.settings import Fraction, Positive, RolloutConfig, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings import Fraction, Positive, RolloutConfig, When, defaults
+from agentgym.trainers.settings.kinds import ActorCriticConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ActorCriticConfig):
     """Settings of NLPO."""
+
+    lacks: ClassVar[tuple[str, ...]] = (
+        "normalization",
+        "engine",
+        "rollout_workers",
+        "cross_policy",
+    )
+    conditions: ClassVar[Mapping[str, When]] = {"shape_progress": When("gamma", (1.0,))}
 
     rollout: RolloutConfig = defaults(RolloutConfig, top_p=0.9)
     gamma: Fraction = 0.99
@@ -44,17 +52,6 @@ class Config(TrainConfig):
     """GAE lambda between tokens."""
     mask_every: Positive = 5
     """Iterations between renewals of the masking policy."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        if self.rollout.normalization is not None:
-            raise ConfigError("nlpo samples token by token: leave normalization at None.")
-        why = "vLLM, rollout workers and older policies do not have the masking policy"
-        self.fixed(why, engine="own", rollout_workers=0, cross_policy=0)
-        if self.gamma < 1.0:
-            why = "shaping with gamma below 1 changes returns that are discounted per token"
-            self.fixed(why, shape_progress=0.0)
 
 
 class LaggedMask(RecipeHooks):

@@ -16,29 +16,26 @@ although actions differ in length.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
-from agentgym.trainers.settings import Fraction
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings import Fraction, When
+from agentgym.trainers.settings.kinds import ActorCriticConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ActorCriticConfig):
     """Settings of NTPO."""
+
+    conditions: ClassVar[Mapping[str, When]] = {"shape_progress": When("gamma", (1.0,))}
 
     gamma: Fraction = 0.99
     """Discount between tokens."""
     lambda_token: Fraction = 0.95
     """GAE lambda between tokens."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        if self.gamma < 1.0:
-            why = "shaping with gamma below 1 changes returns that are discounted per token"
-            self.fixed(why, shape_progress=0.0)
 
 
 def build(config: Config) -> Algorithm:

@@ -62,7 +62,7 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.settings.config import EQUAL_WEIGHTS, TrainConfig
+from agentgym.trainers.settings.kinds import ImitationConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -73,7 +73,7 @@ SIMILAR, CANDIDATES = 0.75, 10
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ImitationConfig):
     """Settings of Optima."""
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
@@ -98,14 +98,13 @@ class Config(TrainConfig):
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        self.fixed("every cloned token has the same weight", **EQUAL_WEIGHTS)
         if self.update != "sft":
             self.fixed("credit is the gradient of a preference loss", aggregation="token")
 
     @property
-    def policy_gradient(self) -> bool:
-        """False: outputs are imitated or preferred to others."""
-        return False
+    def uses_reference(self) -> bool:
+        """True: the readability is measured with the reference policy."""
+        return True
 
 
 class State(NamedTuple):

@@ -11,7 +11,7 @@ is ours.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -20,14 +20,16 @@ from agentgym.trainers.credit import group
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.settings import (
+    CriticConfig,
     GroupRolloutConfig,
     LossConfig,
     NonNegative,
     Positive,
     RolloutConfig,
+    all_but,
     defaults,
 )
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import RewardedConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -35,9 +37,16 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(RewardedConfig):
     """Settings of learning from an outcome reward model."""
 
+    lacks: ClassVar[tuple[str, ...]] = (
+        "filter_groups",
+        "group_weight",
+        *all_but(CriticConfig, "critic_warmup"),
+    )
+
+    critic: CriticConfig = defaults(CriticConfig)
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     scale: bool = False
@@ -48,13 +57,6 @@ class Config(TrainConfig):
     """Epochs of the outcome model over the labelled groups per iteration."""
     label_every: Positive = 2
     """The model is trained on the returns of every n-th group (1: all groups)."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed(
-            "the outcomes of most groups are unknown", filter_groups=False, group_weight="none"
-        )
 
 
 class OutcomeReward(TurnJudge):

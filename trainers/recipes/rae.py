@@ -36,14 +36,14 @@ from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import PolicyGradientConfig
 
 if TYPE_CHECKING:
     pass
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PolicyGradientConfig):
     """Settings of RAE."""
 
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")

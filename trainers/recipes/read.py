@@ -27,7 +27,7 @@ which leaves the direction of the expected gradient unchanged. A refused action 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Gt
@@ -42,8 +42,15 @@ from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.policy_agent.best_of import ReAsk
-from agentgym.trainers.settings import CriticConfig, Fraction, NonNegative, Positive, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings import (
+    CriticConfig,
+    Fraction,
+    NonNegative,
+    Positive,
+    all_but,
+    defaults,
+)
+from agentgym.trainers.settings.kinds import PolicyGradientConfig
 from agentgym.trainers.update.metrics import explained_variance
 
 if TYPE_CHECKING:
@@ -52,8 +59,10 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PolicyGradientConfig):
     """Settings of ReAd."""
+
+    lacks: ClassVar[tuple[str, ...]] = all_but(CriticConfig, "critic_warmup")
 
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=1)
     gamma: Fraction = 0.99

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import LossConfig, defaults
-from agentgym.trainers.settings.config import GroupConfig
+from agentgym.trainers.settings.kinds import GroupConfig
 
 
 @dataclass

@@ -26,7 +26,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -52,9 +52,10 @@ from agentgym.trainers.settings import (
     NonNegative,
     Positive,
     RolloutConfig,
+    all_but,
     defaults,
 )
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import GAMES, PolicyGradientConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,8 +64,13 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PolicyGradientConfig):
     """Settings of SAC-GLAM."""
+
+    lacks: ClassVar[tuple[str, ...]] = (
+        *GAMES,
+        *all_but(CriticConfig, "critic_lr", "critic_warmup"),
+    )
 
     rollout: RolloutConfig = defaults(RolloutConfig, constrain=True, normalization="sum")
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)

@@ -28,7 +28,7 @@ from agentgym.trainers.credit.turn_rewards import attribute_progress, outcome_re
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.hooks.turn_judge import TurnJudge
 from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, Positive, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import ActorCriticConfig
 from agentgym.trainers.update.losses import Sum
 from agentgym.trainers.update.offline_losses import span_sums
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ActorCriticConfig):
     """Settings of SPA."""
 
     loss: LossConfig = defaults(LossConfig, ratio="turn")

@@ -32,11 +32,11 @@ from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import LossConfig, defaults
-from agentgym.trainers.settings.config import UNCHANGED_REWARDS, TrainConfig
+from agentgym.trainers.settings.kinds import PolicyGradientConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PolicyGradientConfig):
     """Settings of SPAG."""
 
     loss: LossConfig = defaults(
@@ -44,11 +44,6 @@ class Config(TrainConfig):
     )
     decay: Annotated[float, Gt(0.0), Le(1.0)] = 0.8
     """Decay of the advantage per turn that is left in the episode."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("only the sign of a game's return counts", **UNCHANGED_REWARDS)
 
 
 @dataclass(frozen=True)

@@ -36,13 +36,8 @@ from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.replay import ReplayBuffer
 from agentgym.trainers.data.trajectory import Trajectory, Turn
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.settings import (
-    LossConfig,
-    NonNegative,
-    Positive,
-    defaults,
-)
-from agentgym.trainers.settings.config import GroupConfig
+from agentgym.trainers.settings import LossConfig, NonNegative, Positive, defaults
+from agentgym.trainers.settings.kinds import GroupConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run

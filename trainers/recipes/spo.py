@@ -16,8 +16,9 @@ critic (theirs: PPO or SAC). The default preference is that of the higher return
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -27,14 +28,26 @@ from agentgym.trainers.credit.group import members_of, trajectory_outcomes
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.credit.turn_rewards import episode_credit
 from agentgym.trainers.data.batch import Batch, Credit, Values
-from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
-from agentgym.trainers.settings.config import UNCHANGED_REWARDS, TrainConfig
+from agentgym.trainers.settings import (
+    GroupRolloutConfig,
+    LossConfig,
+    RewardConfig,
+    RolloutConfig,
+    When,
+    all_but,
+    defaults,
+)
+from agentgym.trainers.settings.kinds import RewardedConfig
 from agentgym.utils.arguments import imported
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(RewardedConfig):
     """Settings of SPO."""
+
+    conditions: ClassVar[Mapping[str, When]] = dict.fromkeys(
+        all_but(RewardConfig, "group_weight"), When("preference", ("return",))
+    )
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
@@ -47,8 +60,6 @@ class Config(TrainConfig):
         super().__post_init__()
         if self.preference not in ("return", "success"):
             imported(self.preference, "preference")
-        if self.preference != "return":
-            self.fixed("episodes are compared, not rewards", **UNCHANGED_REWARDS)
 
     @property
     def compared_outcome(self) -> Literal["return", "success"]:

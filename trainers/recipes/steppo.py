@@ -26,11 +26,11 @@ from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import ActorCriticConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ActorCriticConfig):
     """Settings of StepPO."""
 
     loss: LossConfig = defaults(

@@ -18,7 +18,7 @@ iteration. By default c is the solution of the scripted expert. beta is 0.5 (the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,14 +32,16 @@ from agentgym.trainers.data.trajectory import Segment, Trajectory
 from agentgym.trainers.hooks.dataset import expert_rollout
 from agentgym.trainers.hooks.preference_model import PreferenceModel
 from agentgym.trainers.settings import (
+    CriticConfig,
     GroupRolloutConfig,
     LossConfig,
     NonNegative,
     Positive,
     RolloutConfig,
+    all_but,
     defaults,
 )
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import GAMES, PolicyGradientConfig
 from agentgym.utils.arguments import imported
 
 if TYPE_CHECKING:
@@ -48,9 +50,12 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PolicyGradientConfig):
     """Settings of SWEET-RL."""
 
+    lacks: ClassVar[tuple[str, ...]] = (*GAMES, *all_but(CriticConfig, "critic_warmup"))
+
+    critic: CriticConfig = defaults(CriticConfig)
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, ratio="turn")
     beta: NonNegative = 0.5

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Ge
@@ -39,13 +39,15 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import PreferenceConfig
 from agentgym.utils.arguments import imported
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PreferenceConfig):
     """Settings of TRPA."""
+
+    lacks: ClassVar[tuple[str, ...]] = ("filter_groups",)
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig, group_size=16)
     optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
@@ -63,17 +65,6 @@ class Config(TrainConfig):
         super().__post_init__()
         if self.levels != "outcome":
             imported(self.levels, "levels")
-        self.fixed(
-            "credit is the gradient of a preference loss",
-            normalize_advantages="none",
-            aggregation="trajectory",
-        )
-        self.fixed("episodes are compared by their levels", filter_groups=False)
-
-    @property
-    def policy_gradient(self) -> bool:
-        """False: actions are preferred to others."""
-        return False
 
 
 class LevelPreferences(RecipeHooks):

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import ActorCriticConfig
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ActorCriticConfig):
     """Settings of turn-level PPO."""
 
     loss: LossConfig = defaults(LossConfig, ratio="turn")

@@ -41,7 +41,7 @@ from agentgym.trainers.rollout.branches import (
     turns_before,
 )
 from agentgym.trainers.settings import Fraction, Positive
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import PolicyGradientConfig
 from agentgym.trainers.update.metrics import explained_variance
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(PolicyGradientConfig):
     """Settings of VinePPO."""
 
     continuations: Positive = 4

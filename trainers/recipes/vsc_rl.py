@@ -23,6 +23,7 @@ steps, from logged data on). Advantages that vary more than returns lower the le
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,24 +32,21 @@ from agentgym.trainers.credit.scan import reverse_scan
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import ActorCriticConfig
 from agentgym.wrappers.subgoals import SUBGOAL
 
 
 @dataclass
-class Config(TrainConfig):
+class Config(ActorCriticConfig):
     """Settings of VSC-RL."""
+
+    lacks: ClassVar[tuple[str, ...]] = ("shape_progress",)  # returns end with a subgoal
 
     loss: LossConfig = defaults(LossConfig, ratio="turn", kl_coef=0.01)
     gamma: Fraction = 0.95
     """Discount between turns."""
     lambda_turn: Fraction = 0.95
     """GAE lambda between turns."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed("returns end with a subgoal, the potential does not", shape_progress=0.0)
 
 
 @dataclass(frozen=True)

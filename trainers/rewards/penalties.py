@@ -52,9 +52,11 @@ def with_penalties(batch: Batch, forward: ForwardPass | None, config: TrainConfi
         config: `overlong_margin`, and `kl_coef` if `kl_in` is "reward".
     """
     rewards = batch.rewards
-    if config.loss.overlong_margin:
+    if config.reward.overlong_margin:
         penalty = overlong_penalty(
-            np.diff(batch.token_offsets), config.rollout.max_new_tokens, config.loss.overlong_margin
+            np.diff(batch.token_offsets),
+            config.rollout.max_new_tokens,
+            config.reward.overlong_margin,
         )
         rewards = rewards + penalty
     if config.loss.kl_coef and config.loss.kl_in == "reward":

@@ -14,14 +14,13 @@ from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
 from agentgym.registration.making import env_name
 from agentgym.registration.mixture import Mixture
 from agentgym.time_limits import CallTimeout, limit_calls
-from agentgym.trainers.algorithm import Algorithm
+from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rewards.shaping import OWN_SCORES, scorer
 from agentgym.trainers.run.environment import (
     check_constraint,
 )
-from agentgym.trainers.settings import CriticConfig
-from agentgym.trainers.settings.config import UNCHANGED_REWARDS, TrainConfig
+from agentgym.trainers.settings.config import TrainConfig
 
 
 def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
@@ -38,7 +37,7 @@ def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
         MissingExtraError: if Ray or vLLM is needed and not installed.
     """
     check_constraint(config, env)
-    rollout, files = config.rollout, (*config.imitation.data, *config.imitation.general_data)
+    rollout, files = config.rollout, (*config.cloning.data, *config.cloning.general_data)
     if rollout.rollout_workers and find_spec("ray") is None:
         raise MissingExtraError("rollout_workers", "ray")
     own = rollout.engine == "vllm" and rollout.engine_url is None and not rollout.rollout_workers
@@ -87,35 +86,18 @@ def check_recipe(recipe: str, config: TrainConfig, algorithm: Algorithm) -> None
     """
     if config.reward.process_reward:
         scorer(config.reward.process_reward)  # raises for a function that does not exist
-    if algorithm.estimator is None:
-        why = (
-            f"{recipe} has no estimator of rewards, and its hooks read those of the environment, "
-            "if any. A reward function (`reward=` of `train` in Python) replaces those"
-        )
-        config.fixed(why, **UNCHANGED_REWARDS, group_weight="none")
     _check_data(recipe, config, algorithm)
     if not config.game.scripted:
         _check_seats(recipe, config, algorithm)
-    loss = config.loss
-    if loss.reference_every and not (loss.kl_coef > 0 or algorithm.signal.reference):
-        raise ConfigError(
-            f"kl_reference = {loss.kl_reference!r} moves the reference of the KL penalty, and "
-            "there is none: set kl_coef above 0, or kl_reference to 'start'."
-        )
-    check_critic(
-        recipe,
-        config.critic,
-        has_critic=algorithm.critic is not None,
-        credits_returns=algorithm.estimator is not None,
-        games=not config.game.scripted,
-    )
 
 
 def _check_data(recipe: str, config: TrainConfig, algorithm: Algorithm) -> None:
     """Raises ConfigError for settings that need the policy's own actions."""
     if algorithm.data == "own":
         return
-    sampled: dict[str, Any] = {"epsilon": 0.0} if config.policy_gradient else {}
+    sampled: dict[str, Any] = {}
+    if isinstance(algorithm.signal, PolicyGradient):
+        sampled["epsilon"] = 0.0
     config.fixed(
         f"in {recipe}, the policy has not sampled some of the actions that it learns from",
         **sampled,
@@ -141,57 +123,6 @@ def _check_seats(recipe: str, config: TrainConfig, algorithm: Algorithm) -> None
     if algorithm.seats == "shared" and game.roles != "shared":
         raise ConfigError(
             f"{recipe} trains models beside a single policy: leave roles at 'shared'."
-        )
-
-
-def check_critic(
-    recipe: str, critic: CriticConfig, *, has_critic: bool, credits_returns: bool, games: bool
-) -> None:
-    """Raises ConfigError for settings of a critic that the recipe does not have.
-
-    Args:
-        recipe: name of the recipe.
-        critic: the settings.
-        has_critic: whether the recipe has a critic.
-        credits_returns: whether its credit, and with it the targets of the critic, is a function of
-            trajectories and values alone.
-        games: whether the policy plays in seats of games.
-    """
-    own = critic.critic_trunk == "own"
-    if own and not has_critic:
-        raise ConfigError(
-            f"critic_trunk = 'own' trains a critic, and {recipe} has none: set it to 'policy', or "
-            "use a recipe with a critic, such as poad or turn."
-        )
-    if critic.critic_head == "two_hot" and not own:
-        raise ConfigError(
-            "critic_head = 'two_hot' needs normalised values, which a critic with its own trunk "
-            "has: set critic_trunk to 'own', or critic_head to 'scalar'."
-        )
-    if critic.value_clip is not None and own:
-        raise ConfigError(
-            f"value_clip = {critic.value_clip:g} bounds the change of a critic on the policy's "
-            "hidden states: set critic_trunk to 'policy', or leave out value_clip."
-        )
-    if critic.critic_episodes and not (own and credits_returns):
-        raise ConfigError(
-            f"critic_episodes = {critic.critic_episodes} fits a critic with its own trunk to the "
-            "returns before RL: set critic_trunk to 'own' with a recipe such as poad or turn, or "
-            "critic_episodes to 0."
-        )
-    if critic.critic_sees == "all" and not (own and games):
-        raise ConfigError(
-            "critic_sees = 'all' shows a critic the observations of all agents of a game, beside "
-            "the prompt of the policy: set critic_trunk to 'own' and opponents to 'mirror' or "
-            f"another kind than 'scripted', got critic_trunk = {critic.critic_trunk!r}"
-            f"{'' if games else ' and opponents = scripted'}. Or set critic_sees to 'own'."
-        )
-    if critic.sees_hidden_state and (games or not own):
-        raise ConfigError(
-            f"critic_sees = {critic.critic_sees!r} shows a critic the hidden state of an "
-            "environment: set critic_trunk to 'own' and opponents to 'scripted', got "
-            f"critic_trunk = {critic.critic_trunk!r}"
-            f"{' and other opponents' if games else ''}. Or set critic_sees to 'own'."
         )
 
 

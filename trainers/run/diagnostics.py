@@ -90,7 +90,7 @@ class Watch:
             "iterations: its advantages carry no more information than returns. A recipe without "
             "a critic (grpo, rloo) is as good here. Or give the critic a model of its own, which "
             "reads the hidden state if the environment has a text of it, and more episodes "
-            "(--critic-trunk own --critic-sees state --critic-episodes 512)."
+            "(--critic-backbone separate --critic-sees state --critic-episodes 512)."
         )
 
     def _equal_outcomes(self, metrics: Mapping[str, float]) -> str | None:

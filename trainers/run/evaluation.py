@@ -83,8 +83,8 @@ def evaluate_agent(
         records = map_across_processes(accelerator, everything, play)
     report = replace(played[0], episodes=records)
     settings = config.to_json()
-    report.env_kwargs.update(settings["env_kwargs"])
-    if settings["wrap"]:
+    report.env_kwargs.update(settings.get("env_kwargs", {}))
+    if "wrap" in settings:
         report.env_kwargs["wrap"] = settings["wrap"]
     ids = (*config.environment.ids, *config.evaluation.eval_env_id)
     return report if len(ids) == 1 else replace(report, env="+".join(ids))
@@ -151,7 +151,7 @@ def evaluate_team(
     name = agent if isinstance(agent, str) else agent.name
     team = [team_record([*game.values()]) for game in games if game]
     report = Report(
-        find(env).id, name, "test", 0, count, config.to_json()["env_kwargs"], episodes=team
+        find(env).id, name, "test", 0, count, config.to_json().get("env_kwargs", {}), episodes=team
     )
     seats = dict.fromkeys(seat for game in games for seat in game)
     parts = {seat: [game[seat] for game in games if seat in game] for seat in seats}

@@ -193,7 +193,7 @@ class Iteration:
         over = None if loss.normalize_advantages == "none" else loss.normalize_advantages
         entering = normalize_advantages(credit, batch, over, thought_coef=loss.thought_coef)
         entering = hooks.on_advantages(batch, entering, number)
-        if loss.group_weight == "difficulty":
+        if self._config.reward.group_weight == "difficulty":
             entering = weigh_by_difficulty(entering, batch)
         credit, entering = broadcast_value(trainer.accelerator, (credit, entering))
         broadcast_parameters(trainer.accelerator, hooks.modules())

@@ -68,7 +68,7 @@ class Parts(Run, Protocol):
         ...
 
     def make_hooks(self) -> None:
-        """Makes the recipe's hooks and the critic with its own trunk."""
+        """Makes the recipe's hooks and the critic with a separate backbone."""
         ...
 
     def save(self) -> None:

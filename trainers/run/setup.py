@@ -23,7 +23,8 @@ from agentgym.trainers.policy.vllm.engine import VLLMEngine
 from agentgym.trainers.policy.vllm.server import VLLMServer
 from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.run.accelerators import forget_other_accelerators
-from agentgym.trainers.settings.config import FREE_ON_RESUME, TrainConfig
+from agentgym.trainers.settings.config import FREE_ON_RESUME, TrainConfig, as_json
+from agentgym.trainers.settings.effects import settings_of_run
 from agentgym.trainers.settings.running import AUTOCAST
 from agentgym.trainers.system import checkpoint
 from agentgym.trainers.system.checkpoint import load_tensors
@@ -98,7 +99,13 @@ def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> c
         errors = [None]
         try:
             folder = checkpoint.RunFolder(name, resume=config.run.resume)
-            folder.record_config(recipe, config.to_json(), free, type(config)().to_json())
+            folder.record_config(
+                recipe,
+                config.to_json(),
+                free,
+                as_json(type(config)().values()),
+                partial(settings_of_run, config),
+            )
             folder.set_damaged_aside()
         except Exception as error:
             errors = [error]

@@ -8,8 +8,7 @@ The docstring of a field is its help text.
 from __future__ import annotations
 
 from agentgym.trainers.settings.credit import CriticConfig, RewardConfig
-from agentgym.trainers.settings.groups import defaults, group_of, groups_of
-from agentgym.trainers.settings.kinds import (
+from agentgym.trainers.settings.fields import (
     BY_MODEL,
     ByModel,
     Count,
@@ -22,7 +21,7 @@ from agentgym.trainers.settings.kinds import (
     Positive,
     Seed,
 )
-from agentgym.trainers.settings.learning import ImitationConfig, LossConfig, OptimisationConfig
+from agentgym.trainers.settings.learning import CloningConfig, LossConfig, OptimisationConfig
 from agentgym.trainers.settings.playing import (
     EnvironmentConfig,
     GameConfig,
@@ -30,10 +29,19 @@ from agentgym.trainers.settings.playing import (
     RolloutConfig,
 )
 from agentgym.trainers.settings.running import EvaluationConfig, ModelConfig, RunConfig
+from agentgym.trainers.settings.schema import (
+    When,
+    all_but,
+    defaults,
+    group_of,
+    groups_of,
+    settings_of,
+)
 
 __all__ = [
     "BY_MODEL",
     "ByModel",
+    "CloningConfig",
     "Count",
     "CriticConfig",
     "EnvIds",
@@ -42,7 +50,6 @@ __all__ = [
     "Fraction",
     "GameConfig",
     "GroupRolloutConfig",
-    "ImitationConfig",
     "KeyValues",
     "LossConfig",
     "ModelConfig",
@@ -55,7 +62,10 @@ __all__ = [
     "RolloutConfig",
     "RunConfig",
     "Seed",
+    "When",
+    "all_but",
     "defaults",
     "group_of",
     "groups_of",
+    "settings_of",
 ]

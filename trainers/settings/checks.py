@@ -15,11 +15,9 @@ from annotated_types import Ge, Gt, Interval, Le, Lt
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.registration.making import split_id
 from agentgym.registration.mixture import check_mix
-from agentgym.trainers.policy.model_defaults import NEW_MODELS
 from agentgym.trainers.policy.sampling import check_bounded
 from agentgym.trainers.rollout.curriculum import KINDS
 from agentgym.trainers.rollout.task_sampling import MINIMUM
-from agentgym.trainers.settings import LossConfig
 from agentgym.trainers.settings.credit import SAME_RETURNS
 from agentgym.utils.arguments import check_types, imported
 
@@ -118,45 +116,23 @@ def check_config(config: TrainConfig) -> None:
     _check_players(config)
     _check_loss(config)
     _check_reward(config)
+    _check_critic(config)
     _check_environments(config)
+    _check_evaluation(config)
     _check_roles(config)
-    _check_imitation(config)
-    _check_model(config)
+    _check_cloning(config)
 
 
 def _check_optimisation(config: TrainConfig) -> None:
     betas = config.optimisation.adam_betas
     if len(betas) != 2 or not all(isinstance(b, int | float) and 0 <= b < 1 for b in betas):
         raise ConfigError(f"adam_betas must be two numbers in [0, 1), got {betas}.")
-    widths = config.critic.critic_layers
-    if any(width < 1 for width in widths):
-        raise ConfigError(f"critic_layers must be widths of at least 1, got {widths}.")
-
-
-def _check_environments(config: TrainConfig) -> None:
-    chosen, others = config.environment, config.evaluation.eval_env_id
-    check_mix([*chosen.ids, *others], (*(chosen.mix or [1] * len(chosen.ids)), *[1] * len(others)))
-    own = [id for id in (*chosen.ids, *others) if split_id(id)[1]]  # raises for wrong arguments
-    if len(chosen.ids) == 1 and chosen.ids[0] in own:
-        raise ConfigError(f"Arguments of a single environment are env_kwargs, got {own[0]!r}.")
-    if any(turns < 1 for turns in chosen.horizons):
-        raise ConfigError(f"horizons must be numbers of turns, at least 1, got {chosen.horizons}.")
-    if config.evaluation.eval_partners == "self" and not config.trains_whole_game:
+    if config.model.dtype == "float16" and not config.model.lora_rank:
         raise ConfigError(
-            "eval_partners 'self' needs one game without wrappers in which all seats are trained: "
-            "set opponents to mirror, and leave learners, wrap and eval_env_id empty."
+            "The gradients of float16 weights underflow in full fine-tuning: use dtype float32 "
+            "(with mixed_precision fp16, which scales the loss), use bfloat16, or train an "
+            "adapter (lora_rank)."
         )
-    if config.evaluation.eval_nashconv and not config.evaluation.eval_episodes:
-        raise ConfigError("eval_nashconv is part of the evaluations: set eval_episodes above 0.")
-    if config.evaluation.eval_nashconv and config.game.learners:
-        raise ConfigError("eval_nashconv plays the policy in all seats: leave learners empty.")
-    if chosen.curriculum not in KINDS:
-        if ":" not in chosen.curriculum:
-            raise ConfigError(
-                f"curriculum must be one of {', '.join(KINDS)}, or module:function, got "
-                f"{chosen.curriculum!r}.{did_you_mean(chosen.curriculum, KINDS)}"
-            )
-        imported(chosen.curriculum, "curriculum")  # raises for a function that does not exist
 
 
 def _check_rollout(config: TrainConfig) -> None:
@@ -180,21 +156,11 @@ def _check_rollout(config: TrainConfig) -> None:
         raise ConfigError(f"top_p must be in (0, 1], got {rollout.top_p}.")
     if rollout.epsilon:
         _check_exploration(config)
-    if config.game.explorers == "one" and (config.game.scripted or not rollout.epsilon):
-        raise ConfigError(
-            "explorers = 'one' selects the seat of a game that explores: set epsilon and "
-            "opponents, or leave explorers at 'all'."
-        )
 
 
 def _check_exploration(config: TrainConfig) -> None:
     """Raises ConfigError for settings that the mixture of `epsilon` does not work with."""
     rollout, epsilon = config.rollout, config.rollout.epsilon
-    if not rollout.constrain:
-        raise ConfigError(
-            f"epsilon = {epsilon} samples admissible actions: set constrain to True, or epsilon to "
-            "0. entropy_coef and temperature let free-form actions explore."
-        )
     if rollout.engine != "own":
         raise ConfigError(
             f"vLLM samples from the policy alone: set engine to 'own', or epsilon = {epsilon} to 0."
@@ -209,11 +175,6 @@ def _check_exploration(config: TrainConfig) -> None:
 
 def _check_engine(config: TrainConfig) -> None:
     rollout = config.rollout
-    if rollout.max_staleness and not rollout.rollout_workers:
-        raise ConfigError(
-            f"max_staleness = {rollout.max_staleness} lets rollout workers play during updates, "
-            "and there are none: set rollout_workers to at least 1, or max_staleness to 0."
-        )
     if rollout.engine_url is not None and rollout.rollout_workers:
         raise ConfigError(
             "engine_url is the server of one process, and each of rollout_workers = "
@@ -226,11 +187,6 @@ def _check_engine(config: TrainConfig) -> None:
                 "With normalization, the trained model scores whole actions, which vLLM does not "
                 "do: set engine to 'own', or leave normalization at None."
             )
-    elif rollout.engine_url is not None:
-        raise ConfigError(
-            f"engine_url = {rollout.engine_url!r} is the address of a vLLM server: set engine to "
-            f"'vllm', or leave it out. Got engine = {rollout.engine!r}."
-        )
 
 
 def _check_players(config: TrainConfig) -> None:
@@ -269,80 +225,30 @@ def _check_players(config: TrainConfig) -> None:
         )
 
 
-def _check_roles(config: TrainConfig) -> None:
-    game = config.game
-    if game.learners and game.scripted:
-        raise ConfigError(
-            "learners names seats of self-play, so it needs opponents such as mirror or "
-            "past:5. Against scripted opponents, use env_kwargs seat=player_0."
-        )
-    given = config.as_dict() | {"opponents": " ".join(each.kind for each in game.mixture)}
-    if game.roles == "shared":
-        for name in ("role_lr", "alternate", "exchange"):
-            if given[name]:
-                raise ConfigError(
-                    f"{name} is for roles with policies of their own, and roles is 'shared': set "
-                    f"roles to 'separate' or 'adapters', or leave out {name}."
-                )
-        return
-    needed = {
-        "opponents": "mirror", "engine": "own", "rollout_workers": 0,
-        "continuous_batching": False,
-    }  # fmt: skip
-    if game.exchange:  # a reference that moves follows one policy
-        needed["kl_reference"] = "start"
-    for name, value in needed.items():
-        if given[name] != value:
-            raise ConfigError(
-                f"With roles = {game.roles!r}, several policies act and learn in one process, "
-                f"which needs {name} = {value!r}, got {given[name]!r}. Or set roles to 'shared'."
-            )
-    for role, rate in game.role_lr.items():
-        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
-            raise ConfigError(
-                f"role_lr must be numbers of at least 0, such as {role}=1e-5, got {role}={rate!r}."
-            )
-
-
 def _check_loss(config: TrainConfig) -> None:
     loss = config.loss
     loss.reference_every  # noqa: B018  # raises for an unknown reference
-    plain = LossConfig()
-    clips = ("clip", "clip_high", "clip_gradient", "dual_clip")
-    without = [name for name in clips if getattr(loss, name) != getattr(plain, name)]
-    if loss.ratio == "none" and without:
+    if loss.kl_in == "reward" and "overlong_margin" not in config.acting():
         raise ConfigError(
-            f"ratio = 'none' has no clip, so {without[0]} = {getattr(loss, without[0])} has no "
-            "effect: leave it out, or set ratio to 'token'."
+            "kl_in = 'reward' subtracts the KL penalty from the rewards, from which this recipe "
+            "assigns no credit: set kl_in to loss or loss_k2."
         )
-    if not config.policy_gradient:
-        why = "importance weights correct a policy gradient, and it imitates or prefers actions"
-        config.fixed(why, importance_cap=None)
-        config.fixed("all tokens enter a loss of imitation or preference", covariance_clip=0.0)
     if loss.thought_coef not in (0.0, 1.0) and loss.ratio not in ("token", "none"):
         raise ConfigError(
             f"thought_coef = {loss.thought_coef} weighs tokens, and with ratio = {loss.ratio!r} "
             "they have equal gradients: set thought_coef to 0 or 1, or ratio to 'token'."
         )
-    if loss.overlong_margin > config.rollout.max_new_tokens:
+    if config.reward.overlong_margin > config.rollout.max_new_tokens:
         raise ConfigError(
-            f"overlong_margin = {loss.overlong_margin} exceeds the maximum length of an action, "
-            f"max_new_tokens = {config.rollout.max_new_tokens}."
+            f"overlong_margin = {config.reward.overlong_margin} exceeds the maximum length of an "
+            f"action, max_new_tokens = {config.rollout.max_new_tokens}."
         )
-    if loss.entropy_floor is not None and not loss.entropy_coef:
-        raise ConfigError(
-            "entropy_floor selects the tokens that get the entropy bonus: set entropy_coef above 0."
-        )
-    if loss.filter_groups and config.rollout.group_size < 2:
-        raise ConfigError("filter_groups compares the episodes of a group: set group_size above 1.")
     changed = [name for name in SAME_RETURNS if getattr(config.reward, name)]
     if loss.filter_groups and changed:
         raise ConfigError(
             "filter_groups drops groups with equal returns of the environment, which may differ in "
             f"their rewards with {changed[0]}: leave out one of both."
         )
-    if loss.group_weight != "none" and config.rollout.group_size < 2:
-        raise ConfigError("group_weight counts the successes of a group: set group_size above 1.")
 
 
 def _check_reward(config: TrainConfig) -> None:
@@ -354,34 +260,85 @@ def _check_reward(config: TrainConfig) -> None:
             )
 
 
-def _check_imitation(config: TrainConfig) -> None:
-    bc = config.imitation
-    if bc.bc_share and (config.run.env_steps is None or bc.bc_demonstrations):
+def _check_critic(config: TrainConfig) -> None:
+    critic, scripted = config.critic, config.game.scripted
+    if any(width < 1 for width in critic.critic_layers):
         raise ConfigError(
-            "bc_share divides a budget of env_steps between demonstrations and rollouts: set "
-            "env_steps, and leave bc_demonstrations at 0."
+            f"critic_layers must be widths of at least 1, got {critic.critic_layers}."
+        )
+    if critic.critic_sees == "all" and scripted:
+        raise ConfigError(
+            "critic_sees = 'all' shows a critic the observations of all agents of a game, beside "
+            "the prompt of the policy: set opponents to mirror or another kind than scripted, or "
+            "critic_sees to 'own'."
+        )
+    if critic.sees_hidden_state and not scripted:
+        raise ConfigError(
+            f"critic_sees = {critic.critic_sees!r} shows a critic the hidden state of an "
+            "environment of a single agent: set opponents to scripted, or critic_sees to 'own'."
+        )
+
+
+def _check_environments(config: TrainConfig) -> None:
+    chosen, others = config.environment, config.evaluation.eval_env_id
+    check_mix([*chosen.ids, *others], (*(chosen.mix or [1] * len(chosen.ids)), *[1] * len(others)))
+    own = [id for id in (*chosen.ids, *others) if split_id(id)[1]]  # raises for wrong arguments
+    if len(chosen.ids) == 1 and chosen.ids[0] in own:
+        raise ConfigError(f"Arguments of a single environment are env_kwargs, got {own[0]!r}.")
+    if any(turns < 1 for turns in chosen.horizons):
+        raise ConfigError(f"horizons must be numbers of turns, at least 1, got {chosen.horizons}.")
+    if chosen.curriculum not in KINDS:
+        if ":" not in chosen.curriculum:
+            raise ConfigError(
+                f"curriculum must be one of {', '.join(KINDS)}, or module:function, got "
+                f"{chosen.curriculum!r}.{did_you_mean(chosen.curriculum, KINDS)}"
+            )
+        imported(chosen.curriculum, "curriculum")  # raises for a function that does not exist
+
+
+def _check_evaluation(config: TrainConfig) -> None:
+    if config.evaluation.eval_partners == "self" and not config.trains_whole_game:
+        raise ConfigError(
+            "eval_partners 'self' needs one game without wrappers in which all seats are trained: "
+            "set opponents to mirror, and leave learners, wrap and eval_env_id empty."
+        )
+    if config.evaluation.eval_nashconv and config.game.learners:
+        raise ConfigError("eval_nashconv plays the policy in all seats: leave learners empty.")
+
+
+def _check_roles(config: TrainConfig) -> None:
+    game = config.game
+    if game.roles == "shared":
+        return
+    given = config.values() | {"opponents": " ".join(each.kind for each in game.mixture)}
+    needed = {
+        "opponents": "mirror", "engine": "own", "rollout_workers": 0,
+        "continuous_batching": False,
+    }  # fmt: skip
+    if game.exchange:  # a reference that moves follows one policy
+        needed["kl_reference"] = "start"
+    for name, value in needed.items():
+        if name in given and given[name] != value:
+            raise ConfigError(
+                f"With roles = {game.roles!r}, several policies act and learn in one process, "
+                f"which needs {name} = {value!r}, got {given[name]!r}. Or set roles to 'shared'."
+            )
+    for role, rate in game.role_lr.items():
+        if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < math.inf:
+            raise ConfigError(
+                f"role_lr must be numbers of at least 0, such as {role}=1e-5, got {role}={rate!r}."
+            )
+
+
+def _check_cloning(config: TrainConfig) -> None:
+    bc = config.cloning
+    if bc.bc_share and bc.bc_demonstrations:
+        raise ConfigError(
+            "bc_share divides a budget of env_steps between demonstrations and rollouts: leave "
+            "bc_demonstrations at 0."
         )
     if bc.data and (bc.bc_share or bc.bc_demonstrations):
         raise ConfigError(
             "The episodes of data replace demonstrations of the expert: leave "
             "bc_demonstrations and bc_share at 0, or leave out data."
-        )
-    if bc.general_data and not (config.imitates or config.offline):
-        raise ConfigError(
-            "general_data is cloned together with episodes: set data or bc_demonstrations."
-        )
-
-
-def _check_model(config: TrainConfig) -> None:
-    model = config.model
-    if model.lora_rank and model.model in NEW_MODELS:
-        raise ConfigError(
-            f"LoRA needs a pretrained model, and {model.model!r} is a new one: leave lora_rank "
-            "at 0, or set model to a trained model."
-        )
-    if model.dtype == "float16" and not model.lora_rank:
-        raise ConfigError(
-            "The gradients of float16 weights underflow in full fine-tuning: use dtype float32 "
-            "(with mixed_precision fp16, which scales the loss), use bfloat16, or train an "
-            "adapter (lora_rank)."
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
+from agentgym.errors import ConfigError
 from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.model_defaults import (
     Kind,
@@ -17,25 +18,25 @@ from agentgym.trainers.policy.model_defaults import (
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.settings import (
+    CloningConfig,
     CriticConfig,
     EnvironmentConfig,
     EvaluationConfig,
     GameConfig,
-    GroupRolloutConfig,
-    ImitationConfig,
     LossConfig,
     ModelConfig,
-    NonNegative,
     OptimisationConfig,
     RewardConfig,
     RolloutConfig,
     RunConfig,
-    defaults,
-    group_of,
+    When,
     groups_of,
+    settings_of,
 )
 from agentgym.trainers.settings.checks import check_config, check_fields
-from agentgym.trainers.settings.credit import SAME_RETURNS
+from agentgym.trainers.settings.effects import check_effects, idle_settings, unknown_setting
+from agentgym.trainers.settings.names import with_new_names
+from agentgym.trainers.settings.schema import is_set
 from agentgym.utils.masking import masked
 
 # Settings that may differ when a run is resumed: they change its length, its output or its random
@@ -53,34 +54,32 @@ published configurations of AReaL (arXiv 2505.24298), which drops tokens above i
 truncating."""
 
 
-class OneOf(tuple[Any, ...]):
-    """Several values of a setting that a recipe supports."""
+class Absent:
+    """The groups of settings that a recipe may lack, as the trainer reads them then."""
 
-    def __new__(cls, *values: Any) -> Self:
-        """Returns the values."""
-        return super().__new__(cls, values)
-
-
-UNCHANGED_REWARDS: dict[str, Any] = {
-    "kl_in": OneOf("loss", "loss_k2"), "overlong_margin": 0, "shape_progress": 0.0, **SAME_RETURNS
-}  # fmt: skip
-"""Values of the settings that change rewards, for recipes whose credit does not depend on them."""
-EQUAL_WEIGHTS: dict[str, Any] = {"normalize_advantages": "none", "covariance_clip": 0.0}
-"""Values of the settings that weigh tokens, for recipes that imitate actions."""
+    reward: RewardConfig = RewardConfig()
+    critic: CriticConfig = CriticConfig()
 
 
 @dataclass
-class TrainConfig:
+class TrainConfig(Absent):
     """Settings of a training run.
 
     `TrainConfig.of(lr=1e-4, env_id="WebShop-v0")` takes the settings by their flat names, as the
-    command line does. A recipe's subclass adds settings as fields, and other defaults with
-    `settings.defaults`.
+    command line does. The kinds of recipes (`agentgym.trainers.settings.kinds`) add groups, and
+    a recipe's subclass adds settings as fields, and other defaults with `settings.defaults`.
 
     Attributes:
+        described: names the recipes of a kind in messages.
+        lacks: settings, or groups of them, that recipes of a kind do not have.
+        conditions: further conditions on settings, by their names.
         kind: the kind of model, which decides on defaults.
         by_kind: the settings that have the default of the kind of model, with their values.
     """
+
+    described: ClassVar[str] = ""
+    lacks: ClassVar[tuple[str, ...]] = ()
+    conditions: ClassVar[Mapping[str, When]] = {}
 
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
     game: GameConfig = field(default_factory=GameConfig)
@@ -89,9 +88,7 @@ class TrainConfig:
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     optimisation: OptimisationConfig = field(default_factory=OptimisationConfig)
     loss: LossConfig = field(default_factory=LossConfig)
-    reward: RewardConfig = field(default_factory=RewardConfig)
-    critic: CriticConfig = field(default_factory=CriticConfig)
-    imitation: ImitationConfig = field(default_factory=ImitationConfig)
+    cloning: CloningConfig = field(default_factory=CloningConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
     def __post_init__(self) -> None:
@@ -106,6 +103,7 @@ class TrainConfig:
             check_fields(group)
         check_fields(self)
         self._resolve()
+        check_effects(self)
         check_config(self)
         self.context_settings()  # raises for an invalid combination
 
@@ -114,10 +112,12 @@ class TrainConfig:
         model = self.model
         self.kind: Kind = kind_of(model.model, model.lora_rank)
         low = model.mixed_precision == "no" and bfloat16_is_native(model.device)
-        found, given = defaults_of(self.kind, low_precision=low), self.as_dict()
-        if self.samples_otherwise and self.policy_gradient:
+        found, given = defaults_of(self.kind, low_precision=low), self.values()
+        if self.samples_otherwise and "importance_cap" in self.acting():
             found["importance_cap"] = STALE_CAP
-        self.by_kind = {name: value for name, value in found.items() if given[name] is None}
+        self.by_kind = {
+            name: value for name, value in found.items() if name in given and given[name] is None
+        }
         for name in groups_of(type(self)):
             group = getattr(self, name)
             new = {key: self.by_kind[key] for key in vars(group).keys() & self.by_kind.keys()}
@@ -131,23 +131,23 @@ class TrainConfig:
             **settings: shared settings such as `lr=1e-4`, the recipe's own, or whole groups.
 
         Raises:
-            UnknownArgumentError: for an unknown name. The message suggests the closest known one.
+            UnknownArgumentError: for an unknown name. The message suggests the closest known one,
+                or names the recipes that have the setting.
             ConfigError: for an invalid value.
         """
         own = {each.name: each for each in dataclasses.fields(cls)}
-        groups, group = groups_of(cls), group_of(cls)
+        known, groups = settings_of(cls), groups_of(cls)
         direct: dict[str, Any] = {}
         grouped: dict[str, dict[str, Any]] = {}
-        for name, value in settings.items():
-            if name in group and not isinstance(value, groups.get(name, ())):
-                grouped.setdefault(group[name], {})[name] = value
-            elif name in own:
+        for name, value in with_new_names(settings).items():
+            if name in groups and (name not in known or isinstance(value, groups[name])):
                 direct[name] = value
+            elif name not in known:
+                raise unknown_setting(cls, name)
+            elif known[name].group:
+                grouped.setdefault(known[name].group, {})[name] = value
             else:
-                known = [*(own.keys() - groups.keys()), *group]
-                raise UnknownArgumentError(
-                    f"There is no setting {name!r}.{did_you_mean(name, known)}"
-                )
+                direct[name] = value
         for name, changes in grouped.items():
             factory = own[name].default_factory
             base = direct[name] if name in direct else factory()  # type: ignore[misc]
@@ -160,57 +160,81 @@ class TrainConfig:
 
         Defaults by kind of model follow the model of the copy.
         """
-        chosen = {k: v for k, v in self.as_dict().items() if k not in self.by_kind}
+        chosen = {k: v for k, v in self.values().items() if k not in self.by_kind}
         return type(self).of(**chosen | settings)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns all settings by their flat names."""
-        flat: dict[str, Any] = {}
-        for each in dataclasses.fields(self):
-            value = getattr(self, each.name)
-            flat |= vars(value) if each.name in groups_of(type(self)) else {each.name: value}
-        return flat
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns all settings by their flat names as JSON values, without secrets."""
+    def values(self) -> dict[str, Any]:
+        """Returns all settings of the recipe by their flat names, whether they act or not."""
         return {
-            key: masked(list(value) if isinstance(value, tuple) else value)
-            for key, value in self.as_dict().items()
+            name: getattr(getattr(self, each.group) if each.group else self, name)
+            for name, each in settings_of(type(self)).items()
         }
 
+    def acting(self) -> frozenset[str]:
+        """Returns the names of the settings that act beside the others."""
+        return frozenset(settings_of(type(self)).keys() - idle_settings(self).keys())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the settings that act, by their flat names.
+
+        A setting that is left out has no value, as by default, or belongs to another one that is
+        not set. `resume` and `quiet` are options of the command, not of the run.
+        """
+        listed = self.acting() - {"resume", "quiet"}
+        known = settings_of(type(self))
+        return {
+            name: value
+            for name, value in self.values().items()
+            if name in listed and (is_set(value) or is_set(known[name].default))
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns `as_dict` as JSON values, without secrets."""
+        return as_json(self.as_dict())
+
     def fixed(self, why: str, **settings: Any) -> None:
-        """Raises ConfigError if a setting differs from the only value that a recipe supports.
+        """Raises ConfigError if a setting differs from the only value that others leave.
 
         Args:
             why: the reason, for the message.
             **settings: the supported values, by flat names.
         """
-        given = self.as_dict()
+        given = self.values()
         for name, value in settings.items():
-            supported = value if isinstance(value, OneOf) else OneOf(value)
-            if given[name] not in supported:
-                values = " or ".join(map(repr, supported))
+            if name in given and given[name] != value:
                 raise ConfigError(
-                    f"This recipe supports {name} = {values} only, got {given[name]!r}: {why}."
+                    f"This recipe supports {name} = {value!r} only, got {given[name]!r}: {why}."
                 )
 
     def chosen_defaults(self) -> str:
         """Returns the defaults by kind of model in one line."""
         kind = {"new": "a new model", "loaded": "a loaded model", "adapter": "an adapter"}
-        listed = ", ".join(f"{name} {value}" for name, value in self.by_kind.items())
+        acting = self.acting()
+        shown = (f"{name} {value}" for name, value in self.by_kind.items() if name in acting)
+        listed = ", ".join(shown)
         return f"Defaults for {kind[self.kind]}: {listed or 'none, all are set'}."
 
     @property
     def imitates(self) -> bool:
         """Whether the run begins with behaviour cloning."""
-        bc = self.imitation
+        bc = self.cloning
         cloned = bc.data and not self.offline
         return bc.bc_demonstrations > 0 or bc.bc_share > 0 or bool(cloned)
+
+    @property
+    def clones(self) -> bool:
+        """Whether episodes are cloned, before RL or offline."""
+        return self.imitates or self.offline
 
     @property
     def offline(self) -> bool:
         """Whether the recipe learns from a fixed data set, the group of settings `dataset`."""
         return "dataset" in groups_of(type(self))
+
+    @property
+    def uses_reference(self) -> bool:
+        """Whether the loss or the recipe compares the policy with a reference policy."""
+        return self.loss.kl_coef > 0
 
     @property
     def trains_whole_game(self) -> bool:
@@ -228,15 +252,6 @@ class TrainConfig:
     def compared_outcome(self) -> Literal["return", "success"]:
         """The outcome of episodes that a recipe compares in groups, for `filter_groups`."""
         return "return"
-
-    @property
-    def policy_gradient(self) -> bool:
-        """Whether the loss is an expectation over the policy's actions, as in a policy gradient.
-
-        If other weights or `epsilon` sample some of them, importance weights correct it. Actions
-        that are imitated or preferred to others have the same weight wherever they come from.
-        """
-        return True
 
     @property
     def samples_otherwise(self) -> bool:
@@ -302,48 +317,9 @@ class TrainConfig:
         return LoraSettings(model.lora_rank, model.lora_alpha, targets=model.lora_targets)
 
 
-@dataclass
-class GroupConfig(TrainConfig):
-    """Settings of a recipe that compares the outcomes of episodes with the same start."""
-
-    rollout: RolloutConfig = defaults(GroupRolloutConfig)
-    scale: bool = True
-    """Divide by the group's standard deviation."""
-    outcome: Literal["return", "success"] = "return"
-    """Compared outcome: the return, or 1 for success and 0 otherwise."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        if self.outcome == "success":
-            self.fixed("only success is compared, not rewards", **UNCHANGED_REWARDS)
-
-    @property
-    def compared_outcome(self) -> Literal["return", "success"]:
-        """The setting `outcome`."""
-        return self.outcome
-
-
-@dataclass
-class PreferenceConfig(TrainConfig):
-    """Settings of a recipe whose credit is the gradient of DPO."""
-
-    rollout: RolloutConfig = defaults(GroupRolloutConfig)
-    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
-    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
-    beta: NonNegative = 0.1
-    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        self.fixed(
-            "credit is the gradient of a preference loss",
-            normalize_advantages="none",
-            aggregation="constant",
-        )
-
-    @property
-    def policy_gradient(self) -> bool:
-        """False: actions are preferred to others."""
-        return False
+def as_json(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings as JSON values, without secrets."""
+    return {
+        name: masked(list(value) if isinstance(value, tuple) else value)
+        for name, value in settings.items()
+    }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from agentgym.trainers.settings.kinds import (
+from agentgym.trainers.settings.fields import (
     BY_MODEL,
     ByModel,
     Count,
@@ -14,11 +14,14 @@ from agentgym.trainers.settings.kinds import (
     NonNegative,
     Positive,
 )
+from agentgym.trainers.settings.learning import GROUPED
+from agentgym.trainers.settings.schema import When
 
-SAME_RETURNS: dict[str, Any] = {
-    "process_reward": "", "reward_constraints": {}, "novelty_bonus": 0.0, "count_bonus": 0.0,
-}  # fmt: skip
-"""Values of the settings with which credit compares the environment's returns."""
+SAME_RETURNS = ("process_reward", "reward_constraints", "novelty_bonus", "count_bonus")
+"""Settings with which returns differ from the environment's."""
+PROCESS = When("process_reward")
+SEPARATE = When("critic_backbone", ("separate",))
+SHARED = When("critic_backbone", ("shared",))
 
 
 @dataclass
@@ -38,12 +41,14 @@ class RewardConfig:
     episode, with the turns of all its agents, to scores in [0, 1], judge:FOLDER, the reward model
     of a run of agentprm, orm, spa, inverse_prm or read, whose values v become 1 / (1 + exp(-v)), or
     chat:MODEL@URL, a language model that scores every turn (empty: none)."""
-    process_weight: Fraction = 0.5
+    process_weight: Annotated[Fraction, PROCESS] = 0.5
     """Weight w of the process reward: (1 - w) reward + w process reward."""
-    process_iterations: Count = 0
+    process_iterations: Annotated[Count, PROCESS] = 0
     """Iterations in which the weight falls linearly to 0, so that outcomes decide in the end
     (Atom-Searcher, 0: a constant weight)."""
-    process_combine: Literal["mean", "outcome", "gated", "episode", "turn"] = "mean"
+    process_combine: Annotated[Literal["mean", "outcome", "gated", "episode", "turn"], PROCESS] = (
+        "mean"
+    )
     """Process reward of an episode: the mean score of its turns ("mean"), or scores that are moved
     by the outcome so that no turn of a success is penalised and none of a failure is rewarded
     ("outcome", ReNorm), or the mean score in a success and 0 in a failure ("gated", DeepTravel). Or
@@ -52,7 +57,7 @@ class RewardConfig:
     reward_constraints: KeyValues = field(default_factory=dict)
     """Least means of reward terms per played episode, such as format=0. The weight of a term starts
     at 1, grows while its mean is below and falls while it is above."""
-    constraint_lr: NonNegative = 0.1
+    constraint_lr: Annotated[NonNegative, When("reward_constraints")] = 0.1
     """Step size of these weights."""
     novelty_bonus: NonNegative = 0.0
     """Reward of a turn that leads to a state which is new in the episode, except for the last."""
@@ -60,6 +65,12 @@ class RewardConfig:
     """Reward of an action that was rarely taken in its state: the bonus divided by the square root
     of the number of times in the run so far (MBIE-EB). States are compared by `info["state_key"]`
     within an environment, also between tasks."""
+    overlong_margin: Count = 0
+    """Soft overlong penalty, subtracted from the rewards: over this number of tokens before
+    `max_new_tokens`, it grows from 0 to 1 (0: no penalty)."""
+    group_weight: Annotated[Literal["none", "difficulty"], GROUPED] = "none"
+    """Weight of a group's advantages: equal, or from 1 for a task that the whole group solves to 2
+    for one that it fails ("difficulty"), divided by the mean."""
 
     @property
     def splits_rewards(self) -> bool:
@@ -72,16 +83,16 @@ class CriticConfig:
     """The critic, for recipes that have one."""
 
     critic_lr: ByModel[NonNegative] = BY_MODEL
-    """Learning rate of the critic (None: 1e-3, for a loaded model 1e-4). With a trunk of its own,
-    it is constant."""
-    value_coef: NonNegative = 0.5
-    """Value loss coefficient of a critic on the policy's hidden states."""
-    value_clip: NonNegative | None = None
-    """Clip of the value change per iteration, of a critic on the policy's hidden states (None: no
-    clip)."""
+    """Learning rate of the critic (None: 1e-3, for a loaded model 1e-4). With a separate
+    backbone, it is constant."""
+    value_coef: Annotated[NonNegative, SHARED] = 0.5
+    """Value loss coefficient of a critic that shares the policy's backbone."""
+    value_clip: Annotated[NonNegative | None, SHARED] = None
+    """Clip of the value change per iteration, of a critic that shares the policy's backbone (None:
+    no clip)."""
     critic_layers: tuple[int, ...] = (256,)
     """Widths of the critic's hidden layers."""
-    critic_detach: bool = False
+    critic_detach: Annotated[bool, SHARED] = False
     """Stop the gradient of the value loss at the model's hidden states."""
     critic_warmup: Count = 0
     """Number of first iterations in which only the critic is trained."""
@@ -89,27 +100,28 @@ class CriticConfig:
     """Multiply the policy's learning rate by the reliability of the advantages: the standard
     deviation of returns divided by that of the advantages, at most 1. Advantages that vary more
     than returns are the critic's error, and a batch of equal returns takes no step."""
-    critic_trunk: Literal["policy", "own"] = "policy"
-    """The language model that the critic reads with: the policy, or a copy that only the value loss
+    critic_backbone: Literal["shared", "separate"] = "shared"
+    """Backbone of the critic: shared with the policy, or a separate copy that only the value loss
     trains (an adapter's base is shared). Values of the copy are normalised. Roles with policies of
     their own share one such critic."""
-    critic_sees: Literal["own", "all", "hidden", "state"] = "own"
-    """Input of a critic with its own trunk: the prompt of the agent ("own"), or a text that the
-    policy never reads. "hidden": the hidden state (`TextEnv.privileged_text`) beside the prompt
+    critic_sees: Annotated[Literal["own", "all", "hidden", "state"], SEPARATE] = "own"
+    """Input of a critic with a separate backbone: the prompt of the agent ("own"), or a text that
+    the policy never reads. "hidden": the hidden state (`TextEnv.privileged_text`) beside the prompt
     (asymmetric actor-critic). "state": the same in place of the prompt, with less computation.
     "all": beside the prompt, the observations of all other agents of a game at that time, as for
     the central critic of MAPPO."""
-    critic_head: Literal["scalar", "two_hot"] = "scalar"
-    """Output of a critic with its own trunk: the value, or logits over bins whose expectation is
-    the value, trained by cross-entropy (DreamerV3). The bins follow the scale of the returns."""
-    critic_epochs: Positive = 2
-    """Epochs per iteration of a critic with its own trunk."""
-    critic_rounds: Positive = 4
-    """Number of latest iterations whose episodes a critic with its own trunk is fitted to."""
-    critic_batch_tokens: Positive = 8192
-    """Tokens per step of a critic with its own trunk."""
-    critic_episodes: Count = 0
-    """Episodes played before RL to fit a critic with its own trunk."""
+    critic_head: Annotated[Literal["scalar", "two_hot"], SEPARATE] = "scalar"
+    """Output of a critic with a separate backbone: the value, or logits over bins whose
+    expectation is the value, trained by cross-entropy (DreamerV3). The bins follow the scale of
+    the returns."""
+    critic_epochs: Annotated[Positive, SEPARATE] = 2
+    """Epochs per iteration of a critic with a separate backbone."""
+    critic_window: Annotated[Positive, SEPARATE] = 4
+    """Iterations of episodes in the replay window of a critic with a separate backbone."""
+    critic_batch_tokens: Annotated[Positive, SEPARATE] = 8192
+    """Tokens per step of a critic with a separate backbone."""
+    critic_episodes: Annotated[Count, SEPARATE] = 0
+    """Episodes played before RL to fit a critic with a separate backbone."""
 
     @property
     def sees_hidden_state(self) -> bool:

@@ -1,58 +1,120 @@
-"""Kinds of values: types of settings with their bounds, and how the command line reads them."""
+"""The kinds of recipes: each has the settings that act in its loss and in its rollouts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-import tyro
-from annotated_types import Ge, Interval, Lt
+from agentgym.trainers.settings import (
+    CriticConfig,
+    GroupRolloutConfig,
+    LossConfig,
+    NonNegative,
+    OptimisationConfig,
+    RewardConfig,
+    RolloutConfig,
+    When,
+    defaults,
+)
+from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.schema import all_but
 
-from agentgym.utils.arguments import parse_arguments
+GAMES = ("game", "eval_partners", "eval_nashconv")
+"""Settings of games with several agents, for `lacks` of recipes of a single agent."""
+RATIO = ("ratio", "clip", "clip_high", "clip_gradient", "dual_clip", "target_kl", "max_kl")
+"""Settings of a loss with a probability ratio."""
+SAMPLED = (
+    "max_staleness",
+    "cross_policy",
+    "importance_cap",
+    "check_logprobs",
+)
+"""Settings for actions that the policy, or an older one, has sampled as they are."""
+OFFLINE = (
+    "curriculum",
+    "horizons",
+    "adaptive_groups",
+    "filter_groups",
+    "kl_in",
+    "epsilon",
+    *SAMPLED,
+    *GAMES,
+)
+"""Settings of episodes that the policy plays in every iteration, for `lacks` of offline recipes."""
+ADVANTAGES = ("normalize_advantages", "covariance_clip", "thought_credit", "importance_cap")
+"""Settings of advantages, and of importance weights, which correct an expectation."""
 
-KeyValues = Annotated[
-    dict[str, Any],
-    tyro.constructors.PrimitiveConstructorSpec(
-        nargs="*",
-        metavar="KEY=VALUE",
-        instance_from_str=parse_arguments,
-        is_instance=lambda value: isinstance(value, dict),
-        str_from_instance=lambda value: [f"{key}={item}" for key, item in value.items()],
-    ),
-]
+
+@dataclass
+class PolicyGradientConfig(TrainConfig):
+    """Settings of a recipe with a policy gradient, whose hooks assign credit."""
+
+    described: ClassVar[str] = "recipes with a policy gradient, such as poad and grpo"
 
 
-def _one_or_more(metavar: str) -> Any:
-    """Returns how the command line reads one word as a str, and several as a tuple."""
-    return tyro.constructors.PrimitiveConstructorSpec(
-        nargs="*",
-        metavar=f"{metavar} [{metavar} ...]",
-        instance_from_str=lambda words: words[0] if len(words) == 1 else tuple(words),
-        is_instance=lambda value: isinstance(value, str | tuple),
-        str_from_instance=lambda value: [value] if isinstance(value, str) else list(value),
+@dataclass
+class RewardedConfig(PolicyGradientConfig):
+    """Settings of a recipe that assigns credit from the rewards of turns."""
+
+    described: ClassVar[str] = "recipes that assign credit from rewards, such as poad and grpo"
+
+    reward: RewardConfig = defaults(RewardConfig)
+
+
+@dataclass
+class ActorCriticConfig(RewardedConfig):
+    """Settings of a recipe with a critic."""
+
+    described: ClassVar[str] = "recipes with a critic, such as poad and turn"
+
+    critic: CriticConfig = defaults(CriticConfig)
+
+
+@dataclass
+class GroupConfig(RewardedConfig):
+    """Settings of a recipe that compares the outcomes of episodes with the same start."""
+
+    described: ClassVar[str] = "recipes that compare groups of episodes, such as grpo and rloo"
+    lacks: ClassVar[tuple[str, ...]] = ("thought_credit",)  # a turn has one advantage
+    conditions: ClassVar[Mapping[str, When]] = dict.fromkeys(
+        all_but(RewardConfig, "group_weight"), When("outcome", ("return",))
     )
 
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
+    scale: bool = True
+    """Divide by the group's standard deviation."""
+    outcome: Literal["return", "success"] = "return"
+    """Compared outcome: the return, or 1 for success and 0 otherwise."""
 
-EnvIds = Annotated[str | tuple[str, ...], _one_or_more("ID")]
-"""One id, or several."""
-Opponents = Annotated[str | tuple[str, ...], _one_or_more("OPPONENT")]
-"""One kind of opponents, or a mixture of several (`agentgym.trainers.settings.opponents`)."""
-Count = Annotated[int, Ge(0)]
-"""An integer of at least 0."""
-Positive = Annotated[int, Ge(1)]
-"""An integer of at least 1."""
-NonNegative = Annotated[float, Ge(0.0)]
-"""A number of at least 0."""
-Fraction = Annotated[float, Interval(ge=0.0, le=1.0)]
-"""A number in [0, 1]."""
-Seed = Annotated[int, Ge(0), Lt(2**63)]
-"""An integer of at least 0 and below 2^63."""
-Normalize = Literal["batch", "env", "task", "agent", "group", "none"]
+    @property
+    def compared_outcome(self) -> Literal["return", "success"]:
+        """The setting `outcome`."""
+        return self.outcome
 
-T = TypeVar("T")
-if TYPE_CHECKING:
-    ByModel = Annotated[T, None]
-else:
-    ByModel = Optional
-"""A setting whose default depends on the kind of model. None stands for that default until
-`TrainConfig` replaces it by the value in `model_defaults`."""
-BY_MODEL: Any = None
+
+@dataclass
+class ImitationConfig(TrainConfig):
+    """Settings of a recipe that imitates actions, all tokens with the same weight."""
+
+    described: ClassVar[str] = "recipes that imitate actions, such as bc and filtered_bc"
+    lacks: ClassVar[tuple[str, ...]] = ADVANTAGES
+
+
+@dataclass
+class PreferenceConfig(TrainConfig):
+    """Settings of a recipe whose credit is the gradient of DPO."""
+
+    described: ClassVar[str] = "recipes that learn from preferences, such as dpo and eto"
+    lacks: ClassVar[tuple[str, ...]] = (*ADVANTAGES, "aggregation")
+
+    rollout: RolloutConfig = defaults(GroupRolloutConfig)
+    optimisation: OptimisationConfig = defaults(OptimisationConfig, epochs=1, minibatches=1)
+    loss: LossConfig = defaults(LossConfig, normalize_advantages="none", aggregation="constant")
+    beta: NonNegative = 0.1
+    """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
+
+    @property
+    def uses_reference(self) -> bool:
+        """True: the preference loss compares the policy with the reference."""
+        return True

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, Lt
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.settings.kinds import (
+from agentgym.trainers.settings.fields import (
     BY_MODEL,
     ByModel,
     Count,
@@ -17,6 +17,14 @@ from agentgym.trainers.settings.kinds import (
     NonNegative,
     Normalize,
     Positive,
+)
+from agentgym.trainers.settings.schema import When
+
+RATIO = When("ratio", but=("none",), of="a probability ratio", remedy="ratio to token")
+GROUPED = When("group_size", but=(1,), of="groups of episodes", remedy="group_size above 1")
+PENALISED = When("kl_coef", remedy="kl_coef above 0")
+CLONED = When(
+    "imitates", of="behaviour cloning before RL", remedy="bc_demonstrations, bc_share or data"
 )
 
 
@@ -32,7 +40,7 @@ class OptimisationConfig:
     """Optimiser steps per epoch."""
     lr_schedule: Literal["constant", "linear"] = "constant"
     """Learning-rate schedule of policies and critics on their hidden states. "linear" decays to 0
-    over `iterations`. A critic with its own trunk keeps `critic_lr`: to the end, it is fitted
+    over `iterations`. A critic with a separate backbone keeps `critic_lr`: to the end, it is fitted
     to the returns of a policy that changes."""
     lr_warmup: Count = 0
     """Iterations in which the learning rates of policies and critics on their hidden states
@@ -56,13 +64,13 @@ class OptimisationConfig:
 class LossConfig:
     """The policy loss and the advantages that enter it."""
 
-    clip: NonNegative = 0.2
+    clip: Annotated[NonNegative, RATIO] = 0.2
     """PPO clip: the ratio is clipped to [1 - clip, 1 + clip_high]."""
-    clip_high: NonNegative | None = None
+    clip_high: Annotated[NonNegative | None, RATIO] = None
     """Upper clip, as in clip-higher (None: the same as `clip`)."""
-    clip_gradient: bool = False
+    clip_gradient: Annotated[bool, RATIO] = False
     """Keep the gradient of tokens above the upper clip, with the bound as their ratio (AEPO)."""
-    dual_clip: Annotated[float, Gt(1.0)] | None = None
+    dual_clip: Annotated[Annotated[float, Gt(1.0)] | None, RATIO] = None
     """Dual clip: bounds the loss of a negative advantage by this multiple (None: no bound)."""
     ratio: Literal["token", "turn", "turn_product", "trajectory", "trajectory_product", "none"] = (
         "token"
@@ -79,23 +87,27 @@ class LossConfig:
     not)."""
     entropy_coef: NonNegative = 0.0
     """Entropy bonus coefficient."""
-    entropy_floor: NonNegative | None = None
+    entropy_floor: Annotated[
+        NonNegative | None, When("entropy_coef", remedy="entropy_coef above 0")
+    ] = None
     """Give the entropy bonus only to tokens with an entropy below this in nats (None: to all)."""
     kl_coef: NonNegative = 0.0
     """KL penalty coefficient with respect to the reference policy."""
-    kl_reference: str = "start"
+    kl_reference: Annotated[
+        str, When("uses_reference", of="a KL penalty", remedy="kl_coef above 0")
+    ] = "start"
     """Reference policy: the policy before RL ("start"), the policy itself, renewed every K
     iterations ("moving:K"), or the exponential moving average of its weights, or of the weights of
     its adapter, with the coefficient TAU per iteration ("polyak:TAU"). In self-play, a penalty on
     leaving a slowly moving reference damps the cycles of the last policy."""
-    kl_in: Literal["loss", "loss_k2", "reward"] = "loss"
+    kl_in: Annotated[Literal["loss", "loss_k2", "reward"], PENALISED] = "loss"
     """Where the KL penalty is: in the loss, as in GRPO (the estimator k3, whose gradient is that of
     KL(reference, policy)), in the loss with the gradient of KL(policy, reference) ("loss_k2"), or
     subtracted from the rewards, which has that gradient too, with credit assigned over turns."""
-    target_kl: NonNegative | None = None
+    target_kl: Annotated[NonNegative | None, RATIO] = None
     """End the epochs of an iteration when the approximate KL to the behaviour policy exceeds this
-    (nats/token, None: never). Without a ratio, there is no estimate, and this has no effect."""
-    max_kl: NonNegative = 10.0
+    (nats/token, None: never)."""
+    max_kl: Annotated[NonNegative, RATIO] = 10.0
     """Abort the run when the approximate KL to the behaviour policy exceeds this (nats/token)."""
     importance_cap: Annotated[float, Gt(0.0)] | None = None
     """Truncated importance sampling: weight the policy loss of each token by
@@ -109,22 +121,16 @@ class LossConfig:
     covariance_clip: Fraction = 0.0
     """Maximum share of tokens detached from the gradient because they lower the entropy most
     (Clip-Cov)."""
-    filter_groups: bool = False
+    filter_groups: Annotated[bool, GROUPED] = False
     """Drop groups whose episodes all have the same return of the environment, or the same success
     in a recipe that compares successes (dynamic sampling). If no group would remain, none is
     dropped."""
-    group_weight: Literal["none", "difficulty"] = "none"
-    """Weight of a group's advantages: equal, or from 1 for a task that the whole group solves to 2
-    for one that it fails ("difficulty"), divided by the mean."""
     thought_coef: NonNegative = 1.0
     """Weight of thought tokens in the policy loss (0: only the action of a reply is trained).
     Thoughts are the parts of a reply that the wrapper ExtractAction does not read. With a ratio of
     turns or trajectories it is 0 or 1, since tokens that share a ratio have one gradient."""
     thought_credit: Literal["token", "turn"] = "token"
     """Advantage of a thought token: its own, or that of its turn, the one of its first token."""
-    overlong_margin: Count = 0
-    """Soft overlong penalty, subtracted from the rewards: over this number of tokens before
-    `max_new_tokens`, it grows from 0 to 1 (0: no penalty)."""
 
     @property
     def reference_every(self) -> int:
@@ -153,35 +159,37 @@ class LossConfig:
 
 
 @dataclass
-class ImitationConfig:
+class CloningConfig:
     """Behaviour cloning before RL, and data from files."""
 
     bc_demonstrations: Count = 0
     """Demonstrations of the scripted expert on training tasks, to clone before RL (0: none). With
     opponents of a game, the expert plays all trained seats, and each of them is cloned."""
-    bc_epochs: Positive = 10
+    bc_epochs: Annotated[Positive, CLONED] = 10
     """Epochs over the demonstrations, the maximum with `bc_patience`."""
-    bc_patience: Positive | None = None
+    bc_patience: Annotated[Positive | None, CLONED] = None
     """Hold out a tenth of the demonstrations, stop when their loss has not fallen for this many
     epochs, and keep the weights of the best epoch (None: all epochs on all demonstrations)."""
-    bc_lr: ByModel[NonNegative] = BY_MODEL
+    bc_lr: Annotated[ByModel[NonNegative], CLONED] = BY_MODEL
     """Learning rate of behaviour cloning (None: 1e-3, for a loaded model 1e-5, for an adapter
     1e-4)."""
-    bc_batch_tokens: Positive = 8192
+    bc_batch_tokens: Annotated[Positive, CLONED] = 8192
     """Tokens per step of behaviour cloning, without padding. There are at least four steps per
     epoch."""
-    bc_lm_coef: NonNegative = 0.0
+    bc_lm_coef: Annotated[NonNegative, CLONED] = 0.0
     """Loss coefficient of the observation tokens. Above 0, a new model learns to read them."""
-    bc_share: Fraction = 0.0
+    bc_share: Annotated[Fraction, When("env_steps")] = 0.0
     """Share of `env_steps` spent on demonstrations, in place of `bc_demonstrations`."""
     data: tuple[str, ...] = ()
     """Files with episodes to learn from, in place of the scripted expert's: chats (`messages`),
     ShareGPT, AgentInstruct, `agentgym export`, or folders of runs. They are cloned before RL, and
     are the data set of a recipe that learns offline."""
-    data_mask: bool = True
+    data_mask: Annotated[bool, When("data")] = True
     """Leave invalid actions of `data` out of the policy loss. They stay in the prompts. Replies
     marked by `weight` 0 or `loss` false are always left out."""
-    general_data: tuple[str, ...] = ()
+    general_data: Annotated[
+        tuple[str, ...], When("clones", of="cloned episodes", remedy="data or bc_demonstrations")
+    ] = ()
     """Files with general text in the same formats, cloned together with the episodes."""
-    general_share: Annotated[float, Ge(0.0), Lt(1.0)] = 0.8
+    general_share: Annotated[float, Ge(0.0), Lt(1.0), When("general_data")] = 0.8
     """Share of the general text in the loss of cloning (AgentTuning: 0.8)."""

@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt, Lt
 from agentgym.registration.making import short_id
 from agentgym.trainers.policy.sampling import Normalization
 from agentgym.trainers.rollout.context import AtLimit, Mode
-from agentgym.trainers.settings.kinds import (
+from agentgym.trainers.settings.fields import (
     BY_MODEL,
     ByModel,
     Count,
@@ -21,7 +21,18 @@ from agentgym.trainers.settings.kinds import (
     Opponents,
     Positive,
 )
+from agentgym.trainers.settings.learning import GROUPED
 from agentgym.trainers.settings.opponents import POOLS, Opponent, parse_opponents
+from agentgym.trainers.settings.running import LOADED, SELF_PLAY
+from agentgym.trainers.settings.schema import When
+
+POOLED = When("plays_pool", of="snapshots as opponents", remedy="opponents, as in past:5")
+OWN_ROLES = When(
+    "roles", but=("shared",), of="roles with their own policies", remedy="roles to separate"
+)
+LISTED = When("constrain")
+VLLM = When("engine", ("vllm",))
+WORKERS = When("rollout_workers", of="rollout workers", remedy="rollout_workers above 0")
 
 
 @dataclass
@@ -31,7 +42,9 @@ class EnvironmentConfig:
     env_id: EnvIds = "AgentGym/NumberLine-v0"
     """Environment id (see `agentgym list`), or your_module:YourEnv-v0. Several ids are trained in
     one run. ID:arg=value,... has arguments of its own, as in KG-QA-v0:hops=1 KG-QA-v0:hops=2."""
-    mix: tuple[int, ...] = ()
+    mix: Annotated[
+        tuple[int, ...], When("several_ids", of="several environments", remedy="several env_id")
+    ] = ()
     """How often each environment is played, if there are several, for example 2 1 1 (empty: equally
     often)."""
     env_kwargs: KeyValues = field(default_factory=dict)
@@ -48,7 +61,7 @@ class EnvironmentConfig:
     ("levels"). module:function proposes tasks from success rates."""
     horizons: tuple[int, ...] = ()
     """Turn limits of successive stages, for example 5 10 20. Empty: the environment's limit."""
-    horizon_every: Positive = 100
+    horizon_every: Annotated[Positive, When("horizons")] = 100
     """Iterations per stage of `horizons`."""
     env_workers: Count = 0
     """Threads that step slow environments (0: the main thread). Which of them act together then
@@ -66,6 +79,11 @@ class EnvironmentConfig:
     def ids(self) -> tuple[str, ...]:
         """The ids of the environments."""
         return (self.env_id,) if isinstance(self.env_id, str) else tuple(self.env_id)
+
+    @property
+    def several_ids(self) -> bool:
+        """Whether several environments are trained in."""
+        return len(self.ids) > 1
 
     @property
     def label(self) -> str:
@@ -90,25 +108,27 @@ class GameConfig:
     that win), psro, psro:uniform, psro:nash or psro:alpharank (the meta-strategy of their payoff
     matrix), policy:FOLDER, chat:MODEL@URL, or an agent around another one such as
     plan_execute:chat:MODEL@URL. Several are mixed by weights, as in mirror=0.7 past:5=0.3."""
-    learners: tuple[str, ...] = ()
+    learners: Annotated[tuple[str, ...], SELF_PLAY] = ()
     """Seats that are trained, such as player_0 (empty: all). With opponents mirror, scripted
     players play the other seats."""
-    explorers: Literal["all", "one"] = "all"
+    explorers: Annotated[Literal["all", "one"], SELF_PLAY, When("epsilon")] = "all"
     """Seats that explore with `epsilon`: all, or one in each episode, in turn. With "one" and a
     large `epsilon`, the policy's own actions meet random ones."""
-    snapshot_every: Positive = 10
+    snapshot_every: Annotated[Positive, POOLED] = 10
     """Iterations between the snapshots of opponents past:K, league and psro."""
-    payoff_deals: Positive = 100
+    payoff_deals: Annotated[
+        Positive, When("plays_psro", of="opponents of psro", remedy="opponents to psro")
+    ] = 100
     """Deals that each pair of snapshots plays, in all seats, for the payoff matrix of psro."""
-    roles: Literal["shared", "separate", "adapters"] = "shared"
+    roles: Annotated[Literal["shared", "separate", "adapters"], SELF_PLAY] = "shared"
     """Policies of the roles of a game: one for all roles ("shared"), a full policy for each role
     ("separate"), or one frozen base model with a LoRA adapter for each role ("adapters")."""
-    role_lr: KeyValues = field(default_factory=dict)
+    role_lr: Annotated[KeyValues, OWN_ROLES] = field(default_factory=dict)
     """Learning rates of roles that have a policy of their own, such as verifier=1e-5, in place of
-    `lr`. 0 freezes a role: its policy, and its critic with `critic_trunk` policy."""
-    alternate: Count = 0
+    `lr`. 0 freezes a role: its policy, and its critic with a shared backbone."""
+    alternate: Annotated[Count, OWN_ROLES] = 0
     """Train one role at a time, for this number of iterations (0: all roles at once)."""
-    exchange: Count = 0
+    exchange: Annotated[Count, OWN_ROLES] = 0
     """Iterations after which each role takes over the policy, critic and optimiser of the role
     before it (0: never)."""
 
@@ -132,6 +152,16 @@ class GameConfig:
         return next((each for each in self.mixture if each.kind in POOLS), None)
 
     @property
+    def plays_pool(self) -> bool:
+        """Whether snapshots that are taken at intervals play some of the seats."""
+        return self.pool is not None and self.pool.kind != "winrate"
+
+    @property
+    def plays_psro(self) -> bool:
+        """Whether the meta-strategy of snapshots plays some of the seats."""
+        return self.pool is not None and self.pool.kind == "psro"
+
+    @property
     def frozen(self) -> bool:
         """Whether frozen policies play some of the seats."""
         return any(each.kind in (*POOLS, "policy") for each in self.mixture)
@@ -144,7 +174,7 @@ class RolloutConfig:
     context: Mode = "full"
     """Prompt: the full history ("full"), the last `window` turns ("window"), all earlier actions
     with the current observation ("actions"), or the current observation alone ("current")."""
-    window: int = 3
+    window: Annotated[int, When("context", ("window",))] = 3
     """Earlier turns in the context "window"."""
     instructions: bool = True
     """Start every prompt with the environment's instructions."""
@@ -159,7 +189,7 @@ class RolloutConfig:
     """Episodes per iteration."""
     group_size: Positive = 1
     """Episodes per task and seed. Group-relative credit needs at least 2."""
-    adaptive_groups: bool = False
+    adaptive_groups: Annotated[bool, GROUPED] = False
     """Play more episodes of tasks with a medium success rate in earlier iterations, and fewer, at
     least 2, of tasks that always fail or succeed. `group_size` is then the mean."""
     num_envs: Positive = 64
@@ -167,30 +197,32 @@ class RolloutConfig:
     engine: Literal["own", "vllm"] = "own"
     """Engine that generates the actions: the trained model itself ("own"), or vLLM in the same
     process, with a copy of the weights that follows every update ("vllm")."""
-    engine_url: str | None = None
+    engine_url: Annotated[str | None, VLLM] = None
     """Address of a running vLLM server that generates in place of this process, such as
     http://localhost:8000 (None: none)."""
-    engine_memory: Annotated[float, Gt(0.0), Lt(1.0)] = 0.3
+    engine_memory: Annotated[float, Gt(0.0), Lt(1.0), VLLM] = 0.3
     """Share of a GPU's memory that vLLM takes for its copy of the weights and its cache."""
-    engine_sleep: bool = False
+    engine_sleep: Annotated[bool, VLLM] = False
     """Free that memory while the model is trained: vLLM's weights wait in the CPU's memory."""
     rollout_workers: Count = 0
     """Processes of Ray that play the episodes, each with a copy of the model and its share of
     `num_envs` (0: this process plays them)."""
-    worker_cpus: Positive = 1
+    worker_cpus: Annotated[Positive, WORKERS] = 1
     """CPU cores of a rollout worker."""
-    worker_gpus: NonNegative = 0.0
+    worker_gpus: Annotated[NonNegative, WORKERS] = 0.0
     """GPUs of a rollout worker, for example 0.5 for two workers on one."""
-    ray_address: str | None = None
+    ray_address: Annotated[str | None, WORKERS] = None
     """Address of the Ray cluster with the rollout workers, "auto" for the one that runs on this
     machine (None: start Ray on this machine)."""
-    max_staleness: Count = 0
+    max_staleness: Annotated[Count, WORKERS] = 0
     """Maximum age of the weights that play an episode, in iterations. Above 0, rollout workers
     play while the policy is updated (0: they wait for the new weights)."""
     cross_policy: Fraction = 0.0
     """Share of the turns that an older copy of the policy samples (cross-policy sampling, arXiv
     2510.04206). Episodes then reach states that the policy alone no longer visits."""
-    cross_policy_every: Positive = 10
+    cross_policy_every: Annotated[Positive, When("cross_policy", remedy="cross_policy above 0")] = (
+        10
+    )
     """Iterations after which the older copy is renewed."""
     generation_batch: Positive | None = None
     """Maximum number of actions generated together (None: by the device and the lengths of the
@@ -204,17 +236,17 @@ class RolloutConfig:
     """Top-k sampling: sample from the k most probable tokens (0: all)."""
     top_p: float = 1.0
     """Nucleus sampling: sample from the most probable tokens with this total probability."""
-    normalization: Normalization | None = None
+    normalization: Annotated[Normalization | None, LISTED] = None
     """Sampling of admissible actions. None: token by token. Otherwise a softmax over the
     log-probabilities of whole actions: their sum ("sum"), or the sum divided by the number of
     tokens ("token") or words ("word")."""
-    epsilon: Annotated[float, Ge(0.0), Lt(1.0)] = 0.0
+    epsilon: Annotated[float, Ge(0.0), Lt(1.0), LISTED] = 0.0
     """Epsilon-greedy exploration: probability of a uniform choice among the admissible actions, in
     place of the policy's (with `constrain`). Behaviour log-probabilities are those of the mixture,
     and `importance_cap` corrects for them. Frozen opponents explore too. Evaluations do not."""
     max_tokens: int | None = None
     """Maximum length of prompt plus action in tokens (None: the limit of the model)."""
-    template_kwargs: KeyValues = field(default_factory=dict)
+    template_kwargs: Annotated[KeyValues, LOADED] = field(default_factory=dict)
     """Arguments of the model's chat template, such as enable_thinking=false. An argument that the
     template never reads is refused."""
     overflow: AtLimit = "truncate"

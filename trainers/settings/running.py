@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from annotated_types import Gt
 
-from agentgym.trainers.settings.kinds import (
+from agentgym.trainers.policy.model_defaults import NEW_MODELS
+from agentgym.trainers.settings.fields import (
     BY_MODEL,
     ByModel,
     Count,
@@ -15,9 +16,21 @@ from agentgym.trainers.settings.kinds import (
     Positive,
     Seed,
 )
+from agentgym.trainers.settings.schema import When
 
 AUTOCAST = {"bf16": "bfloat16", "fp16": "float16"}
 """Data types of `mixed_precision`."""
+LOADED = When(
+    "model",
+    but=NEW_MODELS,
+    of="a pre-trained model",
+    remedy="model to a Hub id or a folder",
+)
+ADAPTER = When("lora_rank", remedy="lora_rank above 0")
+SELF_PLAY = When(
+    "opponents", but=("scripted", ("scripted",)), of="self-play", remedy="opponents, as in mirror"
+)
+EVALUATED = When("eval_episodes", remedy="eval_episodes above 0")
 
 
 @dataclass
@@ -29,13 +42,13 @@ class ModelConfig:
     environment's text. "reader" learns to copy from its prompt before the run), a Hugging Face id
     (the local cache comes first), or a folder. With `roles`, the folder may hold a policy for each
     of them."""
-    trust_remote_code: bool = False
+    trust_remote_code: Annotated[bool, LOADED] = False
     """Run Python code that the model folder contains. Set it only for models that you trust."""
-    lora_rank: Count = 0
+    lora_rank: Annotated[Count, LOADED] = 0
     """Rank of the LoRA adapter (0: train all parameters)."""
-    lora_alpha: Annotated[float, Gt(0.0)] = 32.0
+    lora_alpha: Annotated[float, Gt(0.0), ADAPTER] = 32.0
     """LoRA alpha. The adapter is scaled by alpha / rank."""
-    lora_targets: tuple[str, ...] | None = None
+    lora_targets: Annotated[tuple[str, ...] | None, ADAPTER] = None
     """Modules with an adapter (None: the default of the architecture)."""
     dtype: ByModel[Literal["float32", "bfloat16", "float16", "auto"]] = BY_MODEL
     """Data type of the weights (None: bfloat16 for a loaded model on a GPU without
@@ -45,7 +58,7 @@ class ModelConfig:
     """Autocast of accelerate. The frozen base of a LoRA adapter is then kept in this precision."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device. "auto": a GPU if available."""
-    gradient_checkpointing: bool = True
+    gradient_checkpointing: Annotated[bool, LOADED] = True
     """Keep only the inputs of the model's layers and compute the layers again in the backward pass:
     less memory, slower updates. For loaded models that support it."""
 
@@ -54,26 +67,26 @@ class ModelConfig:
 class EvaluationConfig:
     """Evaluation on held-out tasks."""
 
-    eval_every: Count = 10
+    eval_every: Annotated[Count, EVALUATED] = 10
     """Iterations between evaluations (0: only before and after training)."""
     eval_episodes: Count = 200
     """Held-out tasks per evaluation, in equal parts for all environments and trained seats of games
     (0: no evaluation)."""
-    eval_temperature: NonNegative = 0.0
+    eval_temperature: Annotated[NonNegative, EVALUATED] = 0.0
     """Sampling temperature of evaluations (0: greedy)."""
-    eval_env_id: tuple[str, ...] = ()
+    eval_env_id: Annotated[tuple[str, ...], EVALUATED] = ()
     """Further environments of the evaluations, which are not trained on. `env_kwargs` are not
     theirs: ID:arg=value,... has arguments of its own."""
-    eval_partners: Literal["auto", "scripted", "self"] = "auto"
+    eval_partners: Annotated[Literal["auto", "scripted", "self"], EVALUATED, SELF_PLAY] = "auto"
     """Players of the other seats of a game in evaluations. scripted: scripted players. self: the
     policy, which then plays all seats as a team. eval/reward is the mean over the agents, and a
     success is one of all agents. auto: self in a game with a common reward whose seats are all
     played and trained by the policy and its snapshots, otherwise scripted."""
-    eval_nashconv: bool = False
+    eval_nashconv: Annotated[bool, EVALUATED] = False
     """Also compute NashConv of the policy in each evaluation, exactly, in a small game. It is
     logged as eval/nashconv and drawn in curve.png. With `eval_temperature` 1, the policy is
     evaluated as it plays in training."""
-    eval_baselines: bool = False
+    eval_baselines: Annotated[bool, EVALUATED] = False
     """Also evaluate the random agent and the scripted expert at the end."""
 
 

@@ -183,6 +183,7 @@ class RunFolder:
         config: Mapping[str, Any],
         free: Collection[str] = (),
         defaults: Mapping[str, Any] | None = None,
+        read: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
     ) -> None:
         """Writes the settings. If there is a run to resume, checks them against its settings.
 
@@ -194,6 +195,8 @@ class RunFolder:
             config: the settings as JSON values.
             free: settings that may differ.
             defaults: the values of settings that the file of an earlier version does not have.
+            read: maps the settings in the file, which may be of an earlier version, to those that
+                the run was started with.
 
         Raises:
             CheckpointError: if other settings differ, with a list of them, or cannot be read.
@@ -203,7 +206,8 @@ class RunFolder:
         new.pop("resume", None)
         if self.latest() is not None and file.exists():
             try:
-                old = masked_settings(json.loads(file.read_text(encoding="utf-8"))["config"])
+                before = json.loads(file.read_text(encoding="utf-8"))["config"]
+                old = masked_settings(read(before))
             except (ValueError, KeyError, TypeError) as error:
                 raise CheckpointError(
                     f"{file} is damaged ({error!r}): the run cannot be continued."

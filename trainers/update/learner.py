@@ -250,7 +250,7 @@ class ForwardPass:
 
     Attributes:
         logprobs: [K] log-probabilities of the action tokens under the policy, computed as in the
-            update. None if only a critic with its own trunk read the batch.
+            update. None if only a critic with a separate backbone read the batch.
         values: the critic's values. None without a critic.
         reference: [K] log-probabilities under the reference policy. None without a reference.
         entropy: [K] entropies of the distributions that the tokens were sampled from. None with

@@ -210,7 +210,7 @@ def test_damaged_files_of_a_finished_run_are_named(
         (["--env-id", "NumberLin-v0"], "Did you mean: NumberLine-v0"),
         (["--model", "nanoo"], "Did you mean: nano?"),
         (["--opponents", "mirror"], "NumberLine-v0 has one agent"),
-        (["--critic-trunk", "own"], "rloo has none"),
+        (["--critic-backbone", "separate"], "rloo has no critic_backbone"),
         (["--eval-env-id", "TextNaf-v0"], "Did you mean: TextNav-v0"),
     ],
 )

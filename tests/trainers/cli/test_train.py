@@ -50,20 +50,20 @@ def settings(tmp_path: Path, text: str, *flags: str) -> poad.Config:
 
 def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path: Path):
     text = "lr: 0.25\niterations: 7\nconstrain: true\nenv_kwargs: {size: 5, max_turns: 9}\n"
-    config = settings(tmp_path, text + "lora_targets: [q_proj, v_proj]\n", "--iterations", "3")
+    config = settings(tmp_path, text + "stop: [a, b]\n", "--iterations", "3")
     assert config.optimisation.lr == 0.25
     assert (config.run.iterations, config.rollout.constrain) == (3, True)
     assert config.environment.env_kwargs == {"size": 5, "max_turns": 9}
-    assert config.model.lora_targets == ("q_proj", "v_proj")
+    assert config.rollout.stop == ("a", "b")
     assert config.gamma == poad.Config().gamma
 
 
-@pytest.mark.parametrize("name", ["gradient_checkpointing", "constrain", "instructions", "resume"])
+@pytest.mark.parametrize("name", ["clip_gradient", "constrain", "instructions", "resume"])
 def test_booleans_of_a_file_and_of_a_flag(name: str, tmp_path: Path):
     for value in (True, False):
         flag = ("--" if value else "--no-") + name.replace("_", "-")
         configs = settings(tmp_path, f"{name}: {value}\n"), settings(tmp_path, "", flag)
-        assert [config.as_dict()[name] for config in configs] == [value, value]
+        assert [config.values()[name] for config in configs] == [value, value]
 
 
 def test_an_unknown_setting_is_named_with_a_suggestion(tmp_path: Path):
@@ -96,7 +96,7 @@ def test_wrong_lines_of_a_file_are_named(text: str, expected: str, tmp_path: Pat
                {"stop": []}, {"env_kwargs": {"name": "--x"}, "train_tasks": None}]
 )  # fmt: skip
 def test_values_of_a_file_may_begin_with_a_dash(values: dict[str, Any], tmp_path: Path):
-    found = settings(tmp_path, json.dumps(values)).as_dict()
+    found = settings(tmp_path, json.dumps(values)).values()
     assert {name: found[name] for name in values} == {
         name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
     }
@@ -288,9 +288,11 @@ def test_what_a_user_can_get_wrong_is_one_message(words, expected, tmp_path, cap
     ],
 )
 def test_settings_that_cannot_work_say_why(recipe, setting, value, expected, capsys):
-    with pytest.raises(SystemExit) as left:
-        cli.main(["train", recipe, f"--{setting}", value])
-    assert left.value.code == 2
+    try:
+        code: Any = cli.main(["train", recipe, f"--{setting}", value])
+    except SystemExit as left:
+        code = left.code
+    assert code == 2
     shown = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert expected in shown
 

@@ -39,9 +39,9 @@ SEATS = (("player_0", ""), ("player_1", ""))
 SMALL: dict[str, Any] = {
     "env_id": "KuhnPoker-v0", "env_kwargs": {"hands": 2}, "opponents": "mirror",
     "context": "current", "instructions": False, "constrain": True, "iterations": 2,
-    "episodes_per_iteration": 8, "num_envs": 8, "epochs": 1, "minibatches": 1, "eval_every": 0,
+    "episodes_per_iteration": 8, "num_envs": 8, "epochs": 1, "minibatches": 1, 
     "lr": 1e-3, "critic_lr": 1e-3, "eval_episodes": 0, "device": "cpu", "threads": 1,
-    "quiet": True, "log_with": (), "critic_trunk": "own",
+    "quiet": True, "log_with": (), "critic_backbone": "separate",
 }  # fmt: skip
 
 
@@ -249,19 +249,19 @@ def test_one_critic_reads_for_all_roles(tmp_path: Path):
 
 def test_a_critic_that_cannot_see_all_is_refused(tmp_path: Path):
     for changes in (
-        {"critic_trunk": "policy"},
+        {"critic_backbone": "shared"},
         {"opponents": "scripted"},
         {"env_id": "NumberLine-v0", "env_kwargs": {}, "opponents": "scripted"},
     ):
-        with pytest.raises(ConfigError, match="critic_sees = 'all' shows a critic"):
+        with pytest.raises(ConfigError, match=r"critic_sees (= 'all' shows|belongs to critic_b)"):
             run("turn", tmp_path / "run", critic_sees="all", **changes)
 
 
 def test_a_critic_that_cannot_see_the_hidden_state_is_refused(tmp_path: Path):
     alone = {"env_id": "NumberLine-v0", "env_kwargs": {}, "opponents": "scripted"}
     for changes, message in (
-        ({**alone, "critic_trunk": "policy"}, "critic_trunk = 'policy'"),
-        ({}, "and other opponents"),
+        ({**alone, "critic_backbone": "shared"}, "belongs to critic_backbone separate"),
+        ({}, "opponents to scripted"),
         ({**alone, "env_id": "Arithmetic-v0"}, "Arithmetic .* WebShop-v0, .* TicTacToe-v0"),
     ):
         with pytest.raises(ConfigError, match=f"critic_sees .*{message}"):

@@ -35,7 +35,7 @@ from agentgym.trainers.update.learner import Rows
 
 from ..recipes.test_recipes import train, train_quickly, whole_and_resumed
 
-OWN: dict[str, Any] = {"critic_trunk": "own", "critic_episodes": 8, "critic_lr": 3e-4}
+OWN: dict[str, Any] = {"critic_backbone": "separate", "critic_episodes": 8, "critic_lr": 3e-4}
 
 
 @pytest.fixture(scope="module")
@@ -222,18 +222,22 @@ def test_a_two_hot_critic_works_in_recipes_and_resumes(recipe: str, tmp_path: Pa
 
 
 def test_settings_that_cannot_work_are_refused(tmp_path: Path):
-    with pytest.raises(ConfigError, match="critic_trunk to 'own', or critic_head"):
+    with pytest.raises(
+        ConfigError, match="critic_head belongs to critic_backbone separate: set critic_backbone to"
+    ):
         train("poad", tmp_path, critic_head="two_hot")
-    with pytest.raises(ConfigError, match="grpo has none"):
-        train("grpo", tmp_path, group_size=4, critic_trunk="own")
-    with pytest.raises(ConfigError, match="critic_trunk to 'own'"):
+    with pytest.raises(
+        ConfigError, match="grpo has no critic_backbone: it is a setting of recipes with a critic"
+    ):
+        train("grpo", tmp_path, group_size=4, critic_backbone="separate")
+    with pytest.raises(ConfigError, match="critic_episodes belongs to critic_backbone separate"):
         train("poad", tmp_path, critic_episodes=8)
-    with pytest.raises(ConfigError, match="critic_trunk to 'policy', or leave out value_clip"):
-        train("poad", tmp_path, critic_trunk="own", value_clip=0.2)
+    with pytest.raises(ConfigError, match="critic_backbone to shared, or leave out value_clip"):
+        train("poad", tmp_path, critic_backbone="separate", value_clip=0.2)
     with pytest.raises(ConfigError, match="inverse_prm changes them"):
         train("inverse_prm", tmp_path, **OWN)
     for recipe in ("grpo", "spear"):
-        with pytest.raises(ConfigError, match=f"critic alone, and {recipe} has none"):
+        with pytest.raises(ConfigError, match=f"{recipe} has no critic_warmup"):
             train(recipe, tmp_path / recipe, group_size=4, critic_warmup=2)
 
 
@@ -254,7 +258,7 @@ def test_the_gradient_clip_is_the_one_of_the_settings(policy: Policy, batch: Bat
     monkeypatch.setattr(
         torch.nn.utils, "clip_grad_norm_", lambda parameters, limit: limits.append(limit)
     )
-    settings = CriticConfig(critic_trunk="own", critic_lr=1e-3)
+    settings = CriticConfig(critic_backbone="separate", critic_lr=1e-3)
     head = TurnValueHead(policy.hidden_size, (16,))
     context = make_context(policy, ContextSettings("current"))
     critic = own_critic(policy, head, settings, context, max_grad_norm=0.25)
@@ -266,5 +270,5 @@ def test_the_gradient_clip_is_the_one_of_the_settings(policy: Policy, batch: Bat
     "setting", [{"horizons": (2,)}, {"curriculum": "window"}, {"adaptive_groups": True}]
 )
 def test_settings_of_rollouts_are_refused_by_offline_recipes(setting: dict[str, Any]):
-    with pytest.raises(ConfigError, match="no episodes are played"):
+    with pytest.raises(ConfigError, match=f"ilql has no {next(iter(setting))}"):
         ilql.Config.of(**{"group_size": 4, "episodes_per_iteration": 64} | setting)

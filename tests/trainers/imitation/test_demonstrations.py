@@ -209,7 +209,7 @@ def test_an_episode_that_does_not_fit_is_left_out(make_policy):
 def test_settings_of_data_exclude_those_of_the_expert(tmp_path):
     with pytest.raises(ConfigError, match="replace demonstrations"):
         make_trainer("grpo", **RUN, data=("x",), bc_demonstrations=2, run_dir=str(tmp_path / "a"))
-    with pytest.raises(ConfigError, match="general_data is cloned together"):
+    with pytest.raises(ConfigError, match="general_data belongs to cloned episodes"):
         make_trainer("grpo", **RUN, general_data=("x",), run_dir=str(tmp_path / "b"))
-    with pytest.raises(ConfigError, match="general text has no rewards"):
+    with pytest.raises(ConfigError, match="ilql has no general_data"):
         make_trainer("ilql", **RUN, general_data=("x",), run_dir=str(tmp_path / "c"))

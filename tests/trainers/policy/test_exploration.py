@@ -121,7 +121,7 @@ def test_one_seat_of_each_game_explores(tmp_path: Path):
 
 def test_a_single_explorer_needs_a_game_and_epsilon():
     for changes in ({}, {"epsilon": 0.5, "constrain": True}, {"opponents": "mirror"}):
-        with pytest.raises(ConfigError, match="explorers = 'one' selects the seat"):
+        with pytest.raises(ConfigError, match=r"explorers belongs to (self-play|epsilon)"):
             recipes.load("exit").Config.of(explorers="one", **changes)
 
 
@@ -160,7 +160,7 @@ def test_evaluations_do_not_explore_and_training_corrects():
     config = recipes.load("poad").Config.of(constrain=True, epsilon=0.1)
     assert config.sampling().epsilon == 0.1 and config.evaluation_sampling().epsilon == 0
     assert config.loss.importance_cap == 5 and config.recompute_logprobs
-    with pytest.raises(ConfigError, match=r"supports epsilon = 0\.0"):
+    with pytest.raises(ConfigError, match="has no epsilon"):
         recipes.load("bc").Config.of(constrain=True, epsilon=0.1)
 
 

@@ -14,6 +14,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer, recipes
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.settings import settings_of
 from agentgym.trainers.trainer import Trainer
 
 from .test_recipes import QUICK, SETTINGS, STEPS
@@ -66,24 +67,24 @@ def registered(models: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 def played(recipe: str, folder: Path, env_id: str, model: str, **changes: Any) -> Trainer:
     """Trains for two iterations, without behaviour cloning."""
-    fields = recipes.load(recipe).Config().as_dict()
+    fields = settings_of(recipes.load(recipe).Config)
     own = {k: v for k, v in SETTINGS.get(recipe, {}).items() if k in fields}
     few = {name: 4 for name in STEPS if name in fields}
     settings: dict[str, Any] = {
         "env_id": env_id, "model": model, "context": "current", "instructions": False,
         "constrain": True, "num_envs": 8, "device": "cpu", "threads": 1, "quiet": True,
-        "log_with": (), "transcripts": 0, "eval_every": 0, "run_dir": str(folder),
+        "log_with": (), "transcripts": 0, "run_dir": str(folder),
     }  # fmt: skip
     last: dict[str, Any] = {
         "env_kwargs": {},
         "iterations": 2,
         "episodes_per_iteration": 8,
         "bc_demonstrations": 0,
-        "bc_epochs": 1,
     }
     if recipe == "malt":
         last |= {"group_size": 4}
     settings |= own | QUICK | few | last | changes
+    del settings["bc_epochs"]
     trainer = make_trainer(recipe, **settings)
     trainer.run()
     return trainer

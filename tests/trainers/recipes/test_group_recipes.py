@@ -86,7 +86,7 @@ def test_any_function_may_prefer():
         spo.WinRate(f"{__name__}:certain")(two)
     with pytest.raises(ConfigError, match="module:function"):
         spo.Config.of(preference="longer")
-    with pytest.raises(ConfigError, match="episodes are compared"):
+    with pytest.raises(ConfigError, match="shape_progress belongs to preference return"):
         spo.Config.of(preference="success", shape_progress=1.0)
 
 
@@ -161,7 +161,7 @@ def test_an_episode_below_the_minimum_is_not_cloned():
 @pytest.mark.parametrize("recipe", ["agent_rlvr", "arpo_entropy", "aepo"])
 def test_groups_are_not_filtered_before_they_are_complete(recipe: str):
     """Retries and branches join a group after its first episodes, which may all be equal."""
-    with pytest.raises(ConfigError, match="filter_groups = False only"):
+    with pytest.raises(ConfigError, match="has no filter_groups"):
         recipes.load(recipe).Config.of(filter_groups=True)
 
 

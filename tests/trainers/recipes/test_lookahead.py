@@ -197,7 +197,7 @@ def test_turns_without_listed_actions_keep_the_value_of_the_critic(
     ("setting", "message"),
     [
         ({"constrain": False}, "lookahead tries admissible actions: set constrain"),
-        ({"critic_trunk": "policy"}, "critic of their own"),
+        ({"critic_backbone": "shared"}, "critic of their own"),
         ({"shape_progress": 0.5, "gamma": 1.0}, "rewards of the environment"),
         ({"kl_in": "reward", "kl_coef": 0.1}, "rewards of the environment"),
         ({"least_probability": 2.0}, "least_probability"),

@@ -24,7 +24,7 @@ from agentgym.trainers.run.logger import read_metrics
 SMALL: dict[str, Any] = {
     "env_id": "KuhnPoker-v0", "env_kwargs": {"hands": 1}, "opponents": "mirror",
     "context": "current", "instructions": False, "constrain": True, "iterations": 2,
-    "episodes_per_iteration": 8, "num_envs": 16, "minibatches": 1, "eval_every": 0, "lr": 1e-3,
+    "episodes_per_iteration": 8, "num_envs": 16, "minibatches": 1, "lr": 1e-3,
     "candidates": 3, "eval_episodes": 0, "device": "cpu", "threads": 1, "quiet": True,
     "log_with": (),
 }  # fmt: skip

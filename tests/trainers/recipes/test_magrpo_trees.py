@@ -30,7 +30,7 @@ HUNT: dict[str, Any] = {
     "env_id": "StagHunt-v0", "env_kwargs": {"max_turns": 2}, "opponents": "mirror",
     "context": "current", "instructions": False, "constrain": True, "iterations": 2,
     "episodes_per_iteration": 3, "group_size": 3, "num_envs": 16, "epochs": 1, "minibatches": 1,
-    "eval_every": 0, "eval_episodes": 0, "lr": 1e-3, "device": "cpu", "threads": 1, "quiet": True,
+    "eval_episodes": 0, "lr": 1e-3, "device": "cpu", "threads": 1, "quiet": True,
     "log_with": (),
 }  # fmt: skip
 

@@ -19,8 +19,14 @@ from agentgym.trainers import recipes
 from agentgym.trainers.algorithm import Algorithm
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.hooks.run import Run
-from agentgym.trainers.run.checks import check_recipe
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.settings import settings_of
+from agentgym.trainers.settings.kinds import (
+    ImitationConfig,
+    PolicyGradientConfig,
+    PreferenceConfig,
+    RewardedConfig,
+)
 from agentgym.trainers.trainer import Trainer
 
 from ...helpers import quick
@@ -196,7 +202,13 @@ def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
         "save_every": 100,
         "run_dir": str(folder),
     }
-    agentgym.trainers.train(recipe, **settings | SETTINGS.get(recipe, {}) | changes)
+    known = settings_of(recipes.load(recipe).Config)
+    given = {k: v for k, v in settings.items() if k in known} | SETTINGS.get(recipe, {}) | changes
+    if not given["bc_demonstrations"]:
+        given = {k: v for k, v in given.items() if k not in ("bc_epochs", "bc_lr")}
+    if not given["eval_episodes"]:
+        del given["eval_every"]
+    agentgym.trainers.train(recipe, **given)
     return read_metrics(folder)
 
 
@@ -300,7 +312,7 @@ STEPS = (
 
 def train_quickly(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
     """Trains as little as the recipe's own settings allow."""
-    fields = recipes.load(recipe).Config().as_dict()
+    fields = settings_of(recipes.load(recipe).Config)
     return train(
         recipe, folder, **QUICK, **{name: 8 for name in STEPS if name in fields}, **changes
     )
@@ -364,7 +376,7 @@ def test_the_first_step_starts_at_ratio_one(recipe: str, tmp_path: Path):
 @pytest.mark.usefixtures("without_files")
 @pytest.mark.parametrize("recipe", ["archer_iql", "bc", "ilql", "mc"])
 def test_neither_a_clip_nor_a_kl_ends_the_cloning_of_a_data_set(recipe: str, tmp_path: Path):
-    rows = train_quickly(recipe, tmp_path, iterations=1, epochs=8, lr=1e-2, target_kl=0.1)
+    rows = train_quickly(recipe, tmp_path, iterations=1, epochs=8, lr=1e-2)
     assert rows[-1]["losses/steps"] >= 8 and rows[-1]["losses/clip_fraction"] == 0
 
 
@@ -395,52 +407,35 @@ SWITCHES: dict[str, Any] = {
     "group_weight": "difficulty",
 }
 FILTER = {"filter_groups": True}  # works without the rewards below
-# Switches that a recipe has no use for; everything else works together.
 REWARDS = {
-    *("shape_progress", "process_reward", "reward_constraints", "novelty_bonus", "count_bonus")
+    *("shape_progress", "process_reward", "reward_constraints", "novelty_bonus", "count_bonus"),
+    *("overlong_margin", "group_weight"),
 }
-UNREWARDED = {"overlong_margin", "kl_in"} | REWARDS  # only success is compared
-HOOKED = UNREWARDED | {"group_weight"}  # credit is not assigned from rewards
-UNPLAYED = {"importance_cap", "check_logprobs"}  # the data have no probabilities
-PREFERENCE = {"normalize_advantages", "covariance_clip", "importance_cap"} | HOOKED
-IMITATION = {"filter_groups", "normalize_advantages"} | HOOKED | UNPLAYED
-REFUSED: dict[str, set[str]] = {
-    "flow_grpo": UNREWARDED,
-    "vine": HOOKED,
-    "lookahead": UNREWARDED,
-    "rae": HOOKED,
-    "at_grpo": HOOKED,
-    "dpo": PREFERENCE,
-    "trpa": {"aggregation", "filter_groups"} | PREFERENCE,
-    "malt": PREFERENCE,
-    "lspo": PREFERENCE,
-    "spag": UNREWARDED,
-    "agent_q": IMITATION | {"covariance_clip"},
-    "eto": {"filter_groups"} | PREFERENCE | UNPLAYED,
-    "read": HOOKED,
-    "archer": HOOKED,
-    "sac_glam": HOOKED,
-    "agentprm": HOOKED,
-    "sweet_rl": HOOKED,
-    "etpo": HOOKED,
-    "digi_q": IMITATION,
-    "filtered_bc": PREFERENCE,
-    "optima": PREFERENCE,
-    "agent_r": IMITATION | {"covariance_clip"},
-    "exit": IMITATION | {"covariance_clip"},
-    "arpo_replay": {"filter_groups"} | REWARDS - {"shape_progress"},
-    **{name: {"shape_progress"} for name in ("gigpo", "istar", "nlpo", "ntpo", "vsc_rl")},
-    "mt_grpo": {"filter_groups"},
-    "arpo_entropy": {"filter_groups"},
-    "aepo": {"filter_groups"},
-    "orm": {"filter_groups", "group_weight"},
-    "agent_rlvr": UNPLAYED | {"filter_groups"},
-    "archer_iql": IMITATION,
-    "mc": IMITATION | {"covariance_clip"},
-    "bc": IMITATION | {"covariance_clip"},
-    "early_experience": IMITATION | {"covariance_clip"},
-    "ilql": IMITATION | {"covariance_clip"},
+LACKING: dict[type, set[str]] = {
+    PreferenceConfig: {"normalize_advantages", "covariance_clip", "importance_cap", "aggregation"},
+    ImitationConfig: {"normalize_advantages", "covariance_clip", "importance_cap"},
+    PolicyGradientConfig: set(),
 }
+"""Switches that recipes of a kind do not have, apart from those of rewards."""
+
+
+def refused(recipe: str) -> set[str]:
+    """The switches that a recipe does not have, or that its defaults leave without effect."""
+    config = recipes.load(recipe).Config()
+    idle = {"kl_in"} if "overlong_margin" not in config.acting() else set()
+    switches = config.acting() | {"entropy_floor", "kl_in"}  # the others are switched on
+    return idle | (SWITCHES | FILTER).keys() - switches
+
+
+@pytest.mark.parametrize("recipe", recipes.names())
+def test_a_recipe_has_the_settings_of_its_kind(recipe: str):
+    kind = recipes.load(recipe).Config
+    [lacking] = [names for base, names in LACKING.items() if issubclass(kind, base)]
+    rewards = set() if issubclass(kind, RewardedConfig) else REWARDS
+    for name in lacking | rewards:
+        assert name not in settings_of(kind)
+        with pytest.raises(ConfigError, match=rf"^{recipe} has no {name}: it is a setting of "):
+            kind.of(**{name: SWITCHES[name]})
 
 
 COMPARING = (
@@ -453,7 +448,7 @@ COMPARING = (
 @pytest.mark.parametrize("ignored", [{"kl_in": "reward", "kl_coef": 0.1}, {"overlong_margin": 2}])
 def test_rewards_that_success_ignores_are_refused(recipe: str, ignored: dict[str, Any]):
     kind = recipes.load(recipe).Config
-    with pytest.raises(ConfigError, match=r"only success is compared, not rewards"):
+    with pytest.raises(ConfigError, match=r"belongs to outcome return|assigns no credit"):
         kind.of(outcome="success", max_new_tokens=3, **ignored)
     kind.of(outcome="return", max_new_tokens=3, **ignored)
 
@@ -462,8 +457,8 @@ def test_rewards_that_success_ignores_are_refused(recipe: str, ignored: dict[str
 @pytest.mark.usefixtures("without_files")
 @pytest.mark.parametrize("recipe", ["archer", "sac_glam", "etpo", "agentprm", "vine"])
 def test_hooks_with_credit_of_their_own_read_a_reward_function(recipe: str, tmp_path: Path):
-    """They refuse the options of rewards, and the error names what works in their place."""
-    with pytest.raises(ConfigError, match=r"rewards of the environment, if any.*`reward=` of"):
+    """They have no options of rewards. A reward function replaces the rewards."""
+    with pytest.raises(ConfigError, match="has no shape_progress"):
         train_quickly(recipe, tmp_path / "refused", shape_progress=0.5)
 
     def learnt(name: str, reward: Any) -> list[Any]:
@@ -497,7 +492,7 @@ def declared(name: str) -> Algorithm:
 FOREIGN = [name for name in recipes.names() if declared(name).data != "own"]
 
 
-GRADIENT = [name for name in FOREIGN if recipes.load(name).Config().policy_gradient]
+GRADIENT = [n for n in FOREIGN if issubclass(recipes.load(n).Config, PolicyGradientConfig)]
 
 
 @pytest.mark.parametrize(
@@ -510,10 +505,8 @@ GRADIENT = [name for name in FOREIGN if recipes.load(name).Config().policy_gradi
     ],
 )
 def test_actions_without_behaviour_probabilities(recipe: str, setting: dict[str, Any]):
-    module = recipes.load(recipe)
-    config = module.Config.of(**setting)
-    with pytest.raises(ConfigError, match="the policy has not sampled some of the actions"):
-        check_recipe(recipe, config, module.build(config))
+    with pytest.raises(ConfigError, match="has no "):
+        recipes.load(recipe).Config.of(**setting)
 
 
 IMITATING: dict[str, dict[str, Any]] = {
@@ -530,7 +523,7 @@ def test_imitated_and_preferred_actions_have_no_importance_weights(recipe: str):
     for other in ({"epsilon": 0.1, "constrain": True}, {"cross_policy": 0.5}):
         config = kind.of(**settings, **other)
         assert config.loss.importance_cap is None and config.recompute_logprobs
-    with pytest.raises(ConfigError, match="importance weights correct a policy gradient"):
+    with pytest.raises(ConfigError, match=r"has no importance_cap|belongs to update ppo"):
         kind.of(**settings, importance_cap=2.0)
 
 
@@ -545,17 +538,17 @@ def test_what_exploration_finds_is_cloned_with_full_weight(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
-    refused = REFUSED.get(recipe, set())
-    for name in refused:
-        on = {name: (SWITCHES | FILTER)[name], "max_new_tokens": 3}
-        with pytest.raises(ConfigError, match=rf"supports {name} = "):
+    missing = refused(recipe)
+    for name in missing:
+        on = {name: (SWITCHES | FILTER)[name], "max_new_tokens": 3, "kl_coef": 0.01}
+        with pytest.raises(ConfigError, match=r"has no |belongs to |assigns no credit"):
             train_quickly(recipe, tmp_path / "refused", **on)
-    on = {name: value for name, value in SWITCHES.items() if name not in refused}
+    on = {name: value for name, value in SWITCHES.items() if name not in missing}
     logged = {"log_with": ("tensorboard",), "transcripts": 2}
     rows = train_quickly(recipe, tmp_path / "run", iterations=2, **logged, **on)
     numbers = [v for k, v in rows[-1].items() if k.startswith(("losses", "credit"))]
     assert np.isfinite(np.array(numbers, float)).all()
-    if not FILTER.keys() & refused:
+    if not FILTER.keys() & missing:
         train_quickly(recipe, tmp_path / "filtered", iterations=1, **FILTER)
 
 

@@ -13,6 +13,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer, recipes, train
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.settings import settings_of
 
 from ...helpers.played import Played
 from .test_recipes import STEPS
@@ -20,10 +21,10 @@ from .test_recipes import STEPS
 GAME: dict[str, Any] = {
     "env_id": "StagHunt-v0", "opponents": "mirror", "context": "current", "instructions": False,
     "constrain": True, "iterations": 1, "episodes_per_iteration": 8, "num_envs": 8, "epochs": 1,
-    "minibatches": 1, "eval_every": 0, "eval_episodes": 0, "device": "cpu", "threads": 1,
+    "minibatches": 1, "eval_episodes": 0, "device": "cpu", "threads": 1,
     "quiet": True, "log_with": (), "transcripts": 0, "group_size": 4, "train_tasks": 1,
 }  # fmt: skip
-ONE_AGENT = "learns from episodes of one agent"
+ONE_AGENT = "has no opponents: it is a setting of"
 SINGLE = (
     "aepo agent_q agent_r agent_rlvr archer_iql arpo_entropy bc digi_q early_experience eto ilql "
     "inverse_prm lookahead mc sac_glam sweet_rl"
@@ -45,7 +46,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_a_recipe_trains_both_seats_of_a_game(recipe: str, model: str, tmp_path: Path):
     played = Played()
-    known = recipes.load(recipe).Config().as_dict()
+    known = settings_of(recipes.load(recipe).Config)
     settings = {k: v for k, v in {**GAME, **dict.fromkeys(STEPS, 8)}.items() if k in known}
     settings |= {"model": model, "run_dir": str(tmp_path), "callbacks": [played]}
     if recipe in REFUSED:

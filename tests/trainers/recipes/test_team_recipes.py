@@ -44,7 +44,7 @@ SMALL: dict[str, Any] = {
     "env_id": "Team-NumberLine-v0", "opponents": "mirror", "context": "current",
     "env_kwargs": {"env_kwargs": {"size": 4, "max_turns": 3}}, "max_new_tokens": 4,
     "instructions": False, "constrain": True, "iterations": 2, "episodes_per_iteration": 6,
-    "num_envs": 16, "epochs": 1, "minibatches": 1, "eval_every": 0, "lr": 1e-3, "critic_lr": 1e-3,
+    "num_envs": 16, "epochs": 1, "minibatches": 1, "lr": 1e-3,
     "eval_episodes": 0, "device": "cpu", "threads": 1, "quiet": True, "log_with": (),
 }  # fmt: skip
 PIONEER = {"env_kwargs": SMALL["env_kwargs"] | {"roles": "pioneer-observer"}}
@@ -348,7 +348,7 @@ def test_an_exchange_is_repeated_exactly_when_a_run_resumes(tmp_path: Path):
 
 
 def test_an_exchange_needs_policies_of_roles(tmp_path: Path):
-    with pytest.raises(ConfigError, match="exchange is for roles with policies of their own"):
+    with pytest.raises(ConfigError, match="exchange belongs to roles with their own policies"):
         run("cory", tmp_path, exchange=5)
 
 
@@ -356,7 +356,7 @@ def test_an_exchange_needs_policies_of_roles(tmp_path: Path):
 @pytest.mark.parametrize("recipe", ["marft", "cory"])
 def test_a_central_critic_values_the_turns_of_a_team(recipe: str, roles: str, tmp_path: Path):
     """It reads the prompts of both seats, and is one critic for all roles."""
-    few = {**PIONEER, "iterations": 1, "roles": roles, "critic_trunk": "own"}
+    few = {**PIONEER, "iterations": 1, "roles": roles, "critic_backbone": "separate"}
     few |= {"exchange": 1} if roles == "separate" else {}
     turns: list[Turn] = []
 

@@ -208,12 +208,12 @@ def test_a_worker_plays_as_the_learner_does(tmp_path: Path):
 
 
 def test_staleness_needs_workers_and_episodes():
-    with pytest.raises(ConfigError, match="set rollout_workers to at least 1"):
+    with pytest.raises(ConfigError, match="set rollout_workers above 0"):
         grpo.Config.of(max_staleness=1)
     for recipe in ("bc", "eto", "ilql", "mc", "archer_iql"):
-        with pytest.raises(ConfigError, match="supports max_staleness = 0 only"):
+        with pytest.raises(ConfigError, match="has no max_staleness"):
             recipes.load(recipe).Config.of(max_staleness=1, rollout_workers=1)
-    with pytest.raises(ConfigError, match="masking policy"):
+    with pytest.raises(ConfigError, match="nlpo has no rollout_workers"):
         recipes.load("nlpo").Config.of(rollout_workers=1)
     changed = grpo.Config.of(max_staleness=1, rollout_workers=1)
     assert changed.loss.importance_cap == 5.0

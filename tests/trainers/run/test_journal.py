@@ -142,12 +142,13 @@ def test_an_interrupted_epoch_of_cloning_leaves_nothing(
 def test_an_interruption_between_cloning_and_training_leaves_out_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The critic with its own trunk is fitted then, and the reference policy frozen."""
+    """The critic with a separate backbone is fitted then, and the reference policy frozen."""
 
     def weights(folder: str, interrupted: bool) -> dict[str, torch.Tensor]:
         config = poad.Config.of(
             env_kwargs={"size": 5, "max_turns": 6}, model="nano", context="current",
-            bc_demonstrations=4, bc_epochs=2, kl_coef=0.1, critic_trunk="own", critic_episodes=4,
+            bc_demonstrations=4, bc_epochs=2, kl_coef=0.1, critic_backbone="separate",
+            critic_episodes=4,
             save_every=1, iterations=1, episodes_per_iteration=4, eval_episodes=0, quiet=True,
             device="cpu", threads=1, run_dir=str(tmp_path / folder), resume=True, log_with=(),
         )  # fmt: skip

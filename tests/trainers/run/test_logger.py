@@ -88,7 +88,7 @@ def test_episodes_at_the_turn_limit_are_told_apart_from_others(tmp_path: Path, t
     train(
         "turn", env_id="NumberLine-v0", env_kwargs={"max_turns": 4}, model="nano", constrain=True,
         turn_limit=turn_limit, iterations=1, episodes_per_iteration=16, transcripts=16,
-        eval_every=0, eval_episodes=0, device="cpu", quiet=True, run_dir=str(tmp_path),
+        eval_episodes=0, device="cpu", quiet=True, run_dir=str(tmp_path),
     )  # fmt: skip
     lines = (tmp_path / "trajectories.jsonl").read_text().splitlines()
     found = [json.loads(line) for line in lines]

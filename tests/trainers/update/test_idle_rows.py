@@ -118,7 +118,7 @@ def test_a_policy_that_equals_its_reference_takes_no_step_on_rounding_errors(
 
 
 def test_without_a_critic_nothing_learns_in_the_warm_up(make_policy: Any, batch: Batch):
-    """A critic with a trunk of its own has its own optimiser."""
+    """A critic with a separate backbone has its own optimiser."""
     policy, some = make_policy(), [False] * ROWS
     before = {f"policy.{name}": weight.clone() for name, weight in policy.named_parameters()}
     weights, scalars, learned = learn(policy, batch, some, some, critic_warmup=1)

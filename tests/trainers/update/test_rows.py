@@ -1,4 +1,4 @@
-"""`Rows`: the steps of behaviour cloning and of critics with a trunk of their own."""
+"""`Rows`: the steps of behaviour cloning and of critics with separate backbones."""
 
 from __future__ import annotations
 
