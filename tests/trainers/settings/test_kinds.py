@@ -11,6 +11,7 @@ import pytest
 
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes
+from agentgym.trainers.algorithm import Imitation, PolicyGradient, Preference
 from agentgym.trainers.cli.train import main, read_config
 from agentgym.trainers.hooks.dataset import OfflineConfig
 from agentgym.trainers.settings.config import TrainConfig
@@ -30,6 +31,11 @@ KINDS: tuple[type[TrainConfig], ...] = (
     ActorCriticConfig, GroupConfig, ImitationConfig, OfflineConfig, PolicyGradientConfig,
     PreferenceConfig, RewardedConfig,
 )  # fmt: skip
+SIGNALS: dict[type, type[TrainConfig]] = {
+    PolicyGradient: PolicyGradientConfig,
+    Imitation: ImitationConfig,
+    Preference: PreferenceConfig,
+}
 SHARED = {name: each for kind in KINDS for name, each in settings_of(kind).items()}
 
 
@@ -99,7 +105,10 @@ def test_the_recipes_that_stand_for_a_kind_are_of_it(kind: type[TrainConfig]):
 def test_the_kind_of_the_settings_is_that_of_the_algorithm(recipe: str):
     module = recipes.load(recipe)
     algorithm = module.build(module.Config())
-    assert (algorithm.critic is not None) == issubclass(module.Config, ActorCriticConfig)
+    config = module.Config()
+    assert (algorithm.critic is not None) == isinstance(config, ActorCriticConfig)
+    assert isinstance(config, SIGNALS[type(algorithm.signal)])
+    assert config.uses_reference == (algorithm.signal.reference or config.loss.kl_coef > 0)
 
 
 @pytest.mark.parametrize(("recipe", "most"), [("poad", 80), ("grpo", 65), ("bc", 50)])
