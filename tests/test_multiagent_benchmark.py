@@ -75,6 +75,8 @@ def test_all_variants_have_valid_settings(benchmark: Any, tmp_path: Path):
     for experiment in benchmark.EXPERIMENTS.values():
         for settings in experiment.variants.values():
             chosen = {**experiment.settings, **settings}
+            if experiment.demonstrate is not None:
+                chosen["data"] = ["demonstrations.jsonl"]
             file.write_text(yaml.safe_dump({k: v for k, v in chosen.items() if k != "recipe"}))
             recipe = settings.get("recipe", experiment.recipe)
             config = read_config(recipe, ["--config", str(file)])

@@ -10,7 +10,15 @@ from typing import Any
 from benchmarks.games import multiagent_measures as measures
 from benchmarks.games.multiagent_demonstrations import MATCHES, matches_of_tit_for_tat
 from benchmarks.games.multiagent_measures import Measures, Points
-from benchmarks.games.multiagent_settings import CENTRAL, CLONED, COOK_VARIANTS, COOKS, NANO, POKER
+from benchmarks.games.multiagent_settings import (
+    CENTRAL,
+    CLONED,
+    COOK_VARIANTS,
+    COOKS,
+    NANO,
+    NOT_CLONED,
+    POKER,
+)
 
 
 @dataclass(frozen=True)
@@ -96,13 +104,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         "0.005 and 0.02 of games lost, the mean of three seeds)",
         recipe="turn",
         settings=NANO
-        | CLONED
         | {
             "env_id": "TicTacToe-v0",
             "episodes_per_iteration": 256,
             "num_envs": 256,
             "iterations": 80,
-            "snapshot_every": 4,
             "lr": 1e-3,
             "lr_schedule": "linear",
             "entropy_coef": 0.03,
@@ -124,7 +130,8 @@ EXPERIMENTS: dict[str, Experiment] = {
                 "minibatches": 94,
                 "entropy_coef": 0.0,
             },
-            "cloned from perfect play": {
+            "cloned from perfect play": CLONED
+            | {
                 "opponents": "mirror",
                 "gamma": 0.97,
                 "iterations": 0,
@@ -291,7 +298,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "lr": 1e-3,
         },
         variants={
-            "nothing cloned": {"bc_demonstrations": 0},
+            "nothing cloned": NOT_CLONED,
             "800 games cloned": {"iterations": 0, "bc_demonstrations": 800, "bc_epochs": 5},
             "both learn": {},
             "both learn, entropy bonus": {"entropy_coef": 0.03},
@@ -335,7 +342,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "target_kl": 0.1,
         },
         variants={
-            "nothing cloned": {"bc_demonstrations": 0},
+            "nothing cloned": NOT_CLONED,
             "cloned": {"iterations": 0},
             "both learn": {},
             "both learn, a policy each": {"roles": "separate"},

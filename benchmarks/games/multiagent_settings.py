@@ -10,7 +10,6 @@ NANO: dict[str, Any] = {
     "instructions": False,
     "constrain": True,
     "eval_episodes": 0,
-    "eval_every": 0,
     "transcripts": 0,
     "log_with": [],
     "save_every": 20,
@@ -20,6 +19,13 @@ NANO: dict[str, Any] = {
 """Settings of small decoders that play a game from nothing, on one core."""
 CLONED: dict[str, Any] = {"bc_lr": 3e-3, "bc_batch_tokens": 4096}
 """Settings of behaviour cloning of small decoders."""
+NOT_CLONED: dict[str, Any] = {
+    "bc_demonstrations": 0,
+    "bc_epochs": 10,
+    "bc_lr": None,
+    "bc_batch_tokens": 8192,
+}
+"""The defaults of settings of behaviour cloning, for a variant without it."""
 
 POKER: dict[str, Any] = NANO | {
     "env_kwargs": {"hands": 1},

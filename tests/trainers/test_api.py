@@ -39,6 +39,8 @@ SMALL: dict[str, Any] = {
     "log_with": (),
     "quiet": True,
 }
+UNEVALUATED = {**SMALL, "eval_episodes": 0}
+del UNEVALUATED["eval_every"]
 NUMBER_LINE: dict[str, Any] = {"env_id": "NumberLine-v0", "env_kwargs": {"size": 4, "max_turns": 4}}
 
 
@@ -357,7 +359,7 @@ def test_a_tracker_receives_settings_and_scalars(tmp_path: Path):
 
 @pytest.mark.parametrize(("log_with", "count"), [((), 0), (("tensorboard",), 1)])
 def test_tensorboard_files_are_written_if_asked_for(log_with, count, tmp_path: Path):
-    few: dict[str, Any] = SMALL | {"iterations": 1, "eval_episodes": 0, "log_with": log_with}
+    few: dict[str, Any] = UNEVALUATED | {"iterations": 1, "log_with": log_with}
     train("poad", **NUMBER_LINE, **few, run_dir=str(tmp_path))
     assert len(list(tmp_path.glob("tensorboard/events.*"))) == count
     assert read_metrics(tmp_path)
@@ -390,7 +392,7 @@ def runs(tmp_path_factory) -> dict[str, Path]:
         "free": {"context": "full", "constrain": False, "instructions": True, "max_new_tokens": 3},
     }.items():
         found[name] = tmp_path_factory.mktemp(name) / "run"
-        few: dict[str, Any] = SMALL | {"iterations": 1, "eval_episodes": 0} | changes
+        few: dict[str, Any] = UNEVALUATED | {"iterations": 1} | changes
         train("poad", **NUMBER_LINE, **few, run_dir=str(found[name]))
     return found
 

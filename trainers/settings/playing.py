@@ -153,8 +153,8 @@ class GameConfig:
 
     @property
     def plays_pool(self) -> bool:
-        """Whether snapshots that are taken at intervals play some of the seats."""
-        return self.pool is not None and self.pool.kind != "winrate"
+        """Whether snapshots of the policy play some of the seats."""
+        return self.pool is not None
 
     @property
     def plays_psro(self) -> bool:

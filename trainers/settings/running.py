@@ -67,12 +67,12 @@ class ModelConfig:
 class EvaluationConfig:
     """Evaluation on held-out tasks."""
 
-    eval_every: Annotated[Count, EVALUATED] = 10
+    eval_every: Count = 10
     """Iterations between evaluations (0: only before and after training)."""
     eval_episodes: Count = 200
     """Held-out tasks per evaluation, in equal parts for all environments and trained seats of games
     (0: no evaluation)."""
-    eval_temperature: Annotated[NonNegative, EVALUATED] = 0.0
+    eval_temperature: NonNegative = 0.0
     """Sampling temperature of evaluations (0: greedy)."""
     eval_env_id: Annotated[tuple[str, ...], EVALUATED] = ()
     """Further environments of the evaluations, which are not trained on. `env_kwargs` are not

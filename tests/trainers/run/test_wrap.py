@@ -138,6 +138,7 @@ def test_thoughts_are_trained_as_the_settings_tell(tmp_path: Path):
     }.items():
         losses = Losses()
         settings = SMALL | NUMBER_LINE | changes | {"bc_demonstrations": 0, "eval_episodes": 0}
+        del settings["bc_epochs"]
         train("poad", **settings, run_dir=str(tmp_path / name), callbacks=[losses])
         found[name] = losses.metrics
     lines = (tmp_path / "default" / "trajectories.jsonl").read_text().splitlines()

@@ -177,7 +177,7 @@ def test_defaults_of_settings_that_a_recipe_lacks_are_read_from_files(tmp_path: 
 
 def test_a_flag_switches_off_the_settings_of_a_file_that_belong_to_it(tmp_path: Path):
     file = tmp_path / "run.yaml"
-    file.write_text("bc_demonstrations: 8\nbc_epochs: 3\neval_episodes: 4\neval_every: 2\n")
+    file.write_text("bc_demonstrations: 8\nbc_epochs: 3\neval_episodes: 4\neval_baselines: true\n")
     off = ["--bc-demonstrations", "0", "--eval-episodes", "0"]
     assert read_config("poad", ["--config", str(file), *off]).cloning.bc_epochs == 10
     with pytest.raises(ConfigError, match="bc_epochs belongs to behaviour cloning"):
