@@ -178,7 +178,7 @@ def _read(path: Path) -> list[RecordedEpisode]:
     config = (path if path.is_dir() else path.parent) / "config.json"
     try:
         run = json.loads(config.read_text(encoding="utf-8"))["config"]
-        ids, kwargs = run["env_id"], {**run["env_kwargs"], "wrap": run["wrap"]}
+        ids, kwargs = run["env_id"], {**run.get("env_kwargs", {}), "wrap": run.get("wrap", [])}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"{path} holds no instructions, and the settings of its run cannot be read "

@@ -36,7 +36,8 @@ LAST = 5
 
 def config_of(folder: Path) -> dict[str, Any]:
     """Returns the settings of a run by their flat names."""
-    return json.loads((folder / "config.json").read_text(encoding="utf-8"))["config"]
+    found = json.loads((folder / "config.json").read_text(encoding="utf-8"))["config"]
+    return {"env_kwargs": {}, **found}  # arguments that are empty are not listed
 
 
 # Games between agents.
