@@ -33,6 +33,7 @@ from agentgym.trainers.cli.subprocesses import WITHOUT_EFFECT, Children, train_i
 from agentgym.trainers.cli.sweep import flags_of
 from agentgym.trainers.cli.train import read_config
 from agentgym.trainers.run.logger import critic_curve, read_metrics
+from agentgym.trainers.settings.config import as_json
 from agentgym.utils.serialization import from_json
 from benchmarks.shared.parallel_jobs import end, finished
 from benchmarks.shared.result_files import BENCHMARKS, RESULTS, read, refuse_other, versions, write
@@ -76,7 +77,7 @@ def chosen(settings: Settings) -> list[str]:
 def shared(settings: Settings, recipes: Iterable[str]) -> dict[str, Any]:
     """Returns the settings that runs of some recipes share."""
     flags = ["--config", str(settings.config), *chosen(settings)]
-    config, *others = (read_config(recipe, flags).to_json() for recipe in recipes)
+    config, *others = (as_json(read_config(recipe, flags).values()) for recipe in recipes)
     apart = {"seed", *WITHOUT_EFFECT}
     return {
         name: value

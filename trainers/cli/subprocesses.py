@@ -14,6 +14,7 @@ from typing import Any
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.cli.train import read_config
+from agentgym.trainers.settings import settings_of
 from agentgym.trainers.settings.effects import is_default, settings_of_run
 from agentgym.trainers.system.checkpoint import same_setting
 from agentgym.trainers.system.signals import handled_signals
@@ -127,7 +128,8 @@ def finished(recipe: str, flags: Sequence[Any], folder: Path) -> bool:
     before = settings_of_run(config, before)
     now = json.loads(json.dumps({"recipe": recipe, **config.to_json()}))
     unset = {name: value for name, value in now.items() if is_default(type(config), name, value)}
-    before = unset | before  # an older version does not know all settings
+    known = {"recipe", *settings_of(type(config))}
+    before = unset | {name: value for name, value in before.items() if name in known}
     if different := [
         f"{name} = {before.get(name)!r} -> {now.get(name)!r}"
         for name in sorted((before.keys() | now.keys()) - set(WITHOUT_EFFECT))
