@@ -111,6 +111,7 @@ def train(settings: Settings, name: str, seed: int) -> list[dict[str, Any]]:
     chosen = {"env_id": name, "seed": seed, **family.settings}
     launch("poad", CONFIG, cloned, as_flags({**chosen, "iterations": 0, "eval_baselines": True}))
     agents = summary("poad", seed, cloned)["agents"]
+    chosen = {name: value for name, value in chosen.items() if not name.startswith("bc_")}
     chosen |= {"model": cloned / "policy", "bc_demonstrations": 0}
     runs = []
     for recipe, own in RECIPES.items():

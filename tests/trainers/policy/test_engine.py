@@ -127,7 +127,7 @@ def test_settings_that_vllm_cannot_follow_are_refused(setting):
 
 
 def test_an_address_is_that_of_a_vllm_server(make_policy):
-    with pytest.raises(ConfigError, match="set engine to 'vllm', or leave it out"):
+    with pytest.raises(ConfigError, match="engine_url belongs to engine vllm: set engine to vllm"):
         TrainConfig.of(engine_url="http://localhost:8000")
     with pytest.raises(ConfigError, match="got 'localhost:8000'"):
         VLLMServer(make_policy(), "localhost:8000")

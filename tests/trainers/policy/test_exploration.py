@@ -143,7 +143,7 @@ def test_the_leaves_of_a_trie_are_the_different_sequences():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"constrain": False}, "set constrain to True"),
+        ({"constrain": False}, "epsilon belongs to constrain: set constrain"),
         ({"engine": "vllm"}, "set engine to 'own'"),
         ({"top_k": 3}, "use only one of them"),
         ({"check_logprobs": 0.1}, "set check_logprobs to None"),

@@ -129,7 +129,7 @@ def test_what_cannot_be_learned_is_refused():
     kind = load("early_experience").Config
     with pytest.raises(ConfigError, match="leave out reflection"):
         kind.of(reflection="outcomes", constrain=True)
-    with pytest.raises(ConfigError, match="own actions are tried in the environment"):
+    with pytest.raises(ConfigError, match="early_experience has no data"):
         kind.of(data=("episodes.jsonl",))
     with pytest.raises(ConfigError, match="nowhere"):
         kind.of(reflection="nowhere:function")

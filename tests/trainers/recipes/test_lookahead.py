@@ -197,9 +197,9 @@ def test_turns_without_listed_actions_keep_the_value_of_the_critic(
     ("setting", "message"),
     [
         ({"constrain": False}, "lookahead tries admissible actions: set constrain"),
-        ({"critic_backbone": "shared"}, "critic of their own"),
-        ({"shape_progress": 0.5, "gamma": 1.0}, "rewards of the environment"),
-        ({"kl_in": "reward", "kl_coef": 0.1}, "rewards of the environment"),
+        ({"critic_backbone": "shared"}, "lookahead has no critic_backbone"),
+        ({"shape_progress": 0.5, "gamma": 1.0}, "lookahead has no shape_progress"),
+        ({"kl_in": "reward", "kl_coef": 0.1}, "assigns no credit"),
         ({"least_probability": 2.0}, "least_probability"),
     ],
 )

@@ -21,7 +21,7 @@ RELATIVES = {
 
 
 def defaults(name: str) -> dict[str, Any]:
-    return recipes.load(name).Config().as_dict()
+    return recipes.load(name).Config().values()
 
 
 def text(value: Any) -> str:
