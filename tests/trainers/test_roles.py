@@ -444,6 +444,5 @@ def test_a_role_that_the_game_does_not_list_is_explained(
 
 @pytest.mark.parametrize("recipe", ["istar", "nlpo", "archer"])
 def test_models_beside_a_single_policy_are_refused(recipe: str, tmp_path: Path):
-    trainer = made(recipe, tmp_path, roles="separate", learners=("player_0",))
     with pytest.raises(ConfigError, match="leave roles at 'shared'"):
-        trainer.run()
+        made(recipe, tmp_path, roles="separate", learners=("player_0",))

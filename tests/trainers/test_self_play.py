@@ -162,7 +162,7 @@ def test_a_team_is_evaluated_in_all_seats(tmp_path: Path):
         {"eval_env_id": ("LeducPoker-v0",)},
     ):
         with pytest.raises(ConfigError, match="eval_partners 'self' needs one game"):
-            run("rae", tmp_path / "wrong", **{"eval_partners": "self"} | wrong)
+            run("rae", tmp_path / "wrong", **{"eval_partners": "self", "eval_episodes": 2} | wrong)
 
 
 @pytest.mark.parametrize(

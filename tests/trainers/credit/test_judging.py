@@ -17,10 +17,10 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.recipes import poad
 from agentgym.trainers.rewards import shaping
 from agentgym.trainers.rewards.chat_judge import UNKNOWN, ChatJudge, read_scores
 from agentgym.trainers.rewards.reward_options import RewardOptions
-from agentgym.trainers.settings.config import TrainConfig
 
 from ...helpers.worlds import generators, random_batch
 from .test_joint import agent, team
@@ -100,7 +100,7 @@ def test_a_rule_reads_the_turns_of_all_agents_in_order_of_acting():
     batch = Batch.of([two, alone, one])
     source = f"{__name__}:second_agent"
     assert shaping.turn_scores(batch, source).tolist() == [1, 1, 0, 0, 0]
-    config = TrainConfig.of(process_reward=source, process_combine="episode", process_weight=1.0)
+    config = poad.Config.of(process_reward=source, process_combine="episode", process_weight=1.0)
     found = RewardOptions(config)(batch, 0).rewards
     assert by_agent(batch, found) == [4, 2, 0]
     half = RewardOptions(config.with_changes(process_weight=0.5))(batch, 0)

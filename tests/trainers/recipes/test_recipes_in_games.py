@@ -51,7 +51,7 @@ def test_a_recipe_trains_both_seats_of_a_game(recipe: str, model: str, tmp_path:
     settings |= {"model": model, "run_dir": str(tmp_path), "callbacks": [played]}
     if recipe in REFUSED:
         with pytest.raises(ConfigError, match=REFUSED[recipe]):
-            train(recipe, **settings)
+            train(recipe, **settings | {"opponents": "mirror"})
         return
     trainer = make_trainer(recipe, **settings)
     before = {name: value.clone() for name, value in trainer.policy.state_dict().items()}

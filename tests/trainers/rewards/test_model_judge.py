@@ -20,11 +20,10 @@ from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.policy_agent.loading import load_judge
-from agentgym.trainers.recipes import filtered_bc, mt_grpo
+from agentgym.trainers.recipes import filtered_bc, mt_grpo, poad
 from agentgym.trainers.rewards import shaping
 from agentgym.trainers.rewards.model_judge import ModelJudge
 from agentgym.trainers.rollout.context import ContextSettings
-from agentgym.trainers.settings.config import TrainConfig
 
 from ..credit.test_joint import agent
 
@@ -85,7 +84,7 @@ def test_extreme_values_stay_in_the_unit_interval(run: Path, monkeypatch: pytest
 
 def test_a_folder_without_a_judge_is_refused_before_the_run(run: Path, tmp_path: Path):
     for folder in (run, run / "judge"):
-        assert TrainConfig.of(process_reward=f"judge:{folder}").reward.process_reward
+        assert poad.Config.of(process_reward=f"judge:{folder}").reward.process_reward
     assert filtered_bc.Config.of(judge=f"judge:{run}").judge
     (tmp_path / "other").mkdir()
     for folder in (tmp_path / "other", tmp_path / "nowhere"):

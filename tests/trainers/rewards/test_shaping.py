@@ -20,9 +20,9 @@ from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.recipes import poad
 from agentgym.trainers.rewards import shaping
 from agentgym.trainers.rewards.reward_options import RewardOptions
-from agentgym.trainers.settings.config import TrainConfig
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 from ..recipes.test_recipes import train_quickly
@@ -95,26 +95,26 @@ def test_shaping_with_a_discount_is_refused_where_undiscounted_returns_are_compa
     recipe, settings
 ):
     config = recipes.load(recipe).Config
-    with pytest.raises(ConfigError, match="undiscounted"):
+    with pytest.raises(ConfigError, match=r"shape_progress belongs to gamma 1\.0"):
         config.of(shape_progress=1.0, **settings)
     config.of(shape_progress=1.0, gamma=1.0, **settings)
 
 
 @pytest.mark.parametrize(
-    ("recipe", "reason", "settings"),
+    ("recipe", "settings"),
     [
         # An action had more credit if a longer one followed it.
-        ("ntpo", "discounted per token", {"gamma": 1.0}),
-        ("nlpo", "discounted per token", {"gamma": 1.0}),
+        ("ntpo", {"gamma": 1.0}),
+        ("nlpo", {"gamma": 1.0}),
         # A subgoal that is reached with more progress had more credit.
-        ("vsc_rl", "the potential does not", None),
+        ("vsc_rl", None),
         # The last action of a success had that of a failure.
-        ("istar", "not by returns", None),
+        ("istar", None),
     ],
 )
-def test_shaping_is_refused_where_it_would_move_the_optimum(recipe, reason, settings):
+def test_shaping_is_refused_where_it_would_move_the_optimum(recipe, settings):
     config = recipes.load(recipe).Config
-    with pytest.raises(ConfigError, match=reason):
+    with pytest.raises(ConfigError, match="shape_progress"):
         config.of(shape_progress=1.0)
     if settings is not None:
         config.of(shape_progress=1.0, **settings)
@@ -134,7 +134,7 @@ def test_the_first_turn_is_compared_with_the_progress_at_the_start(before, after
 def test_groups_are_not_filtered_by_returns_that_are_not_compared(reward):
     with pytest.raises(ConfigError, match="equal returns"):
         recipes.load("grpo").Config.of(filter_groups=True, **reward)
-    with pytest.raises(ConfigError, match="environment's returns"):
+    with pytest.raises(ConfigError, match="arpo_replay has no"):
         recipes.load("arpo_replay").Config.of(**reward)
 
 
@@ -185,7 +185,7 @@ def test_the_count_bonus_falls_with_each_visit_and_is_resumed():
             turn.state_key, turn.action = state, action
         return Batch.of([found])
 
-    config = TrainConfig.of(count_bonus=2.0)
+    config = poad.Config.of(count_bonus=2.0)
     options = RewardOptions(config)
     first = options(visits("xa", "xa", "xb", "ya"), 0)
     assert first.rewards == pytest.approx([2, 2 / 2**0.5, 2, 2])
@@ -234,7 +234,7 @@ def too_few(trajectory: Trajectory) -> list[float]:
 
 
 def test_the_weight_of_process_rewards_falls_to_zero():
-    config = TrainConfig.of(process_reward="format", process_weight=0.8, process_iterations=4)
+    config = poad.Config.of(process_reward="format", process_weight=0.8, process_iterations=4)
     options = RewardOptions(config)
     weights = [options.process_weight(iteration) for iteration in (0, 1, 2, 4, 9)]
     assert weights == pytest.approx([0.8, 0.6, 0.4, 0.0, 0.0])
@@ -254,7 +254,7 @@ def test_a_process_reward_counts_in_its_own_turn_of_a_team(combine: str, weight:
         member.turns[0].clock = member.turns[0].order = clock
     one.turns[0].delayed = ((1, 2.0, "task"),)
     two.turns[0].valid = False
-    config = TrainConfig.of(process_reward="valid", process_weight=weight, process_combine=combine)
+    config = poad.Config.of(process_reward="valid", process_weight=weight, process_combine=combine)
     rewards = RewardOptions(config)(Batch.of([one, two]), 0)
     score = 1.0 if combine == "mean" else 2.0  # of the first agent, whose action is valid
     expected = [weight * score / 2, (1 - weight) * 2.0 / 2]
@@ -270,14 +270,14 @@ def test_the_weight_of_a_term_counts_where_a_team_received_it():
         member.turns[0].reward_terms = {"now": 1.0 - clock, "later": 2.0 - 2.0 * clock}
     one.turns[0].delayed = ((1, 2.0, "later"),)
     for name, expected in (("now", [0.0, 1.0]), ("later", [0.5, 0.0])):
-        options = RewardOptions(TrainConfig.of(reward_constraints={name: 0.0}))
+        options = RewardOptions(poad.Config.of(reward_constraints={name: 0.0}))
         options.weights[name] = 0.0
         rewards = options(Batch.of([one, two]), 0)
         assert Joint.of(rewards).batch.rewards.tolist() == expected
 
 
 def test_weights_of_constrained_terms_follow_their_means():
-    config = TrainConfig.of(reward_constraints={"format": 1.0}, constraint_lr=0.5)
+    config = poad.Config.of(reward_constraints={"format": 1.0}, constraint_lr=0.5)
     options = RewardOptions(config)
     low, high = Batch.of([scored([0.0, 0.2], False)]), Batch.of([scored([2.0, 3.0], True)])
     assert options(low, 0).rewards.tolist() == [0, 0]
@@ -290,7 +290,7 @@ def test_weights_of_constrained_terms_follow_their_means():
     other.load_state_dict(options.state_dict())
     assert other.weights == options.weights
     with pytest.raises(ConfigError, match="must be numbers"):
-        TrainConfig.of(reward_constraints={"format": "high"})
+        poad.Config.of(reward_constraints={"format": "high"})
 
 
 @pytest.mark.usefixtures("without_files")
@@ -313,7 +313,7 @@ def test_groups_that_fail_weigh_up_to_twice_as_much():
     equal = replace(batch, groups=np.zeros(4, np.int64))
     assert np.allclose(group.weigh_by_difficulty(credit, equal).advantages, credit.advantages)
     with pytest.raises(ConfigError, match="group_weight"):
-        TrainConfig.of(group_weight="difficulty", group_size=1)
+        poad.Config.of(group_weight="difficulty")
 
 
 @pytest.mark.slow

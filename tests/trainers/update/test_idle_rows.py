@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.policy.sampling import Request, Sampling
-from agentgym.trainers.recipes import grpo
+from agentgym.trainers.recipes import grpo, turn
 from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.update.learner import ForwardPass, Rows
 from agentgym.trainers.update.update_data import UpdateData
@@ -48,7 +48,7 @@ def learn(
     The epsilon of Adam makes the steps about as long as the gradients.
     """
     options = {"epochs": 1, "minibatches": 1, "max_new_tokens": 4, "adam_eps": 1.0, "lr": 1.0}
-    config = grpo.Config.of(**options | changes)
+    config = (turn if "critic_warmup" in changes else grpo).Config.of(**options | changes)
     updater = build_updater(Accelerator(cpu=True), config, policy, None, None)
     learned: list[int] = []
 
@@ -132,7 +132,7 @@ def test_without_a_critic_nothing_learns_in_the_warm_up(make_policy: Any, batch:
 
 def test_a_gradient_scaler_outlives_the_warm_up(make_policy: Any, batch: Batch):
     """That of fp16, which cannot step without a gradient."""
-    config = grpo.Config.of(epochs=1, minibatches=1, max_new_tokens=4, critic_warmup=1)
+    config = turn.Config.of(epochs=1, minibatches=1, max_new_tokens=4, critic_warmup=1)
     accelerator = Accelerator(cpu=True)
     accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**8)
     updater = build_updater(accelerator, config, make_policy(), None, None)
