@@ -103,6 +103,7 @@ def test_results_count_against_members_only(tmp_path: Path):
         assert outcome == (expected if trajectory in games else None)
     results = Results()
     for trajectory in games:
+        assert trajectory.result is not None
         results.add(trajectory.result)
     assert rows[-1]["pool/win_rate/0"] == rows[-1]["pool/win_rate"] == results.rate
     assert rows[-1]["pool/members"] == 1

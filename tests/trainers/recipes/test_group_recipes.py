@@ -290,7 +290,8 @@ def test_failures_stay_at_random_and_the_share_of_successes_is_kept():
     roc = grpo_roc.ResampleOnCorrect(0.5, 1)
     left = Counter[float]()
     for seed in range(200):
-        found = roc.on_rollout_end(played(2, 6), 0, np.random.default_rng(seed)).trajectories
+        learned = roc.on_rollout_end(played(2, 6), 0, np.random.default_rng(seed))
+        found = list(learned.trajectories)
         assert invalid(found, True) == [0]
         left.update(map(round, invalid(found, False)))
     assert set(left) == set(range(6)) and max(left.values()) < 1.5 * min(left.values())
