@@ -373,7 +373,7 @@ def test_a_policy_learns_in_all_seats(make: Any, register: Callable[..., str], t
     settings = {
         "env_id": register(make, zero_sum=True), "opponents": "mirror", "model": "nano",
         "context": "current", "instructions": False, "constrain": True, "iterations": 1,
-        "episodes_per_iteration": 4, "num_envs": 2, "epochs": 1, "minibatches": 1, 
+        "episodes_per_iteration": 4, "num_envs": 2, "epochs": 1, "minibatches": 1,
         "eval_episodes": 0, "device": "cpu", "threads": 1, "quiet": True, "log_with": (),
     }  # fmt: skip
     train("rae", **settings, callbacks=[seen], run_dir=str(tmp_path))

@@ -55,7 +55,7 @@ from ..helpers.worlds import generators, random_batch, trajectory
 SMALL: dict[str, Any] = {
     "env_id": "KuhnPoker-v0", "env_kwargs": {"hands": 2}, "opponents": "mirror",
     "context": "current", "instructions": False, "constrain": True, "iterations": 2,
-    "episodes_per_iteration": 8, "num_envs": 3, "epochs": 1, "minibatches": 1, 
+    "episodes_per_iteration": 8, "num_envs": 3, "epochs": 1, "minibatches": 1,
     "lr": 1e-3, "eval_episodes": 0, "device": "cpu", "threads": 1, "quiet": True, "log_with": (),
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ from ...helpers.worlds import trajectory
 
 SMALL: dict[str, Any] = {
     "model": "nano", "context": "current", "instructions": False, "constrain": True,
-    "episodes_per_iteration": 12, "num_envs": 3, "eval_episodes": 9, 
+    "episodes_per_iteration": 12, "num_envs": 3, "eval_episodes": 9,
     "device": "cpu", "threads": 1, "log_with": (),
     "quiet": True,
 }  # fmt: skip
