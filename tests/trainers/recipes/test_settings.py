@@ -13,7 +13,10 @@ from agentgym.trainers import recipes, train
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.settings import groups_of
-from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.schema import settings_of
+
+SHARED = "agentgym.trainers.settings"
+"""The package of the settings that recipes share."""
 
 BASE: dict[str, Any] = {
     "env_id": "NumberLine-v0", "env_kwargs": {"size": 6, "max_turns": 4}, "context": "current",
@@ -147,8 +150,9 @@ def own_settings(recipe: str) -> dict[str, Any]:
     hints = get_type_hints(kind)
     for group, cls in groups_of(kind).items():
         del hints[group]
-        hints |= get_type_hints(cls)
-    return {name: hint for name, hint in hints.items() if name not in TrainConfig().as_dict()}
+        if not cls.__module__.startswith(SHARED):
+            hints |= get_type_hints(cls)
+    return {name: hint for name, hint in hints.items() if name in settings_of(kind)}
 
 
 def others(hint: Any, value: Any) -> Iterator[Any]:
@@ -170,7 +174,7 @@ def others(hint: Any, value: Any) -> Iterator[Any]:
 def legal(recipe: str, name: str, hint: Any, base: dict[str, Any]) -> Any:
     """Another value of a setting that the recipe accepts."""
     kind = recipes.load(recipe).Config
-    for value in others(hint, kind.of(**base).as_dict()[name]):
+    for value in others(hint, kind.of(**base).values()[name]):
         try:
             kind.of(**base | {name: value})
         except ConfigError:
