@@ -91,7 +91,7 @@ def test_a_run_plays_evaluates_and_resumes_all_environments(tmp_path: Path):
     mean = np.mean([episode.episode_return for episode in last])
     assert rows[-1]["rollout/FrozenLake-v0/return"] == pytest.approx(mean)
 
-    again = {**run, "eval_episodes": 0, "run_dir": str(tmp_path / "b")}
+    again = {**run, "eval_episodes": 0, "eval_env_id": (), "run_dir": str(tmp_path / "b")}
     train("poad", **again, iterations=1, callbacks=[first])
     train("poad", **again, iterations=2, callbacks=[rest], resume=True)
     pairs = zip(whole.episodes, first.episodes + rest.episodes, strict=True)
