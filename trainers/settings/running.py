@@ -39,9 +39,9 @@ class ModelConfig:
 
     model: str = "tiny"
     """"tiny", "nano", "small" or "reader" (a new decoder with a tokenizer trained on the
-    environment's text. "reader" learns to copy from its prompt before the run), a Hugging Face id
-    (the local cache comes first), or a folder. With `roles`, the folder may hold a policy for each
-    of them."""
+    environment's text), a Hugging Face id (the local cache comes first), or a folder. "reader"
+    learns to copy from its prompt before the run. With `roles`, the folder may hold a policy for
+    each of them."""
     trust_remote_code: Annotated[bool, LOADED] = False
     """Run Python code that the model folder contains. Set it only for models that you trust."""
     lora_rank: Annotated[Count, LOADED] = 0

@@ -4,7 +4,7 @@
       lock                  held while a process trains here
       config.json           settings, recipe and versions
       metrics.jsonl  trajectories.jsonl  tensorboard/  curve.png  report.json
-      checkpoints/000012/   policy/ critic.pt optimizer.pt state.json checksums.json
+      checkpoints/000012/   policy/ critic.pt hooks.pt optimizer.pt state.json checksums.json
                             reference.pt of a reference policy that moves
                             of roles with policies of their own: policy/roles/NAME/, roles/NAME/
       journal/              finished episodes that no checkpoint includes yet
@@ -395,7 +395,6 @@ def _link(source: str, target: str) -> None:
 def load_tensors(file: Path) -> dict[str, Any]:
     """Returns tensors and plain values from a file of a checkpoint."""
     with loading(file):
-        saved = torch.load(file, map_location="cpu", weights_only=True)
-        if not isinstance(saved, dict):
+        if not isinstance(saved := torch.load(file, map_location="cpu", weights_only=True), dict):
             raise TypeError(f"expected a dict, got {type(saved).__name__}")
         return saved
