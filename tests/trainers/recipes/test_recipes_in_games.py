@@ -47,11 +47,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_recipe_trains_both_seats_of_a_game(recipe: str, model: str, tmp_path: Path):
     played = Played()
     known = settings_of(recipes.load(recipe).Config)
-    settings = {k: v for k, v in {**GAME, **dict.fromkeys(STEPS, 8)}.items() if k in known}
+    settings: dict[str, Any] = {**GAME, **dict.fromkeys(STEPS, 8)}
+    settings = {name: value for name, value in settings.items() if name in known}
     settings |= {"model": model, "run_dir": str(tmp_path), "callbacks": [played]}
     if recipe in REFUSED:
+        settings["opponents"] = "mirror"
         with pytest.raises(ConfigError, match=REFUSED[recipe]):
-            train(recipe, **settings | {"opponents": "mirror"})
+            train(recipe, **settings)
         return
     trainer = make_trainer(recipe, **settings)
     before = {name: value.clone() for name, value in trainer.policy.state_dict().items()}
