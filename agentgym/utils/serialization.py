@@ -45,8 +45,10 @@ def to_json(value: Any) -> Any:
         return to_json(value.value)
     if isinstance(value, _SCALARS):
         return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    names = _field_names(kind)
+    if names is not None:
+        fields = [(name, getattr(value, name)) for name in names]
+        return {name: v if type(v) in _SCALARS else to_json(v) for name, v in fields}  # fast
     if isinstance(value, (list, tuple)):
         return [to_json(item) for item in value]
     if isinstance(value, (set, frozenset)):
@@ -57,6 +59,14 @@ def to_json(value: Any) -> Any:
         f"A state may hold JSON scalars, lists, tuples, sets, dictionaries, enumerations and "
         f"dataclasses; got {type(value).__name__}: {value!r:.200}."
     )
+
+
+@cache
+def _field_names(kind: type[Any]) -> tuple[str, ...] | None:
+    """Returns the names of a dataclass's fields, or None for another class."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    return tuple(f.name for f in dataclasses.fields(kind))
 
 
 def from_json(kind: type[T], value: Any) -> T:

@@ -269,9 +269,14 @@ class Wordle(TextEnv):
         self.state = State((), 0, task if self.fixed_secret else "")
         return self._look()
 
+    def _parse(self, action: str) -> str:
+        spelled = action.translate(_GAPS) in self.vocabulary.index
+        return action if spelled else super()._parse(action)  # which searches a long list
+
     def _advance(self, action: str) -> TimeStep:
-        # Longer texts cannot be spelled words.
-        guess = plain(action).translate(_GAPS) if len(action) < 100 else ""
+        guess = action.translate(_GAPS)
+        if guess not in self.vocabulary.index:  # longer texts cannot be spelled words
+            guess = plain(action).translate(_GAPS) if len(action) < 100 else ""
         if guess not in self.vocabulary.index:
             return self._wasted(f"{action[:40]!r} is not a known word, and a guess is lost. {FORM}")
         state = self.state

@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from agentgym.envs.service.database import plain_key
+from agentgym.envs.service.judgement import judge
 from agentgym.envs.service.messages import (
     asks_to_confirm,
     claims_value,
@@ -19,7 +20,7 @@ from agentgym.envs.service.messages import (
     questions,
     reports_done,
 )
-from agentgym.envs.service.proposals import Proposal, judge
+from agentgym.envs.service.proposals import Proposal
 from agentgym.reading.dates import find_dates
 from agentgym.reading.typography import normalized
 from agentgym.tools import Call

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from agentgym.envs.service.airline import Airline
 from agentgym.envs.service.airline_tools import AIRPORTS
+from agentgym.envs.service.judgement import judge
 from agentgym.envs.service.messages import asks_to_confirm
-from agentgym.envs.service.proposals import judge
 from agentgym.envs.service.retail import Retail
 from agentgym.envs.service.user import Request
 
