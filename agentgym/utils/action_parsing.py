@@ -37,6 +37,8 @@ _AROUND = "\"'`*_"
 _BEHIND = _AROUND + ".,;:!?"
 _MARK = re.compile(f"[<\\[{_BEHIND}]")
 """A character of everything that is ignored, but for white space."""
+_DECORATION = re.compile(r"[<\[`:\r]")
+"""A character of everything that `bare` leaves out of an ASCII text, but for white space."""
 _COLON = re.compile("[:\uff1a\ufe55\u2236]")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 
@@ -122,6 +124,8 @@ def bare(answer: str) -> str:
     It is for actions that cannot be listed, such as a query or a program. Text behind an end mark
     of a chat model is left out, and typographic forms outside strings are plain.
     """
+    if answer.isascii() and not _DECORATION.search(answer):
+        return answer.strip()
     start, stop = find_reply(answer)
     text = normalized_code(answer[start:stop])
     text = unfenced(text.replace("\r\n", "\n").strip())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from math import exp, prod
 
@@ -121,12 +121,19 @@ def offer(counts: Three, values: Three, least: float, wish: Three | None) -> Thr
         wish: the share that the co-player last proposed to take.
     """
 
-    def kindness(take: Three) -> tuple[int, int, int]:
-        left = rest(counts, take)
-        met = sum(map(min, left, wish)) if wish else 0
-        return met, sum(left), worth(values, take)
 
-    return max((t for t in splits(counts) if worth(values, t) >= least), key=kindness)
+    def kindness(option: tuple[int, Three, Three]) -> tuple[int, int, int]:
+        value, _, left = option
+        return sum(map(min, left, wish)) if wish else 0, sum(left), value
+
+    enough = [option for option in _valued_splits(counts, values) if option[0] >= least]
+    return max(enough, key=kindness)[1]
+
+
+@lru_cache(maxsize=1024)
+def _valued_splits(counts: Three, values: Three) -> list[tuple[int, Three, Three]]:
+    """Returns each possible share of a player: its value, the share and the remaining items."""
+    return [(worth(values, take), take, rest(counts, take)) for take in splits(counts)]
 
 
 def beliefs(

@@ -98,7 +98,7 @@ class PhraseReader:
     def _number(self) -> int | None:
         """Returns the number at this place without reading it."""
         token = self.peek()
-        if token.isdigit() and len(token) <= 3:
+        if token.isdecimal() and len(token) <= 3:
             return int(token)
         return wording.NUMBERS.get(token)
 
@@ -155,7 +155,7 @@ class PhraseReader:
         if self.peek() in (":", "=", "x", "*"):
             self.at += 1
             number = self._number()
-            if number is None or not self.peek().isdigit():
+            if number is None or not self.peek().isdecimal():
                 raise NotUnderstood("The number is unclear.")
             self.at += 1
             return number

@@ -71,7 +71,7 @@ class _Message:
         for end in (*_END.finditer(text), None):
             stop = end.start() if end else len(text)
             tokens = wording.TOKEN.findall(wording.spelled(text[start:stop]))
-            if not _MENTIONS.isdisjoint(tokens) or any(map(str.isdigit, tokens)):
+            if not _MENTIONS.isdisjoint(tokens) or any(map(str.isdecimal, tokens)):
                 _Sentence(self, tokens, "?" in (end[0] if end else ""), final).read()
             elif self._stated() and not wording.NEGATIONS.isdisjoint(tokens):
                 raise NotUnderstood("The proposal is taken back.")

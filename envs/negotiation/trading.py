@@ -185,6 +185,18 @@ def fair_swaps() -> np.ndarray:
     return table[(table.max(axis=1) <= LEAST) & (table @ np.array([*PRICES.values()]) <= 0)]
 
 
+@cache
+def _given() -> np.ndarray:
+    """Returns the pieces that are given away in each of `fair_swaps`: [goods, exchanges]."""
+    return np.ascontiguousarray(-fair_swaps().T)
+
+
+@cache
+def _ties() -> np.ndarray:
+    """Returns a number that breaks ties for each of `fair_swaps`: [exchanges]."""
+    return 1e-6 * np.arange(len(fair_swaps()))
+
+
 def to_offer(net: np.ndarray) -> Offer:
     """Returns the offer that results in a net change of one's own stock."""
     whole = net.astype(int)
@@ -197,8 +209,9 @@ def simple_offer(
     """Returns a scripted player's offer, sampled from its ten best possible `fair_swaps`."""
     table = fair_swaps()
     # Ties are broken, so that the ten best are the same on all platforms.
-    gains = table @ judge(level, np.array(values)) - 1e-6 * np.arange(len(table))
-    gains[(table < -np.array(stock)).any(axis=1)] = -np.inf
+    gains = table @ judge(level, np.array(values)) - _ties()
+    for given, pieces in zip(_given(), stock, strict=True):  # faster than `any` over an axis
+        gains[given > pieces] = -np.inf
     best = np.argpartition(gains, -10)[-10:]
     best = np.sort(best[gains[best] > -np.inf])
     return to_offer(table[best[int(rng.integers(len(best)))]]) if len(best) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from agentgym.envs.negotiation.bargaining import describe, rest, splits
@@ -122,6 +122,7 @@ def test_a_word_that_is_not_understood_is_never_left_out(take, word, place):
         assert proposal(" ".join(words), COUNTS) is None
 
 
+@example("\u00b9 hats for me", COUNTS)  # a digit that is no number
 @given(st.text(max_size=300), ANY_COUNTS)
 def test_any_text_is_survived(text, counts):
     for final in (False, True):
