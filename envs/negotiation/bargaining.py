@@ -121,7 +121,6 @@ def offer(counts: Three, values: Three, least: float, wish: Three | None) -> Thr
         wish: the share that the co-player last proposed to take.
     """
 
-
     def kindness(option: tuple[int, Three, Three]) -> tuple[int, int, int]:
         value, _, left = option
         return sum(map(min, left, wish)) if wish else 0, sum(left), value
