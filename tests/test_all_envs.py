@@ -260,6 +260,17 @@ def test_nonsense_never_raises(id: str):
 
 
 @every
+def test_other_digits_never_raise(id: str):
+    env = make(id)
+    env.reset(seed=0)
+    for digit in ("\u00b9", "\u0663", "\u2167", "\u00bd", "\u4e09", "\U0001d7dc", "1\u0663"):
+        known = env.unwrapped.expert() or "I take 1 book, 2 hats."  # type: ignore[attr-defined]
+        for action in (digit, f"{known} {digit}", f"{digit} {known}", re.sub(r"\d", digit, known)):
+            if any(env.step(action)[2:4]):
+                env.reset()
+
+
+@every
 def test_nonsense_does_not_go_on_forever(id: str):
     env = make(id)
     env.reset(seed=0)
