@@ -39,7 +39,7 @@ from agentgym.trainers.run.checks import check_hooks, check_recipe, check_start
 from agentgym.trainers.run.environment import RewardFn, environment_factory, evaluation_factory
 from agentgym.trainers.run.evaluation import Evaluator, conclude
 from agentgym.trainers.run.iteration import Iteration
-from agentgym.trainers.run.logger import RunLog
+from agentgym.trainers.run.logger import RunLog, global_step
 from agentgym.trainers.run.roles import build_updaters, load_policies
 from agentgym.trainers.run.rollouts import CLONING, CRITIC, TASKS, Rollouts
 from agentgym.trainers.run.saving import Saver, load_run_state, write_frozen, write_reference
@@ -122,6 +122,7 @@ class Trainer:
             evaluated=self.state.evaluated,
             total=config.run.iterations,
             accelerator=self.accelerator,
+            step=global_step(self.state),
             tensorboard="tensorboard" in config.run.log_with,
             settings=config.to_json(),
             quiet=config.run.quiet,

@@ -58,6 +58,7 @@ class RunLog:
         evaluated: the iteration of the last evaluation. Log lines of later ones are dropped.
         total: planned iterations.
         accelerator: the accelerator. Its main process writes, its trackers receive the scalars.
+        step: the global step after these iterations. Later events of TensorBoard are dropped.
         tensorboard: whether to write TensorBoard files.
         settings: the settings of the run, for trackers.
         quiet: print nothing while training.
@@ -71,6 +72,7 @@ class RunLog:
         evaluated: int,
         total: int,
         accelerator: Accelerator,
+        step: int = 0,
         tensorboard: bool = True,
         settings: Mapping[str, Any] | None = None,
         quiet: bool = False,
@@ -93,7 +95,7 @@ class RunLog:
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1)
+            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
         if accelerator.log_with:
             accelerator.project_configuration.set_directories(str(folder))
             accelerator.init_trackers("agentgym", config=dict(settings or {}))
@@ -119,14 +121,15 @@ class RunLog:
         counters = {name: getattr(progress, name) for name in COUNTERS}
         line = {**counters, **{name: _number(value) for name, value in metrics.items()}}
         _append(self.folder / METRICS, [line])
-        scalars = {**metrics, "charts/env_steps": float(progress.env_steps)}
+        step, counted = global_step(progress), ("iteration", "env_steps")
+        scalars = {**metrics, **{f"charts/{name}": float(counters[name]) for name in counted}}
         if self._board is not None:
             with writing(self.folder / "tensorboard"):
                 for name, value in scalars.items():
-                    self._board.add_scalar(name, value, progress.iteration)
+                    self._board.add_scalar(name, value, step)
                 self._board.flush()
         if self._accelerator.trackers:
-            self._accelerator.log(scalars, step=progress.iteration)
+            self._accelerator.log(scalars, step=step)
         note = " ".join(
             f"{label} {metrics[name]:.{digits}f}"
             for label, name, digits, always in _SHOWN
@@ -138,8 +141,8 @@ class RunLog:
         for warning in self._watch.warnings(metrics):
             self.say(f"warning: {warning}")
 
-    def histogram(self, name: str, values: Any, iteration: int) -> None:
-        """Logs a distribution; values that are not finite are left out."""
+    def histogram(self, name: str, values: Any, step: int) -> None:
+        """Logs a distribution at a global step. Values that are not finite are left out."""
         if self._board is None:
             return
         values = np.asarray(values, float)
@@ -148,14 +151,14 @@ class RunLog:
             # TensorBoard's default bins end at 1e20.
             values = values.clip(-LARGEST_BIN, LARGEST_BIN)
             with writing(self.folder / "tensorboard"):
-                self._board.add_histogram(name, values, iteration)
+                self._board.add_histogram(name, values, step)
 
     def transcripts(
         self,
         batch: Batch,
         credit: Credit,
         values: Values | None,
-        iteration: int,
+        progress: RunState,
         count: int,
         decode: Callable[[Sequence[int]], str],
         alternatives: Alternatives | None = None,
@@ -168,23 +171,23 @@ class RunLog:
             batch: the trajectories.
             credit: the recipe's credit.
             values: the critic's values, if there is a critic.
-            iteration: the number of the iteration.
+            progress: the counters after the iteration.
             count: the number of trajectories to write.
             decode: from token ids to text.
             alternatives: log-probabilities of the admissible actions, by turn of the batch.
         """
         if not self.active:
             return
-        others = side_by_side(batch, values)
-        self.histogram("credit/rewards", batch.rewards, iteration)
+        others, step = side_by_side(batch, values), global_step(progress)
+        self.histogram("credit/rewards", batch.rewards, step)
         for name, advantages in others.items():
-            self.histogram(f"credit/estimators/{name}", advantages, iteration)
+            self.histogram(f"credit/estimators/{name}", advantages, step)
         lines = []
         for n, trajectory in enumerate(batch.trajectories[:count]):
             numbers = range(*batch.turn_offsets[n : n + 2])
             lines.append(
                 {
-                    "iteration": iteration,
+                    "iteration": progress.iteration,
                     "env": trajectory.env_id,
                     "task": trajectory.task,
                     "seed": trajectory.seed,
@@ -216,6 +219,14 @@ class RunLog:
         if self._accelerator.trackers:
             self._accelerator.end_training()
             self._accelerator.trackers = []
+
+
+def global_step(progress: RunState) -> int:
+    """Returns the step of trackers: environment steps, or iterations if none have been played.
+
+    Recipes are compared by environment steps. A recipe that learns from a data set plays none.
+    """
+    return progress.env_steps or progress.iteration
 
 
 # Label, metric, digits, and whether it is shown when it is 0.

@@ -13,6 +13,7 @@ from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.rollout.metrics import by_env_id, by_role, rollout_metrics
 from agentgym.trainers.run.action_logprobs import Alternatives
+from agentgym.trainers.run.logger import global_step
 from agentgym.trainers.run.roles import reliabilities
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.learner import ForwardPass
@@ -68,13 +69,13 @@ def log_iteration(
         numbers[name] = float(updater.optimizer.param_groups[0]["lr"])
     numbers |= times
     log.row(state, numbers)
-    log.histogram("credit/advantages", credit.advantages, state.iteration)
+    log.histogram("credit/advantages", credit.advantages, global_step(state))
     values = None if forward is None else forward.values
     if values is not None:
         shown = values.turns if values.tokens is None else values.tokens
-        log.histogram("credit/values", shown, state.iteration)
+        log.histogram("credit/values", shown, global_step(state))
     count, decode = config.run.transcripts, trainer.policy.decode
-    log.transcripts(batch, credit, values, state.iteration, count, decode, alternatives)
+    log.transcripts(batch, credit, values, state, count, decode, alternatives)
     return numbers
 
 

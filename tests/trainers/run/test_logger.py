@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from accelerate import Accelerator
 from matplotlib.image import imread
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from agentgym.cli.viewer import render
 from agentgym.trainers import train
-from agentgym.trainers.run.logger import RunLog, critic_curve, draw_curve, read_metrics
+from agentgym.trainers.run.logger import RunLog, critic_curve, draw_curve, global_step, read_metrics
 
 
 @pytest.mark.parametrize("name", [None, "losses/explained_variance", "credit/explained_variance"])
@@ -77,6 +78,34 @@ def test_a_run_goes_on_when_the_reader_of_its_output_leaves(
         log.close()
         monkeypatch.undo()
     assert [row["iteration"] for row in read_metrics(tmp_path)] == [1, 2]
+
+
+@pytest.mark.parametrize("plays", [True, False])
+def test_tensorboard_counts_environment_steps_and_a_resumed_run_replaces_later_ones(
+    plays: bool, tmp_path: Path
+):
+    def state(iteration: int) -> Any:
+        steps = 40 * iteration * plays
+        return SimpleNamespace(iteration=iteration, env_steps=steps, episodes=0)
+
+    def write(start: int, value: float) -> None:
+        log = RunLog(
+            tmp_path, start=start, evaluated=start, total=9, accelerator=Accelerator(cpu=True),
+            step=global_step(state(start)), quiet=True,
+        )  # fmt: skip
+        for iteration in range(start + 1, 4):
+            log.row(state(iteration), {"rollout/return": value})
+            log.histogram("credit/advantages", [1.0], global_step(state(iteration)))
+        log.close()
+
+    write(0, 0.25)
+    write(1, 0.5)  # the checkpoint of iteration 1
+    board = EventAccumulator(str(tmp_path / "tensorboard"), {"histograms": 0}).Reload()
+    steps = [40, 80, 120] if plays else [1, 2, 3]
+    found = [(event.step, event.value) for event in board.Scalars("rollout/return")]
+    assert found == list(zip(steps, (0.25, 0.5, 0.5), strict=True))
+    assert [event.step for event in board.Histograms("credit/advantages")] == steps
+    assert [event.value for event in board.Scalars("charts/iteration")] == [1, 2, 3]
 
 
 def _height(folder: Path) -> int:
