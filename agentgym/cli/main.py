@@ -1,4 +1,4 @@
-"""The command `agentgym`: list | play | eval | train | sweep | view | export | serve | mcp."""
+"""The command `agentgym`: list, play, eval, train, sweep, plot, view, export, serve, mcp."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ from agentgym.cli.errors import complain, plain_errors
 from agentgym.cli.eval_command import run_evaluation
 from agentgym.cli.export_command import export
 from agentgym.cli.mcp_command import serve_mcp
+from agentgym.cli.plot_command import plot
+from agentgym.cli.runs_page import holds_runs, write_pages
 from agentgym.cli.serve_command import serve
 from agentgym.cli.viewer import render as render_run
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError, did_you_mean
@@ -209,7 +211,7 @@ def train(recipe: tyro.conf.Positional[str], /) -> int:
 
 
 def sweep(recipe: tyro.conf.Positional[str], /) -> int:
-    """Train with several settings and seeds. `agentgym sweep --help` lists the options.
+    """Compare recipes or settings over seeds. `agentgym sweep --help` lists the options.
 
     Args:
         recipe: Name of the recipe.
@@ -241,18 +243,22 @@ def view_run(
 ) -> int:
     """Write a page with the episodes of a run or evaluation and the credit of every token.
 
-    Several runs are shown side by side.
+    Several runs are shown side by side. A folder of many runs, such as that of agentgym sweep,
+    becomes an index with their table, their figure and a page for each run.
 
     Args:
         runs: Folders of training runs, or files written by agentgym eval --save.
         out: The file to write. By default view.html in the first folder, or beside the first file.
         last: Show only the last so many trajectories of each.
     """
-    page = render_run(runs, last)
-    first = runs[0]
+    first, console = runs[0], standard_output()
     path = out or (first.with_suffix(".html") if first.is_file() else first / "view.html")
-    path.write_text(page, encoding="utf-8")
-    standard_output().print(f"Open {path} in a browser.", soft_wrap=True)
+    if any(map(holds_runs, runs)):
+        for note in write_pages(runs, path, last):
+            console.print(Text(printable(f"note: {note}")), soft_wrap=True)
+    else:
+        path.write_text(render_run(runs, last), encoding="utf-8")
+    console.print(f"Open {path} in a browser.", soft_wrap=True)
     return 0
 
 
@@ -262,6 +268,7 @@ COMMANDS = {
     "eval": run_evaluation,
     "train": train,
     "sweep": sweep,
+    "plot": plot,
     "view": view_run,
     "export": export,
     "serve": serve,

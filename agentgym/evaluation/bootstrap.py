@@ -29,10 +29,15 @@ def interquartile_mean(scores: Scores) -> float:
         scores: scores of the runs, by environment.
     """
     ordered = np.sort(np.concatenate([np.asarray(each, np.float64) for each in scores]))
-    edges = np.arange(len(ordered) + 1) / len(ordered)
-    inside = np.clip(edges[1:], 0.25, 0.75) - np.clip(edges[:-1], 0.25, 0.75)
-    mean = inside @ ordered / inside.sum()
+    mean = interquartile_weights(len(ordered)) @ ordered
     return float(np.clip(mean, ordered[0], ordered[-1]))  # rounding may leave the range
+
+
+def interquartile_weights(n: int) -> NDArray[np.float64]:
+    """Returns the weights of n scores, the lowest first, in their interquartile mean."""
+    edges = np.arange(n + 1) / n
+    inside = np.clip(edges[1:], 0.25, 0.75) - np.clip(edges[:-1], 0.25, 0.75)
+    return inside / inside.sum()
 
 
 def probability_of_improvement(one: Scores, other: Scores) -> float:

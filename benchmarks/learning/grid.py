@@ -31,7 +31,7 @@ import yaml
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import evaluate
-from agentgym.trainers.cli.sweep import training_return
+from agentgym.evaluation.runs import training_return
 from agentgym.trainers.run.logger import critic_curve, read_metrics
 from benchmarks.figures.grid_tables import OVER_ENVIRONMENTS, over_environments, ranks, tables
 from benchmarks.learning.learning import launch

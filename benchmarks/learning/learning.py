@@ -30,7 +30,7 @@ from rich.table import Table
 
 from agentgym.evaluation.report import Report
 from agentgym.trainers.cli.subprocesses import WITHOUT_EFFECT, Children, train_in_process
-from agentgym.trainers.cli.sweep import flags_of
+from agentgym.trainers.cli.sweep_settings import flags_of
 from agentgym.trainers.cli.train import read_config
 from agentgym.trainers.run.logger import critic_curve, read_metrics
 from agentgym.trainers.settings.config import as_json

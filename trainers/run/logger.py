@@ -19,12 +19,13 @@ from accelerate import Accelerator
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from agentgym.evaluation.runs import METRICS, read_metrics
 from agentgym.trainers.credit.compare import side_by_side
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.run.diagnostics import Watch
 from agentgym.trainers.system.checkpoint import writing
-from agentgym.trainers.system.json_lines import read_jsonl, truncate_jsonl
+from agentgym.trainers.system.json_lines import truncate_jsonl
 from agentgym.wrappers.wrapping import answer_format
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ COUNTERS = ("iteration", "env_steps", "episodes")
 LONGEST_PROMPT = 20_000
 """Longest prompt that is logged, in characters. The middle of a longer one is left out."""
 LARGEST_BIN = 1e19
-METRICS, TRANSCRIPTS = "metrics.jsonl", "trajectories.jsonl"
+TRANSCRIPTS = "trajectories.jsonl"
 
 
 class Output(Console):
@@ -246,15 +247,6 @@ _SHOWN = (
     ("success", "eval/success", 3, True),
     ("turns", "eval/turns", 1, True),
 )
-
-
-def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """Returns the lines of a run's metrics.jsonl, joined by iteration."""
-    rows: dict[int, dict[str, Any]] = {}
-    for _, row in read_jsonl(Path(folder) / METRICS):
-        if row is not None:
-            rows.setdefault(row["iteration"], {}).update(row)
-    return [rows[iteration] for iteration in sorted(rows)]
 
 
 def critic_curve(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:

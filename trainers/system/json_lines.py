@@ -1,35 +1,14 @@
-"""Logs of JSON lines, of which the last may be incomplete and others damaged."""
+"""Logs of JSON lines that are cut off when a run is resumed."""
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from agentgym.trainers.system.checkpoint import write_text
-
-
-def read_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Yields the lines of a log with their objects, or with None if the line is damaged.
-
-    An incomplete last line is skipped.
-    """
-    if not path.exists():
-        return
-    # Logs are ASCII, as `json.dumps` writes them.
-    lines = path.read_text(encoding="ascii", errors="replace").split("\n")
-    for number, line in enumerate(lines, 1):
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            value = None
-        whole = isinstance(value, dict) and type(value.get("iteration")) is int
-        if whole and "\ufffd" not in line:
-            yield line, value
-        elif number < len(lines):
-            yield line, None
+from agentgym.utils.json_lines import read_jsonl
 
 
 def truncate_jsonl(path: Path, keep: Callable[[dict[str, Any]], bool]) -> None:

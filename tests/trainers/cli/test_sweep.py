@@ -14,24 +14,26 @@ import pytest
 
 from agentgym.cli.main import main
 from agentgym.errors import ConfigError
-from agentgym.trainers.cli import sweep
+from agentgym.evaluation.runs import Evaluation, TrainingRun
+from agentgym.trainers.cli import sweep, sweep_report, sweep_runs
 from agentgym.trainers.cli.subprocesses import Children
+from agentgym.trainers.cli.sweep_settings import Run, flags_of, runs_of, settings_of
 from agentgym.trainers.cli.train import read_config
 
 
 def test_settings_are_a_grid_or_draws_that_more_draws_extend():
-    grid = sweep.settings_of(["lr=1e-3,1e-4", "constrain=true,false"], 0)
+    grid = settings_of(["lr=1e-3,1e-4", "constrain=true,false"], 0)
     assert len(grid) == 4 and grid[0] == (("lr", "1e-3"), ("constrain", "true"))
-    assert sweep.flags_of(grid[1]) == ["--lr=1e-3", "--no-constrain"]
-    drawn = sweep.settings_of(["lr=1e-5..1e-3", "epochs=1,2"], 40)
-    assert len(drawn) > 20 and drawn[:5] == sweep.settings_of(["lr=1e-5..1e-3", "epochs=1,2"], 5)
+    assert flags_of(grid[1]) == ["--lr=1e-3", "--no-constrain"]
+    drawn = settings_of(["lr=1e-5..1e-3", "epochs=1,2"], 40)
+    assert len(drawn) > 20 and drawn[:5] == settings_of(["lr=1e-5..1e-3", "epochs=1,2"], 5)
     rates = [float(dict(setting)["lr"]) for setting in drawn]
     assert 1e-5 <= min(rates) and max(rates) <= 1e-3
     assert 8 < sum(rate < 1e-4 for rate in rates) < 32  # uniform in the logarithm
 
 
 def test_folders_above_are_no_range():
-    folders = sweep.settings_of(["model=../a,../b"], 0)
+    folders = settings_of(["model=../a,../b"], 0)
     assert folders == [(("model", "../a"),), (("model", "../b"),)]
 
 
@@ -48,14 +50,14 @@ def test_folders_above_are_no_range():
 )
 def test_wrong_values_are_explained(word: str, draws: int, message: str):
     with pytest.raises(ConfigError, match=message):
-        sweep.settings_of([word], draws)
+        settings_of([word], draws)
 
 
 def test_the_help_names_defaults(capsys):
     with pytest.raises(SystemExit):
         sweep.read_sweep(["--help"])
     shown = " ".join(capsys.readouterr().out.split())
-    for words in ("(default: [0, 1, 2])", "parallel (default: 1)", "(default: runs/sweep)"):
+    for words in ("(default: [0, 1, 2])", "they then share (default: 1)", "(default: runs/sweep)"):
         assert words in shown
 
 
@@ -65,13 +67,13 @@ def test_a_sweep_needs_processes_and_names_each_setting_and_seed_once():
         with pytest.raises(ConfigError, match=f"{option} must be at least 1, got 0"):
             sweep.read_sweep([*words, option, "0"])
     with pytest.raises(ConfigError, match="--vary names lr twice"):
-        sweep.settings_of(["lr=1e-3", "lr=1e-4"], 0)
+        settings_of(["lr=1e-3", "lr=1e-4"], 0)
     found, _ = sweep.read_sweep(words)
     assert [run.seed for run in found.runs] == [0, 1]
     found, _ = sweep.read_sweep(["poad", "--vary", "stop=--,x"])
     stops = [read_config("poad", run.flags).rollout.stop for run in found.runs[:2]]
     assert stops == [("--",), ("x",)]
-    assert sweep.settings_of(["lr=1,1,2"], 0) == [(("lr", "1"),), (("lr", "2"),)]
+    assert settings_of(["lr=1,1,2"], 0) == [(("lr", "1"),), (("lr", "2"),)]
     with pytest.raises(ConfigError, match=r"the same folder, model=a_b/seed-0"):
         sweep.read_sweep(["poad", "--vary", "model=a/b,a:b"])
 
@@ -134,7 +136,7 @@ def test_a_sweep_continues_reports_and_refuses_other_settings(
     assert trained == ["lr=1e-3/seed-0", "lr=1e-3,epochs=1/seed-0", "lr=1e-3,epochs=1/seed-1"]
     assert main([*words, *varied, "--report"]) == 0 and len(trained) == 3
     text = capsys.readouterr().out
-    assert "2 of 2 runs" in text and "epochs=1" in text and "bootstrap over settings" in text
+    assert "2 of 2 runs" in text and "epochs=1" in text and "best of n settings of rloo" in text
     saved = json.loads((tmp_path / "sweep.json").read_text())
     assert [run["seed"] for run in saved["runs"]] == [0, 1]
     assert (saved["runs"][0]["training_return"], saved["runs"][0]["reward"]) == (0.2, 0.4)
@@ -242,9 +244,9 @@ def test_the_log_of_a_finished_run_is_read_once_while_a_sweep_plays(
     trained: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     read: list[str] = []
-    result_of = sweep.result_of
+    result_of = sweep_runs.result_of
     monkeypatch.setattr(
-        sweep, "result_of", lambda run, path: [read.append(run.name), result_of(run, path)][1]
+        sweep_runs, "result_of", lambda run, path: [read.append(run.name), result_of(run, path)][1]
     )
     words = ["rloo", "--constrain", "--out", str(tmp_path), "--vary", "lr=1e-3,1e-4"]
     found, _ = sweep.read_sweep(words)
@@ -275,15 +277,66 @@ def test_a_sweep_that_is_stopped_starts_no_other_run(
     assert len(json.loads((tmp_path / "sweep.json").read_text())["runs"]) == 1
 
 
-def test_settings_are_ordered_by_training_and_values_are_pooled():
-    rows = [
-        {"setting": {"lr": lr, "epochs": e}, "seed": s, "training_return": t + s, "reward": 0.5}
-        for lr, e, t in [("1", "1", 0.0), ("1", "2", 5.0), ("2", "1", 1.0)]
-        for s in (0, 1)
-    ]
-    lines = sweep.tables(rows).splitlines()
-    assert [line.split("  ")[0] for line in lines[1:4]] == [
-        "lr=1 epochs=2", "lr=2 epochs=1", "lr=1 epochs=1",
+def result(run: Run, training: float, reward: float) -> TrainingRun:
+    curve = (Evaluation(0, 0, 0.0), Evaluation(800, 9000, reward))
+    return TrainingRun(
+        Path(run.name), run.recipe, run.seed, True, curve, training, 800, 9000, 12.0,
+        {"env_id": "AgentGym/NumberLine-v0"},
+    )  # fmt: skip
+
+
+def test_settings_are_ordered_by_training_and_values_are_pooled(tmp_path: Path):
+    settings = settings_of(["lr=1,2", "epochs=1,2"], 0)
+    runs = runs_of(["poad", "turn"], settings, [0, 1])
+    found = sweep_runs.Sweep(("poad", "turn"), (), runs, tmp_path)
+    trained = {("1", "2"): 5.0, ("2", "1"): 1.0}
+    for run in runs:
+        lr, epochs = (value for _, value in run.setting)
+        training = trained.get((lr, epochs), 0.0) + run.seed
+        found._known[run] = result(run, training, 0.5 if run.recipe == "poad" else 0.75)
+    names = [group.name for group in found.groups()]
+    assert names[:2] == ["poad lr=1 epochs=2", "poad lr=2 epochs=1"]
+    assert [name.split()[0] for name in names] == ["poad"] * 4 + ["turn"] * 4
+    text = sweep_report.tables(found.groups(), found.results())
+    assert max(map(len, text.splitlines())) <= 80
+    [pooled] = [line for line in text.splitlines() if line.startswith("turn  ")]
+    assert pooled.split()[1:7] == ["8", "0.750", "[0.750,", "0.750]", "100", "[100,"]
+    assert any(line.startswith("lr=1 ") and line.split()[1] == "8" for line in text.splitlines())
+    best = text[text.index("best of n settings of turn") :].splitlines()
+    assert [line.split()[2] for line in best[1:]] == ["1", "2", "4"]
+    assert best[-1].split()[3:] == ["0.750", "[0.750,", "0.750]"]
+
+
+def test_recipes_are_an_axis_and_their_folders_are_portable():
+    settings = settings_of(["env_id=A:b/c", "lr=1e-3,1e-4"], 0)
+    runs = runs_of(["poad", "my_lab.own"], settings, [0])
+    assert [run.name for run in runs] == [
+        "poad,env_id=A_b_c,lr=1e-3/seed-0", "poad,env_id=A_b_c,lr=1e-4/seed-0",
+        "my_lab.own,env_id=A_b_c,lr=1e-3/seed-0", "my_lab.own,env_id=A_b_c,lr=1e-4/seed-0",
     ]  # fmt: skip
-    assert any(line.startswith("lr=1 ") and line.split()[1] == "4" for line in lines[5:])
-    assert lines[-1].split()[-3:] == ["0.500", "[0.500,", "0.500]"]
+    found, _ = sweep.read_sweep(["poad", "turn", "poad", "--seeds", "1", "0", "--constrain"])
+    assert found.recipes == ("poad", "turn") and found.flags == ("--constrain",)
+    names = [run.name for run in found.runs]
+    assert names == ["poad/seed-1", "turn/seed-1", "poad/seed-0", "turn/seed-0"]
+    more, _ = sweep.read_sweep(["poad", "--seeds", "0", "1"])  # which more recipes extend
+    assert {run.name for run in more.runs} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("words", "messages"),
+    [
+        (["--seeds", "0"], ["Name at least one recipe before the options"]),
+        (["poad", "trun"], ["Did you mean: turn?"]),
+        (["poad", "bc"], ["bc plays no episodes", "suit poad, not bc", "agentgym plot"]),
+        (["poad", "rloo", "turn", "--lambda-token", "0.9"],
+         ["rloo and turn lack the setting lambda_token", "suit poad, not rloo, turn"]),
+        (["poad", "rloo", "--vary", "critic_lr=1e-3,1e-4"],
+         ["rloo lacks the setting critic_lr", "into a folder of its own (--out)"]),
+        (["poad", "rloo", "--entropy-coeff", "1"], ["Did you mean: entropy_coef"]),
+        (["poad", "--draws", "3"], ["name them with --vary"]),
+    ],
+)  # fmt: skip
+def test_recipes_that_cannot_be_compared_are_named(words: list[str], messages: list[str]):
+    with pytest.raises(ConfigError) as error:
+        sweep.read_sweep([*words, "--constrain"])
+    assert all(message in str(error.value) for message in messages), str(error.value)
