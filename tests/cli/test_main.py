@@ -365,7 +365,7 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
         ("play NumberLine-v0 --seed -1", "seed must be"),
         ("play", "ID"),
         ("evl", "Unknown command 'evl'. Did you mean: eval? Known: list, play, eval, train, "),
-        ("plot --help", "Unknown command 'plot'."),
+        ("draw --help", "Unknown command 'draw'."),
         ("eval NumberLine-v0 --wrap ExtractActon", "Did you mean: ExtractAction"),
         ("eval NumberLine-v0 --wrap ExtractAction:formt=tags", "Did you mean: format"),
         ("eval NumberLine-v0 --wrap ExtractAction:format=tag", "Did you mean: tags"),
