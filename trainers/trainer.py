@@ -25,6 +25,7 @@ from agentgym.trainers.credit.returns import turn_discount
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel, own_critic
 from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.streams import CLONING, CRITIC, TASKS
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.imitation.behaviour_cloning import clone_expert
@@ -41,7 +42,7 @@ from agentgym.trainers.run.evaluation import Evaluator, conclude
 from agentgym.trainers.run.iteration import Iteration
 from agentgym.trainers.run.logger import RunLog, global_step
 from agentgym.trainers.run.roles import build_updaters, load_policies
-from agentgym.trainers.run.rollouts import CLONING, CRITIC, TASKS, Rollouts
+from agentgym.trainers.run.rollouts import Rollouts
 from agentgym.trainers.run.saving import Saver, load_run_state, write_frozen, write_reference
 from agentgym.trainers.run.setup import make_accelerator, open_folder, slow_precision
 from agentgym.trainers.settings.config import TrainConfig
@@ -100,6 +101,7 @@ class Trainer:
         self.is_main = self.accelerator.is_main_process
         self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
         self.hooks = RecipeHooks()
+        self.wants_reference = config.loss.kl_coef > 0 or algorithm.signal.reference
         self.pool = EnvPool(
             self.make_env,
             -(-config.rollout.num_envs // self.world),
@@ -324,11 +326,6 @@ class Trainer:
         """Whether the hooks train the policy."""
         signal = self.algorithm.signal
         return isinstance(signal, Imitation) and signal.steered
-
-    @property
-    def wants_reference(self) -> bool:
-        """Whether the loss or the signal needs the reference policy."""
-        return self.config.loss.kl_coef > 0 or self.algorithm.signal.reference
 
     def agent(self, name: str) -> PolicyAgent | RoleAgent:
         """Returns the agent of evaluations. Before the first iteration it is the policy alone."""

@@ -73,9 +73,7 @@ def learn(updater: Updater, batch: Batch, reuse: bool = False) -> tuple[Any, dic
     forward = updater.evaluate_actions(batch, reference=False, reuse=reuse)
     assert forward.values is not None and forward.values.tokens is not None
     credit = np.linspace(-1, 1, batch.num_tokens, dtype=np.float32)
-    updater.update(
-        batch, Credit(credit, forward.values.tokens + 1), forward, 0, np.random.default_rng
-    )
+    updater.update(batch, Credit(credit, forward.values.tokens + 1), forward, 0)
     return forward, {name: p.detach().clone() for name, p in updater.module.named_parameters()}
 
 

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,7 @@ def test_the_learning_rate_of_each_role_depends_on_its_own_reliability(kind: str
         return batch.with_rewards(np.where(first[batch.turn_trajectory], batch.rewards, 0.0))
 
     trainer.hooks.on_rewards = for_nothing  # type: ignore[method-assign]
+    trainer.algorithm = replace(trainer.algorithm, hooks=lambda _: trainer.hooks)
     policies = [trainer.policies[role] for role in ROLES]
     before = [copy.deepcopy(policy.own_weights()) for policy in policies]
     Iteration(trainer).run()

@@ -26,6 +26,7 @@ from agentgym.trainers.critics.heads import TokenValueHead, TurnValueHead
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.imitation.demonstrations import demonstrate
+from agentgym.trainers.policy.alternatives import find_alternatives
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
@@ -37,7 +38,6 @@ from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.run.action_logprobs import find_alternatives
 from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.update.updater import Updater
 
@@ -327,15 +327,15 @@ def test_probabilities_of_alternatives_are_those_sampled_from(policy, mode, norm
     options = {"temperature": 0.7, "normalization": normalization}
     sampling = Sampling(max_new_tokens=4, **options)
     batch = Batch.of(play(policy, mode=mode, **options))
-    found = find_alternatives(policy, batch, 5, sampling)
+    found = find_alternatives({"": policy}, batch, 5, sampling)
     assert found.keys() == set(range(int(batch.turn_offsets[5])))
     for m, pairs in found.items():
         turn = batch.turns[m]
         assert sorted(text for text, _ in pairs) == sorted(turn.admissible)
         assert sum(math.exp(x) for _, x in pairs) == pytest.approx(1, abs=1e-3)
         assert dict(pairs)[turn.action] == pytest.approx(float(turn.logprobs.sum()), abs=1e-3)
-    assert find_alternatives(policy, batch, 5, replace(sampling, temperature=0.0)) == {}
-    assert find_alternatives(policy, batch, 0, sampling) == {}
+    assert find_alternatives({"": policy}, batch, 5, replace(sampling, temperature=0.0)) == {}
+    assert find_alternatives({"": policy}, batch, 0, sampling) == {}
 
 
 class Echo(gymnasium.Env[str, str]):

@@ -20,7 +20,7 @@ class Given:
     Attributes:
         baseline: subtracts the values of a token-level critic, whose targets are the advantages.
         gamma: discount per turn of the outcomes to which the spread of the advantages is compared
-            (see `credit.reliability`). None: they are trusted.
+            (see `credit.normalize.reliability`). None: they are trusted.
     """
 
     baseline: bool = False

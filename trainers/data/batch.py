@@ -161,39 +161,6 @@ class Batch:
         fresh = np.array([not t.replayed for t in self.trajectories], bool)
         return fresh[self.turn_trajectory[self.token_turn]]
 
-    def staleness(self, version: int) -> IntArray:
-        """Returns how many versions older than `version` the weights were that sampled a token [K].
-
-        It is 0 where the version was not recorded.
-        """
-        turns = [0 if turn.version is None else version - turn.version for turn in self.turns]
-        ages = np.array(turns, np.int64)[self.token_turn]
-        for m, turn in enumerate(self.turns):
-            if turn.token_versions is not None:
-                ages[slice(*self.token_offsets[m : m + 2])] = version - turn.token_versions
-        return ages
-
-    def with_recomputed(self, logprobs: FloatArray) -> Batch:
-        """Returns a copy whose `logprobs` come from the forward pass of training.
-
-        Fresh trajectories get the given ones, and their turns keep them. Replayed trajectories get
-        those of the iteration in which they were played, so their ratio still compares the policy
-        with the one that played them. If there are none, theirs stay as recorded.
-
-        Args:
-            logprobs: [K] log-probabilities under the current policy.
-        """
-        found = np.where(self.fresh, logprobs, self.logprobs)
-        replayed = np.array([t.replayed for t in self.trajectories])[self.turn_trajectory]
-        for turn, old, start, stop in zip(
-            self.turns, replayed, self.token_offsets, self.token_offsets[1:], strict=False
-        ):
-            if not old:
-                turn.recomputed = found[start:stop].copy()
-            elif turn.recomputed is not None:
-                found[start:stop] = turn.recomputed
-        return replace(self, logprobs=found, sampler_logprobs=self.logprobs)
-
     @property
     def recorded_logprobs(self) -> FloatArray:
         """[K] log-probabilities recorded in the rollout."""
@@ -240,20 +207,6 @@ class Batch:
             sampler_logprobs=None if sampled is None else sampled[tokens],
         )
 
-    def scaled(self, rewards: ArrayLike, factor: float, term: str | None = None) -> Batch:
-        """Returns a copy with other rewards [M], of whose delayed parts some are scaled.
-
-        Args:
-            rewards: the rewards, with these parts scaled.
-            factor: their factor.
-            term: name of the reward term of the parts. None: all of them.
-        """
-        parts = (
-            part._replace(reward=part.reward * factor) if term in (None, part.term) else part
-            for part in self.delayed
-        )
-        return replace(self.with_rewards(rewards), delayed=tuple(parts))
-
     def with_rewards(self, rewards: ArrayLike) -> Batch:
         """Returns a copy with other rewards [M]. The trajectories keep the environment's rewards.
 
@@ -293,7 +246,7 @@ class Credit:
             without a critic.
         metrics: metrics that are logged under `credit/`.
         returns: [M] discounted return from each turn on, to which the spread of the advantages is
-            compared (see `credit.reliability`). None: the advantages are trusted.
+            compared (see `credit.normalize.reliability`). None: the advantages are trusted.
     """
 
     advantages: FloatArray

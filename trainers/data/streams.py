@@ -1,8 +1,15 @@
-"""Random streams by name: the seeds of episodes that hooks play beside those of the rollout."""
+"""Random streams: all randomness of a run is derived from its seed, a purpose and indices.
+
+The parts of every run have numbers, and the episodes that hooks play beside those of the rollout
+have names.
+"""
 
 from __future__ import annotations
 
 import zlib
+
+# Purposes of derived randomness.
+TASKS, ACTIONS, SHUFFLE, CLONING, HOOKS, CRITIC = range(6)
 
 
 def stream(seed: int, name: str, *index: int) -> tuple[int, ...]:

@@ -156,6 +156,7 @@ class Branching(RecipeHooks):
         The entropies of the tokens are kept for `on_advantages`.
         """
         batch = Batch.of(fresh)
+        self.trainer.policy.engine.sleep()  # whose memory the pass needs
         found = self.trainer.updater.evaluate_actions(batch, reference=False).entropy
         assert found is not None
         self._entropy.append(found)

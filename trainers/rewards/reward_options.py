@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.data.batch import Batch
@@ -37,6 +39,7 @@ class RewardOptions:
         bootstraps: whether a critic bootstraps truncated trajectories.
 
     Attributes:
+        acts: whether any setting changes rewards.
         weights: weights of the constrained reward terms, by name. They start at 1.
         counts: how often each action was taken in each state, for the count bonus (see `rarity`).
         metrics: numbers of the last iteration to log.
@@ -57,6 +60,16 @@ class RewardOptions:
         self.weights = dict.fromkeys(self.settings.reward_constraints, 1.0)
         self.counts: dict[str, int] = {}
         self.metrics: dict[str, float] = {}
+        own, loss = self.settings, config.loss
+        self.acts = bool(
+            own.reward_constraints
+            or own.process_reward
+            or own.novelty_bonus
+            or own.count_bonus
+            or own.shape_progress
+            or own.overlong_margin
+            or (loss.kl_coef and loss.kl_in == "reward")
+        )
 
     def __call__(self, batch: Batch, iteration: int, forward: ForwardPass | None = None) -> Batch:
         """Returns the batch with the rewards that credit is assigned from.
@@ -69,14 +82,14 @@ class RewardOptions:
         settings = self.settings
         for name, weight in self.weights.items():
             rewards = batch.rewards + (weight - 1.0) * turn_terms(batch, name)
-            batch = batch.scaled(rewards, weight, name)
+            batch = scaled(batch, rewards, weight, name)
         if settings.process_reward and (share := self.process_weight(iteration)):
             scores = turn_scores(batch, settings.process_reward, self._scorer)
             self.metrics["process_score"] = float(scores.mean())
             if isinstance(self._scorer, ChatJudge):
                 self.metrics["judge_unread"] = self._scorer.unread
             process = process_rewards(batch, scores, settings.process_combine)
-            batch = batch.scaled((1.0 - share) * batch.rewards + share * process, 1.0 - share)
+            batch = scaled(batch, (1.0 - share) * batch.rewards + share * process, 1.0 - share)
         if settings.novelty_bonus:
             batch = batch.with_rewards(batch.rewards + settings.novelty_bonus * new_states(batch))
         if settings.count_bonus:
@@ -118,6 +131,22 @@ class RewardOptions:
         """Restores a checkpoint."""
         self.weights |= state.get("weights", {})
         self.counts |= state.get("counts", {})
+
+
+def scaled(batch: Batch, rewards: ArrayLike, factor: float, term: str | None = None) -> Batch:
+    """Returns a batch with other rewards [M], of whose delayed parts some are scaled.
+
+    Args:
+        batch: the trajectories.
+        rewards: the rewards, with these parts scaled.
+        factor: their factor.
+        term: name of the reward term of the parts. None: all of them.
+    """
+    parts = (
+        part._replace(reward=part.reward * factor) if term in (None, part.term) else part
+        for part in batch.delayed
+    )
+    return replace(batch.with_rewards(rewards), delayed=tuple(parts))
 
 
 def turn_terms(batch: Batch, name: str) -> Float64:

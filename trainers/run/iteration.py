@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
+from agentgym.trainers.algorithm import PolicyGradient
 from agentgym.trainers.credit.group import weigh_by_difficulty
-from agentgym.trainers.credit.normalize import normalize_advantages
+from agentgym.trainers.credit.normalize import normalize_advantages, reliability
 from agentgym.trainers.credit.thoughts import share_turn_credit
 from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.streams import CRITIC, HOOKS
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
+from agentgym.trainers.policy.alternatives import Alternatives, find_alternatives
 from agentgym.trainers.rewards.penalties import without_equal_groups
-from agentgym.trainers.run.action_logprobs import Alternatives, transcript_alternatives
 from agentgym.trainers.run.metrics import log_iteration
-from agentgym.trainers.run.roles import reliabilities
-from agentgym.trainers.run.rollouts import CRITIC, HOOKS, SHUFFLE
 from agentgym.trainers.system.processes import broadcast_parameters, broadcast_value
 from agentgym.trainers.system.signals import Interrupted
 from agentgym.trainers.update.learner import ForwardPass
-from agentgym.trainers.update.mismatch import logprob_gap
-from agentgym.trainers.update.updater import Diverged
+from agentgym.trainers.update.mismatch import logprob_gap, with_recomputed
+from agentgym.trainers.update.role_updater import RoleUpdater
+from agentgym.trainers.update.updater import Diverged, Updater
 
 if TYPE_CHECKING:
     from agentgym.trainers.run.parts import Parts
@@ -38,6 +38,12 @@ class Iteration:
         self._trainer, self._config = trainer, trainer.config
         self._number = trainer.state.iteration
         self._rng = trainer.rng(HOOKS, self._number)
+        self._hooks = None if trainer.algorithm.hooks is None else trainer.hooks
+        shared = "" in trainer.policies
+        self._updater: Updater | RoleUpdater = trainer.updater if shared else trainer.updaters
+        # Whether ratios start from log-probabilities of a pass before the update.
+        self._recomputes = trainer.algorithm.recomputes(self._config)
+        self._sampling = self._config.sampling()
 
     def run(self) -> None:
         """Plays episodes, assigns credit, updates policy and critic, and logs."""
@@ -55,17 +61,11 @@ class Iteration:
         credit, entering, rewarded = self._assign_credit(batch, forward)
         alternatives: Alternatives = {}
         if trainer.is_main:
-            alternatives = transcript_alternatives(
-                self._config, trainer.policies, trainer.updaters, batch
-            )
+            count = self._config.run.transcripts
+            alternatives = find_alternatives(trainer.policies, batch, count, self._sampling)
         self._sleep()
-        by_reliability = self._config.critic.lr_by_reliability
-        factors = reliabilities(trainer.updaters, batch, credit) if by_reliability else {}
-        trainer.updaters.set_learning_rates(self._config, self._number, factors)
-        shuffles = partial(trainer.rng, SHUFFLE, self._number)
-        losses = trainer.updaters.update(
-            batch, entering, forward, self._number, shuffles, first_pass=first_pass
-        )
+        trust = self._set_learning_rates(batch, credit)
+        losses = self._updater.update(batch, entering, forward, self._number, first_pass=first_pass)
         losses |= self._fit_own_critic(batch, credit)
         times = {"time/collect": collected - begun, "time/update": time.perf_counter() - collected}
         played = trajectories or list(batch.trajectories)
@@ -74,7 +74,7 @@ class Iteration:
         speeds = self._count(trajectories, sum(times.values()))
         numbers = log_iteration(
             trainer, played, batch, credit, forward, rewarded, losses, times | speeds,
-            alternatives,
+            alternatives, trust,
         )  # fmt: skip
         trainer.callbacks.call("on_update_end", trainer, numbers)
 
@@ -110,18 +110,15 @@ class Iteration:
 
     def _batch(self, trajectories: list[Trajectory]) -> Batch:
         """Returns the trajectories to learn from, given those that were played."""
-        accelerator, hooks = self._trainer.accelerator, self._trainer.hooks
+        accelerator, hooks = self._trainer.accelerator, self._hooks
         if self._config.loss.filter_groups:
             trajectories = without_equal_groups(trajectories, self._config.compared_outcome)
+        if hooks is None:
+            return Batch.of(trajectories)
         learn = hooks.on_rollout_end(trajectories, self._number, self._rng)
         learn, hooks.env_steps = broadcast_value(accelerator, (learn, hooks.env_steps))
         broadcast_parameters(accelerator, hooks.modules())
         return Batch.to_learn(learn)
-
-    @property
-    def _recomputes(self) -> bool:
-        """Whether ratios start from log-probabilities of a pass before the update."""
-        return self._trainer.algorithm.recomputes(self._config)
 
     @property
     def _needs_forward(self) -> bool:
@@ -142,7 +139,7 @@ class Iteration:
             self._recomputes
             and not self._needs_forward
             and self._trainer.own_critic is None
-            and self._trainer.algorithm.hooks is None
+            and self._hooks is None
             and optimisation.epochs == optimisation.minibatches == 1
             and not self._config.loss.covariance_clip  # which compares all tokens first
         )
@@ -153,13 +150,13 @@ class Iteration:
         forward = None
         self._sleep()
         if recompute or self._needs_forward:
-            forward = trainer.updaters.evaluate_actions(
-                batch, reference=trainer.wants_reference, reuse=trainer.algorithm.hooks is None
+            forward = self._updater.evaluate_actions(
+                batch, reference=trainer.wants_reference, reuse=self._hooks is None
             )
             assert forward.logprobs is not None
             self._check_logprobs(batch, forward.logprobs)
             if recompute:
-                batch = batch.with_recomputed(forward.logprobs)
+                batch = with_recomputed(batch, forward.logprobs)
         if trainer.own_critic is not None:
             values = broadcast_value(trainer.accelerator, trainer.own_critic.evaluate(batch))
             forward = replace(forward or ForwardPass(), values=values)
@@ -181,23 +178,55 @@ class Iteration:
         self, batch: Batch, forward: ForwardPass | None
     ) -> tuple[Credit, Credit, Batch]:
         """Returns the credit of a batch, the one that enters the loss, and the rewarded batch."""
-        trainer, loss, number = self._trainer, self._config.loss, self._number
-        hooks, algorithm = trainer.hooks, trainer.algorithm
-        rewarded = hooks.on_rewards(batch, forward, number, self._rng)
-        rewarded = trainer.rewards(rewarded, number, forward)
-        if forward is not None and forward.values is not None:
-            forward = replace(forward, values=hooks.on_values(rewarded, forward.values))
-        credit = algorithm.signal.assign(rewarded, forward)
+        trainer, loss, hooks, rewarded = self._trainer, self._config.loss, self._hooks, batch
+        signal, number, accelerator = trainer.algorithm.signal, self._number, trainer.accelerator
+        if hooks is not None:
+            rewarded = hooks.on_rewards(batch, forward, number, self._rng)
+        if trainer.rewards.acts:
+            rewarded = trainer.rewards(rewarded, number, forward)
+        values = None if forward is None else forward.values
+        if hooks is None and isinstance(signal, PolicyGradient):
+            credit = signal.credit(rewarded, values)
+        else:
+            if hooks is not None and forward is not None and values is not None:
+                forward = replace(forward, values=hooks.on_values(rewarded, values))
+            credit = signal.assign(rewarded, forward)
         if loss.thought_credit == "turn":
             credit = share_turn_credit(credit, batch)
-        over = None if loss.normalize_advantages == "none" else loss.normalize_advantages
-        entering = normalize_advantages(credit, batch, over, thought_coef=loss.thought_coef)
-        entering = hooks.on_advantages(batch, entering, number)
+        entering = credit
+        if loss.normalize_advantages != "none":
+            entering = normalize_advantages(
+                credit, batch, loss.normalize_advantages, thought_coef=loss.thought_coef
+            )
+        if hooks is not None:
+            entering = hooks.on_advantages(batch, entering, number)
         if self._config.reward.group_weight == "difficulty":
             entering = weigh_by_difficulty(entering, batch)
-        credit, entering = broadcast_value(trainer.accelerator, (credit, entering))
-        broadcast_parameters(trainer.accelerator, hooks.modules())
+        if accelerator.num_processes > 1:  # whose sums in floating point may differ
+            credit, entering = broadcast_value(accelerator, (credit, entering))
+        if hooks is not None:
+            broadcast_parameters(accelerator, hooks.modules())
         return credit, entering, rewarded
+
+    def _set_learning_rates(self, batch: Batch, credit: Credit) -> dict[str, float]:
+        """Sets the learning rates, and returns the reliability of the advantages of each role."""
+        config, updaters, parts = self._config, self._trainer.updaters, [("", batch, credit)]
+        if isinstance(self._updater, RoleUpdater):
+            parts = [(r, p.batch, p.credit(credit)) for r, p in updaters.split(batch).items()]
+        trust = {
+            role: reliability(own.advantages, own.returns, part)
+            for role, part, own in parts
+            if own.returns is not None
+        }
+        left = 1.0
+        if config.optimisation.lr_schedule == "linear":
+            left = 1.0 - self._number / config.run.iterations
+        if warmup := config.optimisation.lr_warmup:
+            left *= min(1.0, (self._number + 1) / warmup)
+        factors = trust if config.critic.lr_by_reliability else {}
+        for role, updater in updaters.parts.items():
+            updater.set_learning_rates(left, factors.get(role, 1.0))
+        return trust
 
     def _fit_own_critic(self, batch: Batch, credit: Credit) -> dict[str, float]:
         """Fits the critic with its own trunk, if there is one, and returns its losses."""

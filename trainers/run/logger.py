@@ -30,7 +30,7 @@ from agentgym.wrappers.wrapping import answer_format
 
 if TYPE_CHECKING:
     from agentgym.trainers.data.run_state import RunState
-    from agentgym.trainers.run.action_logprobs import Alternatives
+    from agentgym.trainers.policy.alternatives import Alternatives
 
 COUNTERS = ("iteration", "env_steps", "episodes")
 LONGEST_PROMPT = 20_000

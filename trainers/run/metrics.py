@@ -11,10 +11,9 @@ from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
+from agentgym.trainers.policy.alternatives import Alternatives
 from agentgym.trainers.rollout.metrics import by_env_id, by_role, rollout_metrics
-from agentgym.trainers.run.action_logprobs import Alternatives
 from agentgym.trainers.run.logger import global_step
-from agentgym.trainers.run.roles import reliabilities
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.metrics import correlation, explained_variance
@@ -34,6 +33,7 @@ def log_iteration(
     losses: Mapping[str, float],
     times: Mapping[str, float],
     alternatives: Alternatives,
+    trust: Mapping[str, float],
 ) -> dict[str, float]:
     """Logs the iteration that a trainer has just finished and returns its scalars.
 
@@ -47,6 +47,7 @@ def log_iteration(
         losses: scalars of the update.
         times: durations and speeds.
         alternatives: log-probabilities of the admissible actions, by turn of the batch.
+        trust: the reliability of the advantages of each role.
     """
     config, state, log = trainer.config, trainer.state, trainer.log
     algorithm, returns = trainer.algorithm, None
@@ -60,7 +61,7 @@ def log_iteration(
     if greedy := [batch.turns[m].action == pairs[0][0] for m, pairs in alternatives.items()]:
         numbers["rollout/greedy"] = float(np.mean(greedy))
     numbers |= {f"losses/{k}": v for k, v in losses.items()}
-    if trust := reliabilities(trainer.updaters, batch, credit):
+    if trust:
         numbers["credit/reliability"] = float(np.mean([*trust.values()]))
     numbers |= {f"credit/{role}/reliability": x for role, x in trust.items() if role}
     numbers["charts/tokens"] = float(state.tokens)

@@ -39,6 +39,7 @@ class Parts(Run, Protocol):
         stop: the signals to stop.
         make_eval_env: makes one environment of the evaluations.
         is_main: whether this is the main process, which writes.
+        wants_reference: whether the loss or the signal needs the reference policy.
     """
 
     recipe: str
@@ -53,11 +54,7 @@ class Parts(Run, Protocol):
     stop: StopSignal
     make_eval_env: MakeEnv
     is_main: bool
-
-    @property
-    def wants_reference(self) -> bool:
-        """Whether the loss or the signal needs the reference policy."""
-        ...
+    wants_reference: bool
 
     def rng(self, *key: int) -> np.random.Generator:
         """Returns the random generator of a purpose and its indices."""

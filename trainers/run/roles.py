@@ -9,8 +9,6 @@ from accelerate import Accelerator
 from torch import nn
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.credit.reliability import reliability
-from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.roles import load_sibling, role_folder, role_names
 from agentgym.trainers.rollout.env_pool import MakeEnv
@@ -129,23 +127,7 @@ def build_updaters(
     for role, policy in policies.items():
         critic = None if make_critic is None else make_critic(policy)
         saved = None if start is None else role_folder(start, role)
-        parts[role] = build_updater(accelerator, config, policy, critic, saved)
+        parts[role] = build_updater(accelerator, config, policy, critic, saved, role)
     if accelerator.is_fsdp2:
         share_frozen([part.trained for part in parts.values()])
     return RoleUpdater(parts, learning)
-
-
-def reliabilities(updaters: RoleUpdater, batch: Batch, credit: Credit) -> dict[str, float]:
-    """Returns the reliability of the advantages for each policy that has any in a batch.
-
-    Args:
-        updaters: the updaters of all roles.
-        batch: the trajectories.
-        credit: their credit before normalisation. Without returns, there are no reliabilities.
-    """
-    found = {}
-    for role, part in updaters.split(batch).items():
-        own = part.credit(credit)
-        if own.returns is not None:
-            found[role] = reliability(own.advantages, own.returns, part.batch)
-    return found

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from accelerate import Accelerator
 
+from agentgym.trainers.data.streams import ACTIONS, TASKS
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.players.frozen_players import FrozenPlayers
 from agentgym.trainers.players.lineup import Lineup
@@ -27,9 +28,6 @@ from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system.checkpoint import RunFolder
 from agentgym.trainers.system.processes import broadcast_value, map_across_processes
 from agentgym.trainers.system.signals import StopSignal
-
-# Purposes of derived randomness.
-TASKS, ACTIONS, SHUFFLE, CLONING, HOOKS, CRITIC = range(6)
 
 
 class Rollouts:

@@ -239,8 +239,9 @@ def build_updater(
     policy: Policy,
     critic: nn.Module | None,
     start: Path | None,
+    role: str = "",
 ) -> Updater:
-    """Makes learner and optimiser, and restores critic and optimiser from a folder."""
+    """Makes learner and optimiser of a role, and restores critic and optimiser from a folder."""
     if critic is not None:
         critic.to(accelerator.device)
         if start is not None:
@@ -276,5 +277,6 @@ def build_updater(
         optimisation=config.optimisation,
         critic=config.critic,
         sampling=config.sampling(),
+        lr=config.game.role_lr.get(role),
         seed=config.run.seed,
     )

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.trajectory import FloatArray, IntArray
-from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.updater import Diverged, Updater
 
@@ -132,34 +131,12 @@ class RoleUpdater:
                 updater.module.critic.load_state_dict(critic)
             updater.optimizer.load_state_dict(optimizer)
 
-    def set_learning_rates(
-        self, config: TrainConfig, iteration: int, factors: Mapping[str, float]
-    ) -> None:
-        """Sets the learning rates of an iteration, of policies and critics on their hidden states.
-
-        Args:
-            config: the settings of the run.
-            iteration: number of finished iterations.
-            factors: factors of the learning rates of policies by role. Those of other roles are 1.
-        """
-        optimisation, left = config.optimisation, 1.0
-        if optimisation.lr_schedule == "linear":
-            left = 1.0 - iteration / config.run.iterations
-        if optimisation.lr_warmup:
-            left *= min(1.0, (iteration + 1) / optimisation.lr_warmup)
-        for role, updater in self.parts.items():
-            policy = config.game.role_lr.get(role, optimisation.lr) * factors.get(role, 1.0)
-            rates = (policy, config.critic.critic_lr)
-            for group, rate in zip(updater.optimizer.param_groups, rates, strict=False):
-                group["lr"] = rate * left
-
     def update(
         self,
         batch: Batch,
         credit: Credit,
         forward: ForwardPass | None,
         iteration: int,
-        rngs: Callable[[int], np.random.Generator],
         *,
         first_pass: bool = False,
     ) -> dict[str, float]:
@@ -177,7 +154,7 @@ class RoleUpdater:
             own = part.credit(credit), part.forward(forward)
             try:
                 found[role] = self.parts[role].update(
-                    part.batch, *own, iteration, rngs, first_pass=first_pass
+                    part.batch, *own, iteration, first_pass=first_pass
                 )
             except Diverged as error:
                 if role:

@@ -10,7 +10,7 @@ Shapes: N trajectories, M turns and K action tokens per batch, k action tokens p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from agentgym.errors import AgentGymError
 from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.streams import SHUFFLE
 from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
@@ -60,6 +61,7 @@ class Updater:
         sampling: the decoding parameters of the behaviour policy.
         module: the policy and the critic that act and are saved: a whole copy of a sharded learner,
             freed by `withdraw` and renewed by `publish`. None: the learner itself.
+        lr: learning rate of the policy. None: that of `optimisation`.
         seed: the seed of the run.
     """
 
@@ -74,6 +76,7 @@ class Updater:
         critic: CriticConfig,
         sampling: Sampling,
         module: Learner | None = None,
+        lr: float | None = None,
         seed: int = 0,
     ):
         self.accelerator = accelerator
@@ -81,6 +84,7 @@ class Updater:
         self.optimizer = optimizer
         self.loss, self.optimisation, self.critic = loss, optimisation, critic
         self.sampling, self.seed = sampling, seed
+        self.lr = optimisation.lr if lr is None else lr
         self.trained: Learner = accelerator.unwrap_model(learner)
         self.module: Learner = self.trained if module is None else module
         self._kept: Kept | None = None
@@ -180,13 +184,23 @@ class Updater:
             logprobs = self.policy.reference_logprobs(collated) if reference else None
         return output.found(collated, logprobs)
 
+    def set_learning_rates(self, left: float, reliability: float = 1.0) -> None:
+        """Sets the learning rates of policy and critic.
+
+        Args:
+            left: factor of both, of the schedule.
+            reliability: factor of the policy's (see `credit.normalize.reliability`).
+        """
+        rates = self.lr * reliability, self.critic.critic_lr
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=False):
+            group["lr"] = rate * left
+
     def update(
         self,
         batch: Batch,
         credit: Credit,
         forward: ForwardPass | None,
         iteration: int,
-        rngs: Callable[[int], np.random.Generator],
         *,
         first_pass: bool = False,
     ) -> dict[str, float]:
@@ -200,7 +214,6 @@ class Updater:
             credit: normalised advantages and value targets.
             forward: the result of `evaluate_actions`. None if there is no critic and no reference.
             iteration: number of finished iterations.
-            rngs: maps an epoch to the generator that shuffles its rows.
             first_pass: ratios compare with the log-probabilities of the first pass of the update
                 itself, in place of those of the batch. This needs one epoch of one minibatch.
 
@@ -221,7 +234,8 @@ class Updater:
         totals, weight, steps, norms, stopped = np.zeros(len(SUMS)), 0.0, 0, np.zeros(2), False
         self.withdraw()
         for epoch in range(self.optimisation.epochs):
-            for part in rows.parts(self.optimisation.minibatches, rngs(epoch), together):
+            rng = np.random.default_rng([self.seed, SHUFFLE, iteration, epoch])
+            for part in rows.parts(self.optimisation.minibatches, rng, together):
                 counts = data.counts(np.concatenate([rows.tokens[i] for i in part]))
                 for microbatch in self._accumulation.microbatches(
                     rows, part, together=together, idle=idle if skips else None

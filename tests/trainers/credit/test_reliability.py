@@ -9,7 +9,7 @@ from hypothesis import given
 
 from agentgym.trainers.credit.bilevel import BilevelGAE
 from agentgym.trainers.credit.chunk import ChunkGAE
-from agentgym.trainers.credit.reliability import reliability
+from agentgym.trainers.credit.normalize import reliability
 from agentgym.trainers.credit.two_clock import TwoClockGAE, ntpo, poad, turn
 from agentgym.trainers.data.batch import Batch, Credit, Values
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agentgym.trainers.data.streams import stream
-from agentgym.trainers.run import rollouts
+from agentgym.trainers.data import streams
 
 TRAINERS = Path(__file__).parents[3] / "trainers"
 
@@ -26,11 +25,11 @@ def names() -> set[str]:
 def test_no_two_streams_share_a_number():
     known = names()
     assert {"branches", "continuations", "trees", "opponents"} <= known
-    numbers = {stream(0, name)[1] for name in known}
+    numbers = {streams.stream(0, name)[1] for name in known}
     assert len(numbers) == len(known)
     # The streams of the trainer itself are numbered from 0.
-    assert not numbers & {rollouts.TASKS, rollouts.ACTIONS, rollouts.SHUFFLE, rollouts.CLONING}
-    assert not numbers & {rollouts.HOOKS, rollouts.CRITIC}
+    assert not numbers & {streams.TASKS, streams.ACTIONS, streams.SHUFFLE, streams.CLONING}
+    assert not numbers & {streams.HOOKS, streams.CRITIC}
 
 
 def test_a_stream_depends_on_seed_name_and_place_alone():
@@ -38,11 +37,11 @@ def test_a_stream_depends_on_seed_name_and_place_alone():
         return float(np.random.default_rng(np.random.SeedSequence(key)).random())
 
     keys = [
-        stream(seed, name, iteration, number)
+        streams.stream(seed, name, iteration, number)
         for seed in (0, 1)
         for name in ("branches", "trees")
         for iteration in (0, 1)
         for number in (0, 1)
     ]
     assert len({first(*key) for key in keys}) == len(keys)
-    assert first(*stream(1, "trees", 2)) == first(*stream(1, "trees", 2))
+    assert first(*streams.stream(1, "trees", 2)) == first(*streams.stream(1, "trees", 2))

@@ -17,6 +17,7 @@ from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.recipes import grpo
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.update.mismatch import staleness
 
 FEW: dict[str, Any] = {
     "env_id": "NumberLine-v0", "env_kwargs": {"size": 6, "max_turns": 8}, "model": "nano",
@@ -40,7 +41,7 @@ def test_turns_record_the_distribution_of_the_weights_that_sampled_them(tmp_path
     trainer.run()
     trainer.policy.version = 1
     batch = Batch.of(trainer.play(trainer.rollouts.episodes(1)))
-    older = batch.staleness(1) == 1
+    older = staleness(batch, 1) == 1
     assert 0.2 < older.mean() < 0.4
     mixed = [{turn.version for turn in t.turns} == {0, 1} for t in batch.trajectories]
     assert any(mixed)

@@ -21,7 +21,7 @@ from agentgym.trainers.policy.vllm.engine import VLLMEngine
 from agentgym.trainers.policy.vllm.server import ServerError, VLLMServer
 from agentgym.trainers.recipes import load
 from agentgym.trainers.settings.config import TrainConfig
-from agentgym.trainers.update.role_updater import RoleUpdater
+from agentgym.trainers.update.updater import Updater
 
 
 class Recorder:
@@ -179,7 +179,7 @@ def test_a_gpu_is_freed_on_a_gpu_only(make_policy):
     [
         ("grpo", {"group_size": 2}),
         ("vine", {"continuations": 1}),  # plays once more to assign credit
-        ("aepo", {"group_size": 2}),  # plays branches before the forward pass
+        ("aepo", {"group_size": 2}),  # a pass of its own, and branches before the forward pass
         ("archer", {"replayed": 4, "critic_steps": 2, "critic_warmup": 0}),  # acts again
     ],
 )
@@ -189,7 +189,7 @@ def test_an_engine_sleeps_before_every_pass_of_training(
     calls = []
     for owner, name in (
         *((OwnEngine, each) for each in ("sleep", "generate", "serve")),
-        *((RoleUpdater, each) for each in ("evaluate_actions", "update")),
+        *((Updater, each) for each in ("evaluate_actions", "update")),
     ):
         record = partial(calls.append, name)
         monkeypatch.setattr(owner, name, spy(getattr(owner, name), record))
@@ -203,7 +203,7 @@ def test_an_engine_sleeps_before_every_pass_of_training(
     for call in calls:
         assert not (awake and call in ("evaluate_actions", "update")), calls
         awake = call in ("generate", "serve") or (awake and call != "sleep")
-    assert calls.count("update") == 2 == calls.count("evaluate_actions")
+    assert calls.count("update") == 2 <= calls.count("evaluate_actions")
 
 
 def test_vllm_is_an_extra(make_policy, monkeypatch, tmp_path: Path):

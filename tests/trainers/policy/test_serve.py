@@ -18,6 +18,7 @@ from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.ray_executor import Weights
+from agentgym.trainers.update.mismatch import staleness
 
 CHOICES = [None, ["go north", "go south", "go"], None, ["wait"]]
 
@@ -137,7 +138,7 @@ def test_tokens_have_the_log_probabilities_of_the_version_that_they_record(
     assert len(samples) == count * turns
     batch = as_batch([request.prompt for request in requests], samples)
     collated = collate(batch, segment_rows(batch), acting.pad_token, 1.0)
-    found = batch.staleness(0) * -1
+    found = staleness(batch, 0) * -1
     for version, policy in enumerate(policies):
         with torch.no_grad():
             scored = policy(collated).logprobs[torch.argsort(torch.as_tensor(collated.index))]

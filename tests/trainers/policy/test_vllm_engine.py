@@ -37,6 +37,7 @@ from agentgym.trainers.rollout.ray_executor import Weights
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.run.workers import WorkerSetup
+from agentgym.trainers.update.mismatch import staleness
 
 from ...helpers.chat_models import chat_tokenizer
 from ...helpers.launch import finish, launch
@@ -435,7 +436,7 @@ def test_a_rollout_worker_plays_a_turn_with_one_version(tmp_path: Path, model: P
     newer += [Weights.of(policy, version) for version, policy in enumerate(policies)]
     batch = Batch.of([t for (t,) in worker.play(trainer.rollouts.episodes(0))])
     assert all(turn.token_versions is None for turn in batch.turns)
-    versions = -batch.staleness(0)
+    versions = -staleness(batch, 0)
     assert set(versions.tolist()) == {0, 1}
     for version, policy in enumerate(policies):
         trainer.policy.load_own_weights(policy.own_weights())

@@ -26,7 +26,7 @@ from agentgym.trainers.rollout.ray_executor import Weights
 from agentgym.trainers.run import checks, rollouts
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.run.workers import WorkerSetup
-from agentgym.trainers.update.mismatch import logprob_gap, staleness_metrics
+from agentgym.trainers.update.mismatch import logprob_gap, staleness, staleness_metrics
 
 from ...helpers.worlds import trajectory
 
@@ -164,7 +164,7 @@ def test_staleness_of_tokens(versions: list[Any], replayed: bool):
     batch = Batch.of([played])
     tokens = [x for v in versions for x in (v if isinstance(v, list) else [v, v])]
     ages = [0 if version is None else 5 - version for version in tokens]
-    assert batch.staleness(5).tolist() == ages
+    assert staleness(batch, 5).tolist() == ages
     moved = batch.logprobs + np.array(ages, np.float32)
     assert logprob_gap(batch, moved, 5) == 0
     expected = {

@@ -20,6 +20,7 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.update.mismatch import staleness
 from agentgym.wrappers.reward_function import Transition
 
 ray = pytest.importorskip("ray", reason="run with `make test-ray`")
@@ -120,7 +121,7 @@ def test_workers_on_two_nodes_play_ahead_within_the_bound(
         specs = trainer.rollouts.episodes(iteration)
         assert [(e.task, e.seed) for e in specs] == [(t.task, t.seed) for t in episodes]
         batch = Batch.of(episodes)
-        ages = batch.staleness(iteration)
+        ages = staleness(batch, iteration)
         assert set(ages.tolist()) <= {0, 1}
         for age in (0, 1) if iteration else (0,):  # the recorded version is the one that sampled
             trainer.policy.load_own_weights(kept.policies[iteration - age].own_weights())

@@ -61,11 +61,7 @@ def learn(
     for step, equal in enumerate(updates):
         credit = Credit(advantages(batch, equal))
         forward = updater.evaluate_actions(batch, True) if reference else None
-        scalars.append(
-            updater.update(
-                batch, credit, forward, step, lambda _, step=step: np.random.default_rng(step)
-            )
-        )
+        scalars.append(updater.update(batch, credit, forward, step))
         named = updater.trained.named_parameters()
         weights.append({name: weight.detach().clone() for name, weight in named})
     return weights, scalars, sum(learned)
@@ -139,7 +135,7 @@ def test_a_gradient_scaler_outlives_the_warm_up(make_policy: Any, batch: Batch):
     accelerator.native_amp = True  # not before: the model itself stays in float32
     for step in range(2):
         credit = Credit(advantages(batch, [False] * ROWS))
-        found = updater.update(batch, credit, None, step, np.random.default_rng)
+        found = updater.update(batch, credit, None, step)
         assert found["steps"] == step
 
 

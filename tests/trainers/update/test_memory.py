@@ -90,7 +90,7 @@ def test_a_pass_under_other_weights_is_not_reused(make_policy, batch):
             each.model.get_input_embeddings().weight.mul_(1.01)
         assert forward.values is not None
         credit = Credit(np.ones(batch.num_tokens, np.float32), forward.values.tokens)
-        updater.update(batch, credit, forward, 0, np.random.default_rng)
+        updater.update(batch, credit, forward, 0)
     for a, b in zip(policy.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(a, b)
 
@@ -131,7 +131,7 @@ def test_no_pass_is_kept_for_a_role_that_does_not_learn(make_policy, batch):
     assert parts["b"]._kept is not None
     assert forward.values is not None
     credit = Credit(np.ones(batch.num_tokens, np.float32), forward.values.tokens)
-    updaters.update(batch, credit, forward, 0, np.random.default_rng)
+    updaters.update(batch, credit, forward, 0)
     assert parts["a"]._kept is parts["b"]._kept is None
 
 

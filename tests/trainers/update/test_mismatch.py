@@ -18,7 +18,7 @@ from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.packing import pack, unpack
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.run.logger import read_metrics
-from agentgym.trainers.update.mismatch import importance_weights, logprob_gap
+from agentgym.trainers.update.mismatch import importance_weights, logprob_gap, with_recomputed
 from agentgym.trainers.update.updater import Diverged, Updater
 
 from ...helpers.worlds import trajectory
@@ -37,14 +37,14 @@ def test_fresh_tokens_are_recomputed_and_replayed_ones_keep_theirs(replayed: lis
     rng = np.random.default_rng(seed)
     played = [trajectory([2, 1], [0, 1], seed=i) for i in range(len(replayed))]
     first = rng.normal(size=3 * len(played)).astype(np.float32)
-    before = Batch.of(played).with_recomputed(first)
+    before = with_recomputed(Batch.of(played), first)
     np.testing.assert_array_equal(before.logprobs, first)
     np.testing.assert_array_equal(before.sampler_logprobs, -np.ones_like(first))
 
     kept = [unpack(pack(t)) for t in played]  # as a checkpoint of a replay buffer does
     now = [replace(t, replayed=old) for t, old in zip(kept, replayed, strict=True)]
     second = rng.normal(size=len(first)).astype(np.float32)
-    after = Batch.of(now).with_recomputed(second)
+    after = with_recomputed(Batch.of(now), second)
     old = np.repeat(replayed, 3)
     np.testing.assert_array_equal(after.logprobs, np.where(old, first, second))
     np.testing.assert_array_equal(after.fresh, ~old)
@@ -52,7 +52,9 @@ def test_fresh_tokens_are_recomputed_and_replayed_ones_keep_theirs(replayed: lis
 
 def test_a_replayed_episode_that_was_never_recomputed_keeps_what_was_recorded():
     batch = Batch.of([replace(trajectory([2], [1]), replayed=True)])
-    np.testing.assert_array_equal(batch.with_recomputed(np.zeros(2, np.float32)).logprobs, [-1, -1])
+    np.testing.assert_array_equal(
+        with_recomputed(batch, np.zeros(2, np.float32)).logprobs, [-1, -1]
+    )
     assert logprob_gap(batch, np.zeros(2, np.float32), 0) == 0
 
 

@@ -15,6 +15,7 @@ from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.recipes.poad import Config
 from agentgym.trainers.update.learner import ForwardPass, Output
 from agentgym.trainers.update.metrics import KL, metrics_of
+from agentgym.trainers.update.mismatch import with_recomputed
 from agentgym.trainers.update.update_data import UpdateData
 from agentgym.trainers.update.updater import microbatch_loss
 
@@ -108,7 +109,7 @@ def test_without_a_ratio_no_kl_is_estimated_and_none_ends_the_run():
         forward = ForwardPass(old.numpy(), None, None, old.numpy())
         credit, every = Credit(np.ones(1, np.float32)), torch.arange(1)
         data = UpdateData.of(
-            batch.with_recomputed(old.numpy()), credit, forward, config.loss, length=1,
+            with_recomputed(batch, old.numpy()), credit, forward, config.loss, length=1,
             device=torch.device("cpu"), seed=0,
         )  # fmt: skip
         output = Output(torch.full((1,), -0.1), torch.zeros(1), None, every, None)
