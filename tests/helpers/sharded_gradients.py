@@ -20,8 +20,8 @@ from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.update.learner import Rows
-from agentgym.trainers.update.microbatches import Accumulation
 from agentgym.trainers.update.sharding import as_whole
+from agentgym.trainers.update.shared_gradients import accumulation_of
 from agentgym.trainers.update.updater import Updater
 
 from .short_of_memory import limit_memory
@@ -42,7 +42,7 @@ def gradients(updater: Updater) -> dict[str, Tensor]:
     batch = Batch.of([trajectory([3], [1.0], padding=24) for _ in range(48)])
     rows = Rows.of(batch)
 
-    accumulation = Accumulation(updater.accelerator, updater.learner, updater.budget)
+    accumulation = accumulation_of(updater.accelerator, updater.learner, updater.budget)
     for microbatch in accumulation.microbatches(rows, np.arange(len(rows.rows))):
         with microbatch:
             places = [rows.rows[i] for i in microbatch.rows]

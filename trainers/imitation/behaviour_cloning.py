@@ -36,6 +36,7 @@ from agentgym.trainers.update.learner import Learner, Rows
 from agentgym.trainers.update.microbatches import Accumulation, Microbatch, TokenBudget
 from agentgym.trainers.update.optimizer import AdamW, clip_gradients
 from agentgym.trainers.update.sharding import load_optimizer
+from agentgym.trainers.update.shared_gradients import accumulation_of
 from agentgym.trainers.update.updater import Updater
 
 LEAST_STEPS = 4
@@ -253,7 +254,7 @@ def fit_demonstrations(
     material = _Material.of(trajectories, lm_coef > 0)
     rows = Rows.of(material.batch)
     budget = TokenBudget(min(batch_tokens, microbatch_tokens or batch_tokens), shared=True)
-    accumulation = Accumulation(accelerator, learner, budget)
+    accumulation = accumulation_of(accelerator, learner, budget)
     trained = accelerator.unwrap_model(learner)
     begun = time.perf_counter()
     for epoch in range(finished, epochs):

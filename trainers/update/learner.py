@@ -198,22 +198,6 @@ class Rows:
         """Returns the number of action tokens of some rows."""
         return sum(len(self.tokens[i]) for i in part)
 
-    def share(
-        self, part: NDArray[np.int64], rank: int, world: int, together: bool = False
-    ) -> NDArray[np.int64]:
-        """Returns the share of some rows that a process takes.
-
-        Args:
-            part: row indices.
-            rank: number of the process.
-            world: number of processes.
-            together: give the rows of a trajectory to one process.
-        """
-        if not together:
-            return part[rank::world]
-        owner = np.array([self.rows[i][0] for i in part])
-        return part[np.isin(owner, np.unique(owner)[rank::world])]
-
     def microbatches(
         self, part: NDArray[np.int64], limit: int, together: bool = False
     ) -> list[NDArray[np.int64]]:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 # exp(20) is far outside every clip range and far inside float32.
-_MAX_LOG_RATIO = 20.0
+MAX_LOG_RATIO = 20.0
 
 Aggregation = Literal["token", "turn", "trajectory", "constant"]
 
@@ -186,7 +186,7 @@ def clipped_surrogate(
         clip_low: lower clip. The ratio is at least 1 - clip_low.
         clip_high: upper clip. The ratio is at most 1 + clip_high.
         dual_clip: bound of the loss for negative advantages, -dual_clip * A. It must be above 1.
-        detached: [k] True for tokens without gradient (`covariance_clip`).
+        detached: [k] True for tokens without gradient, such as those of `covariance_clip`.
         clip_gradient: keeps the gradient of tokens above the upper clip, as if their ratio were the
             bound: (1 + clip_high) rho / sg(rho), with sg the stop-gradient (AEPO, arXiv
             2510.14545).
@@ -210,7 +210,7 @@ def clipped_surrogate(
     kl = approximate_kl(log_ratio)
     if span is not None:
         log_ratio = _over_spans(log_ratio, span, mean=span_ratio == "mean")
-    ratio = log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()
+    ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
     plain = -ratio * advantages
     inside = ratio.clamp(1 - clip_low, 1 + clip_high)
     if clip_gradient:
@@ -240,87 +240,8 @@ def approximate_kl(log_ratio: Tensor) -> Sum:
     Args:
         log_ratio: [k] log policy - log behaviour of tokens sampled from the behaviour policy.
     """
-    log_ratio = wide(log_ratio.detach()).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+    log_ratio = wide(log_ratio.detach()).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     return aggregate(torch.expm1(log_ratio) - log_ratio)
-
-
-def covariance_clip(
-    logprobs: Tensor,
-    advantages: Tensor,
-    *,
-    fraction: float = 0.02,
-    low: float = 1.0,
-    high: float = 5.0,
-    generator: torch.Generator,
-) -> Tensor:
-    """Selects tokens to detach from the gradient against entropy collapse ("Clip-Cov").
-
-    Tokens with a large covariance (log pi - mean)(A - mean) lower the entropy most. The selected
-    tokens are sampled uniformly from those with a covariance in (low, high).
-
-    Source: "The Entropy Mechanism of Reinforcement Learning for Reasoning Language Models", arXiv
-    2505.22617 (fraction 2e-4). SPEAR, arXiv 2509.22601, uses 0.02.
-
-    Args:
-        logprobs: [k] log-probabilities under the policy.
-        advantages: [k] advantages.
-        fraction: upper bound of the share of detached tokens.
-        low: lower bound of the covariance.
-        high: upper bound of the covariance.
-        generator: generator of the sample, on the CPU.
-
-    Returns:
-        [k] True for detached tokens.
-    """
-    x, y = wide(logprobs.detach()), wide(advantages.detach())
-    detached = torch.zeros_like(x, dtype=torch.bool)
-    if x.numel() == 0:
-        return detached
-    covariance = (x - x.mean()) * (y - y.mean())
-    candidates = ((covariance > low) & (covariance < high)).nonzero().squeeze(-1)
-    wanted = min(int(fraction * x.numel()), len(candidates))
-    chosen = torch.randperm(len(candidates), generator=generator)[:wanted].to(x.device)
-    detached[candidates[chosen]] = True
-    return detached
-
-
-def kl_penalty(
-    logprobs: Tensor, reference: Tensor, kind: Literal["k1", "k2", "k3"] = "k3"
-) -> Tensor:
-    """Estimates KL(policy || reference) at every token that the policy sampled.
-
-    With x = log reference - log policy:
-
-    - k1 = -x: unbiased, may be negative. Its gradient in a loss has mean 0.
-    - k2 = x^2 / 2: biased. Its gradient in a loss is an unbiased estimate of that of
-      KL(policy || reference).
-    - k3 = exp(x) - 1 - x: unbiased, never negative. Its gradient in a loss is an unbiased estimate
-      of that of KL(reference || policy).
-
-    The gradients are those at tokens that the policy has just sampled, which are constants.
-
-    Source: John Schulman, "Approximating KL Divergence", 2020. GRPO, arXiv 2402.03300, eq. 4, has
-    k3 in its loss.
-
-    Args:
-        logprobs: [k] log-probabilities under the policy, with gradient.
-        reference: [k] log-probabilities under the reference policy.
-        kind: the estimator.
-
-    Returns:
-        [k] estimates.
-
-    Raises:
-        ValueError: for an unknown estimator.
-    """
-    x = (wide(reference).detach() - wide(logprobs)).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
-    if kind == "k1":
-        return -x
-    if kind == "k2":
-        return 0.5 * x.square()
-    if kind == "k3":
-        return torch.expm1(x) - x
-    raise ValueError(f"kind must be 'k1', 'k2' or 'k3', got {kind!r}.")
 
 
 def value_loss(

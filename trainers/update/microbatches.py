@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor, distributed, nn
 
 from agentgym.trainers.update.learner import Rows
-from agentgym.trainers.update.sharding import is_sharded
 
 T = TypeVar("T")
 
@@ -200,7 +199,7 @@ class Microbatch:
 
 
 class Accumulation:
-    """The gradient of a minibatch: a sum over microbatches, of which each process has a share.
+    """The gradient of a minibatch: a sum over microbatches.
 
         for microbatch in accumulation.microbatches(rows, minibatch):
             with microbatch:
@@ -208,10 +207,8 @@ class Accumulation:
                     loss, sums = ...
                 microbatch.backward(loss, sums)
 
-    If a process runs out of memory, all begin again with smaller microbatches. Under DDP, the
-    wrapper is therefore not called, and gradients are exchanged at the end: in a pass, the others
-    would wait forever. FSDP2 exchanges weights and gradients of every layer in every pass, which no
-    process can leave, so there an error remains an error.
+    If the device runs out of memory, it begins again with smaller microbatches. `shared_gradients`
+    has the one of several processes.
 
     Args:
         accelerator: the accelerator.
@@ -219,13 +216,18 @@ class Accumulation:
         budget: tokens per forward and backward pass.
 
     Attributes:
-        sharded: whether the parameters are sharded (FSDP2).
-        sums: sums of the numbers of all microbatches of the last minibatch, of all processes.
+        sums: sums of the numbers of all microbatches of the last minibatch.
+        sharded: whether the parameters are sharded.
+        repeatable: whether an attempt that failed can be repeated.
+        scale: factor of all losses.
     """
+
+    sharded = False
+    repeatable = True
+    scale = 1
 
     def __init__(self, accelerator: Accelerator, learner: nn.Module, budget: TokenBudget):
         self.accelerator, self.learner, self.budget = accelerator, learner, budget
-        self.sharded = is_sharded(learner)
         self.sums: NDArray[np.float64] = np.zeros(0)
 
     def microbatches(
@@ -249,22 +251,22 @@ class Accumulation:
         Raises:
             torch.OutOfMemoryError: as `TokenBudget.attempts`.
         """
-        world, total = self.accelerator.num_processes, torch.zeros(1)
+        total = torch.zeros(1)
         idle = np.zeros(len(rows.rows), bool) if idle is None else idle
-        drop, repeatable = self.learner.zero_grad, not self.sharded or world == 1
-        for attempt in self.budget.attempts(rows, drop, repeatable=repeatable):
-            for i, (piece, factor) in enumerate(self._pieces(rows, part, together, idle, attempt)):
-                exchanged = world if self.sharded else 1  # FSDP2 averages over processes
+        drop = self.learner.zero_grad
+        for attempt in self.budget.attempts(rows, drop, repeatable=self.repeatable):
+            limit = attempt.tokens
+            for i, (piece, factor) in enumerate(self._pieces(rows, part, together, idle, limit)):
                 learns = not idle[piece].any()
                 microbatch = Microbatch(
-                    piece, self.accelerator, attempt, learns, factor * exchanged
+                    piece, self.accelerator, attempt, learns, factor * self.scale
                 )
                 yield microbatch
                 if attempt.error is not None:
                     break
                 sums = microbatch.sums * factor
                 total = sums if i == 0 else total + sums
-        self._exchange(total, unused=bool(idle[part].all()))
+        self._finish(total, unused=bool(idle[part].all()))
 
     def _pieces(
         self,
@@ -272,58 +274,26 @@ class Accumulation:
         part: NDArray[np.int64],
         together: bool,
         idle: NDArray[np.bool_],
-        attempt: Attempt,
+        limit: int,
     ) -> list[tuple[NDArray[np.int64], float]]:
-        """Returns the rows of the microbatches of this process and their weights.
+        """Returns the rows of the microbatches and their weights."""
+        groups = part[~idle[part]], part[idle[part]]
+        return [(each, 1.0) for some in groups for each in rows.microbatches(some, limit, together)]
 
-        Under FSDP2 all processes need the same number of passes, and each needs gradients to
-        exchange. Passes that are added for this have the weight 0.
-        """
-        rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        counts, own = [1], []
-        for process in range(world):
-            shares = [
-                rows.share(some, process, world, together)
-                for some in (part[~idle[part]], part[idle[part]])
-            ]
-            pieces = [
-                piece
-                for share in shares
-                for piece in rows.microbatches(share, attempt.tokens, together)
-            ]
-            own = pieces if process == rank else own
-            counts.append(len(pieces) if self.sharded else 1)
-        added = max(counts) - len(own)
-        return [(piece, 1.0) for piece in own] + [(part[:1], 0.0)] * added
-
-    def _exchange(self, sums: Tensor, unused: bool) -> None:
-        """Adds up gradients and sums over the processes.
+    def _finish(self, sums: Tensor, unused: bool) -> None:
+        """Keeps the sums.
 
         Args:
-            sums: the sums of this process.
-            unused: whether no process has a gradient.
+            sums: the sums of all microbatches.
+            unused: whether there is no gradient.
         """
-        world = self.accelerator.num_processes
-        trained = [p for p in self.learner.parameters() if p.requires_grad]
-        if unused or (world > 1 and not self.sharded):
-            _fill_gradients(trained)
-        if world > 1:
-            if not self.sharded:
-                _sum_over_processes(trained)
-            distributed.all_reduce(sums)
+        if unused:
+            fill_gradients(p for p in self.learner.parameters() if p.requires_grad)
         self.sums = sums.cpu().numpy()
 
 
-def _fill_gradients(trained: Iterable[nn.Parameter]) -> None:
+def fill_gradients(trained: Iterable[nn.Parameter]) -> None:
     """Sets missing gradients to 0: of parameters that are unused in this process."""
     for parameter in trained:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter, dtype=parameter.grad_dtype)
-
-
-def _sum_over_processes(trained: Iterable[nn.Parameter]) -> None:
-    """Replaces gradients by their sums over all processes."""
-    works = [distributed.all_reduce(p.grad, async_op=True) for p in trained]
-    for work in works:
-        assert work is not None
-        work.wait()

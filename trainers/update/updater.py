@@ -9,7 +9,6 @@ Shapes: N trajectories, M turns and K action tokens per batch, k action tokens p
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,15 +28,14 @@ from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.settings import CriticConfig, LossConfig, OptimisationConfig
-from agentgym.trainers.update import losses
-from agentgym.trainers.update.learner import ForwardPass, Found, Kept, Learner, Output, Row, Rows
+from agentgym.trainers.update.learner import ForwardPass, Found, Kept, Learner, Row, Rows
 from agentgym.trainers.update.memory import fitting_tokens
 from agentgym.trainers.update.metrics import FREE, KL, SUMS, metrics_of
-from agentgym.trainers.update.microbatches import CPU_TOKENS, Accumulation, Microbatch, TokenBudget
-from agentgym.trainers.update.mismatch import importance_weights
+from agentgym.trainers.update.microbatches import CPU_TOKENS, Microbatch, TokenBudget
+from agentgym.trainers.update.objective import Counts, UpdateData, microbatch_loss
 from agentgym.trainers.update.optimizer import clip_gradients
 from agentgym.trainers.update.sharding import copy_weights, free_weights, optimizer_state
-from agentgym.trainers.update.update_data import Counts, UpdateData
+from agentgym.trainers.update.shared_gradients import accumulation_of, share_of
 
 
 class Diverged(AgentGymError, RuntimeError):
@@ -90,7 +88,7 @@ class Updater:
         self._kept: Kept | None = None
         tokens = optimisation.microbatch_tokens or self._fitting_tokens
         self.budget = TokenBudget(tokens, shared=True)
-        self._accumulation = Accumulation(accelerator, learner, self.budget)
+        self._accumulation = accumulation_of(accelerator, learner, self.budget)
 
     @property
     def policy(self) -> Policy:
@@ -156,7 +154,9 @@ class Updater:
         """
         rows, self._kept = Rows.of(batch, self._bootstraps, self.policy), None
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        share = rows.share(np.arange(len(rows.rows)), rank, world)
+        share = np.arange(len(rows.rows))
+        if world > 1:
+            share = share_of(rows, share, rank, world)
         one_step = self.optimisation.minibatches == world == 1
         reuse = reuse and one_step and self.module is self.trained
         step = partial(self._evaluate, batch, rows, reference, reuse)
@@ -315,93 +315,3 @@ class Updater:
         """
         scaled = self.accelerator.scaler is not None
         return not (scaled or self._kept is not None or self._accumulation.sharded)
-
-
-def microbatch_loss(
-    index: Tensor,
-    output: Output,
-    data: UpdateData,
-    counts: Counts,
-    settings: LossConfig,
-    critic: CriticConfig,
-) -> tuple[Tensor, Tensor]:
-    """Returns a microbatch's terms of the loss of a minibatch, and its sums [len(SUMS)].
-
-        loss = surrogate - entropy_coef entropy + kl_coef KL(policy || reference)
-               + value_coef value_loss
-
-    Args:
-        index: [k] indices of the action tokens in the batch.
-        output: the outputs for them.
-        data: the batch.
-        counts: the denominators of the minibatch.
-        settings: settings of the policy loss.
-        critic: settings of the value loss.
-    """
-    free = data.free[index]
-    tokens = data.at(index[free])
-    logprobs, entropy = output.logprobs[free].float(), output.entropy[free]
-    old = logprobs.detach() if tokens.old_logprobs is None else tokens.old_logprobs
-    importance, truncated = _importance(old, tokens.sampler_logprobs, settings.importance_cap)
-    weighted = tokens.sampler_logprobs is not None
-    surrogate = losses.clipped_surrogate(
-        logprobs,
-        old,
-        tokens.advantages,
-        span=tokens.span,
-        span_ratio="product" if settings.ratio.endswith("_product") else "mean",
-        clip_low=settings.clip,
-        clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
-        dual_clip=settings.dual_clip,
-        detached=tokens.detached,
-        clip_gradient=settings.clip_gradient,
-        weighted=settings.ratio != "none",
-        weights=tokens.weights.times(importance) if weighted else tokens.weights,
-    )
-    loss = surrogate.loss.total
-    if settings.entropy_coef:  # without it, no gradient of the entropies is computed
-        floor = settings.entropy_floor
-        rewarded = entropy if floor is None else entropy.clamp(max=floor)
-        loss = loss - settings.entropy_coef * losses.aggregate(rewarded, tokens.weights).total
-    kl = torch.zeros_like(entropy)
-    if tokens.reference is not None:
-        kl = losses.kl_penalty(logprobs, tokens.reference)
-        if settings.kl_in != "reward":
-            k2 = settings.kl_in == "loss_k2"
-            penalty = losses.kl_penalty(logprobs, tokens.reference, "k2") if k2 else kl
-            loss = loss + settings.kl_coef * losses.aggregate(penalty, tokens.weights).total
-    loss = loss / counts.policy
-    value, read = loss.new_zeros(()), torch.zeros((), device=loss.device)
-    if output.values is not None:
-        targets, old_values = data.values_at(output.value_index)
-        value = losses.value_loss(output.values, targets, old_values, clip=critic.value_clip).total
-        if output.bootstrap is not None:  # DDP needs every parameter in the graph
-            value = value + 0.0 * output.bootstrap.sum()
-        loss = loss + critic.value_coef * value / counts.values
-        read = read + len(output.values)
-    sums = {
-        "policy": surrogate.loss.total,
-        "entropy": entropy.sum(),
-        "reference_kl": kl.sum(),
-        "kl": surrogate.kl.total,
-        "clipped": surrogate.clipped.total,
-        "free": free.sum(),
-        "value": value,
-        "values": read,
-        "importance": importance.sum(),
-        "truncated": truncated.sum(),
-    }
-    return loss, torch.stack([sums[name].detach().double() for name in SUMS])
-
-
-def _importance(old: Tensor, sampled: Tensor | None, cap: float | None) -> tuple[Tensor, Tensor]:
-    """Returns the importance weights of tokens [k] and whether they are truncated, 1 and 0 if off.
-
-    Args:
-        old: [k] behaviour log-probabilities, as computed by training.
-        sampled: [k] log-probabilities as recorded in the rollout. None: no weights.
-        cap: the largest weight.
-    """
-    if sampled is None or cap is None:
-        return torch.ones_like(old), torch.zeros_like(old)
-    return importance_weights(old, sampled, cap), old - sampled > math.log(cap)

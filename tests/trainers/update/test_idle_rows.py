@@ -17,7 +17,7 @@ from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.recipes import grpo, turn
 from agentgym.trainers.run.setup import build_updater
 from agentgym.trainers.update.learner import ForwardPass, Rows
-from agentgym.trainers.update.update_data import UpdateData
+from agentgym.trainers.update.objective import UpdateData
 
 SHARED = [HealthCheck.function_scoped_fixture]
 ROWS = 6

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from agentgym.trainers.rewards.penalties import overlong_penalty
+from agentgym.trainers.update.covariance_clip import covariance_clip
+from agentgym.trainers.update.kl_penalty import kl_penalty
 from agentgym.trainers.update.losses import (
     Sum,
     aggregate,
     aggregation_weights,
     approximate_kl,
     clipped_surrogate,
-    covariance_clip,
-    kl_penalty,
     value_loss,
 )
 from agentgym.trainers.update.metrics import correlation, explained_variance

@@ -16,8 +16,7 @@ from agentgym.trainers.recipes.poad import Config
 from agentgym.trainers.update.learner import ForwardPass, Output
 from agentgym.trainers.update.metrics import KL, metrics_of
 from agentgym.trainers.update.mismatch import with_recomputed
-from agentgym.trainers.update.update_data import UpdateData
-from agentgym.trainers.update.updater import microbatch_loss
+from agentgym.trainers.update.objective import UpdateData, microbatch_loss
 
 from ...helpers.worlds import trajectory
 

@@ -1,4 +1,4 @@
-"""`UpdateData`: a batch and its credit as tensors, from which `Updater` computes losses.
+"""The loss of policy and critic: `microbatch_loss`, from a batch and its credit as tensors.
 
 A forced token is a token with a single legal continuation. It is excluded from the policy loss, the
 entropy and the KL, and included in the value loss.
@@ -8,6 +8,7 @@ Shapes: M turns and K action tokens per batch, k action tokens per microbatch.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,9 +18,13 @@ from torch import Tensor
 
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.trajectory import FloatArray
-from agentgym.trainers.settings import LossConfig
+from agentgym.trainers.settings import CriticConfig, LossConfig
 from agentgym.trainers.update import losses
-from agentgym.trainers.update.learner import ForwardPass, Rows
+from agentgym.trainers.update.covariance_clip import low_entropy_tokens
+from agentgym.trainers.update.kl_penalty import kl_penalty
+from agentgym.trainers.update.learner import ForwardPass, Output, Rows
+from agentgym.trainers.update.metrics import SUMS
+from agentgym.trainers.update.mismatch import importance_weights
 
 ROUNDING = 1e-5
 """Largest log ratio, in nats, by which rounding tells a policy from a reference that it equals."""
@@ -97,7 +102,7 @@ class UpdateData:
         assert old_logprobs is not None and advantages is not None
         detached = None
         if settings.covariance_clip:
-            detached = _low_entropy(batch, credit, free, settings.covariance_clip, seed)
+            detached = low_entropy_tokens(batch, credit, free, settings.covariance_clip, seed)
         kind = settings.ratio.removesuffix("_product")
         span = {"turn": turn, "trajectory": trajectory}.get(kind)
         at_reference = False
@@ -178,6 +183,87 @@ class UpdateData:
         return Counts(max(policy, 1e-8), max(float(self.free[index].sum()), 1.0), max(values, 1))
 
 
+def microbatch_loss(
+    index: Tensor,
+    output: Output,
+    data: UpdateData,
+    counts: Counts,
+    settings: LossConfig,
+    critic: CriticConfig,
+) -> tuple[Tensor, Tensor]:
+    """Returns a microbatch's terms of the loss of a minibatch, and its sums [len(SUMS)].
+
+        loss = surrogate - entropy_coef entropy + kl_coef KL(policy || reference)
+               + value_coef value_loss
+
+    Args:
+        index: [k] indices of the action tokens in the batch.
+        output: the outputs for them.
+        data: the batch.
+        counts: the denominators of the minibatch.
+        settings: settings of the policy loss.
+        critic: settings of the value loss.
+    """
+    free = data.free[index]
+    tokens = data.at(index[free])
+    logprobs, entropy = output.logprobs[free].float(), output.entropy[free]
+    old = logprobs.detach() if tokens.old_logprobs is None else tokens.old_logprobs
+    weights, importance, truncated = tokens.weights, torch.ones_like(old), torch.zeros_like(old)
+    if tokens.sampler_logprobs is not None and settings.importance_cap is not None:
+        cap = settings.importance_cap
+        importance = importance_weights(old, tokens.sampler_logprobs, cap)
+        truncated = (old - tokens.sampler_logprobs > math.log(cap)).float()
+        weights = weights.times(importance)
+    surrogate = losses.clipped_surrogate(
+        logprobs,
+        old,
+        tokens.advantages,
+        span=tokens.span,
+        span_ratio="product" if settings.ratio.endswith("_product") else "mean",
+        clip_low=settings.clip,
+        clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
+        dual_clip=settings.dual_clip,
+        detached=tokens.detached,
+        clip_gradient=settings.clip_gradient,
+        weighted=settings.ratio != "none",
+        weights=weights,
+    )
+    loss = surrogate.loss.total
+    if settings.entropy_coef:  # without it, no gradient of the entropies is computed
+        floor = settings.entropy_floor
+        rewarded = entropy if floor is None else entropy.clamp(max=floor)
+        loss = loss - settings.entropy_coef * losses.aggregate(rewarded, tokens.weights).total
+    kl = torch.zeros_like(entropy)
+    if tokens.reference is not None:
+        kl = kl_penalty(logprobs, tokens.reference)
+        if settings.kl_in != "reward":
+            k2 = settings.kl_in == "loss_k2"
+            penalty = kl_penalty(logprobs, tokens.reference, "k2") if k2 else kl
+            loss = loss + settings.kl_coef * losses.aggregate(penalty, tokens.weights).total
+    loss = loss / counts.policy
+    value, read = loss.new_zeros(()), torch.zeros((), device=loss.device)
+    if output.values is not None:
+        targets, old_values = data.values_at(output.value_index)
+        value = losses.value_loss(output.values, targets, old_values, clip=critic.value_clip).total
+        if output.bootstrap is not None:  # DDP needs every parameter in the graph
+            value = value + 0.0 * output.bootstrap.sum()
+        loss = loss + critic.value_coef * value / counts.values
+        read = read + len(output.values)
+    sums = {
+        "policy": surrogate.loss.total,
+        "entropy": entropy.sum(),
+        "reference_kl": kl.sum(),
+        "kl": surrogate.kl.total,
+        "clipped": surrogate.clipped.total,
+        "free": free.sum(),
+        "value": value,
+        "values": read,
+        "importance": importance.sum(),
+        "truncated": truncated.sum(),
+    }
+    return loss, torch.stack([sums[name].detach().double() for name in SUMS])
+
+
 def _weights(
     settings: LossConfig, wanted: Tensor, turn: Tensor, trajectory: Tensor, length: int
 ) -> losses.Weights:
@@ -194,19 +280,3 @@ def _weights(
         )
         weights.weight[free], weights.share[free] = some.weight, some.share
     return weights
-
-
-def _low_entropy(batch: Batch, credit: Credit, free: Tensor, fraction: float, seed: int) -> Tensor:
-    """Returns the mask of the tokens that lower the entropy most (Clip-Cov).
-
-    They are selected from the whole batch, with the log-probs of the behaviour policy, so the
-    selection does not depend on the split into minibatches.
-    """
-    detached = torch.zeros_like(free)
-    detached[free] = losses.covariance_clip(
-        torch.as_tensor(batch.logprobs)[free],
-        torch.as_tensor(credit.advantages)[free],
-        fraction=fraction,
-        generator=torch.Generator().manual_seed(seed % 2**63),
-    )
-    return detached
