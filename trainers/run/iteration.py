@@ -229,7 +229,7 @@ class Iteration:
         return trust
 
     def _fit_own_critic(self, batch: Batch, credit: Credit) -> dict[str, float]:
-        """Fits the critic with its own trunk, if there is one, and returns its losses."""
+        """Fits the critic with a separate backbone, if there is one, and returns its losses."""
         trainer = self._trainer
         if trainer.own_critic is None or credit.targets is None:
             return {}
