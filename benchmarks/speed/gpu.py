@@ -181,7 +181,7 @@ def training(folder: Path, length: int, settings: Settings) -> dict[str, Any]:
     credit = Credit(np.ones(batch.num_tokens, np.float32), None)
 
     def work() -> None:
-        updater.update(batch, credit, None, 0, np.random.default_rng)
+        updater.update(batch, credit, None, 0)
 
     gc.collect()
     if torch.cuda.is_available():

@@ -77,7 +77,7 @@ def one_update(updater: Updater, batch: Batch) -> dict[str, torch.Tensor]:
     reads = "turns" if isinstance(updater.module.critic, TurnValueHead) else "tokens"
     credit = two_clock.TwoClockGAE(reads=reads)(batch, forward.values)
     advantages = normalize_advantages(credit, batch)
-    updater.update(batch, advantages, forward, 0, np.random.default_rng)
+    updater.update(batch, advantages, forward, 0)
     return {name: p.detach().clone() for name, p in updater.module.named_parameters()}
 
 
