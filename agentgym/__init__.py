@@ -16,6 +16,7 @@ from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.textify import textify
 from agentgym.time_step import TimeStep
 from agentgym.tools import (
+    Call,
     FunctionToolEnv,
     ToolEnv,
     ToolError,
@@ -28,6 +29,7 @@ from agentgym.version import __version__ as __version__
 
 __all__ = [
     "REGISTRY",
+    "Call",
     "FunctionToolEnv",
     "NumberedTasks",
     "Tasks",

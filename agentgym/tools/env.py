@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.reading.typography import normalized
-from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.tools.calls import HINTS, Call, CallFormat, message_of, read_call, write_call
-from agentgym.tools.decorator import Tool, ToolError, tool
-from agentgym.tools.rewards import Reward
+from agentgym.tools.decorator import Tool, ToolError
 
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
 LONGEST_RESULT = 20_000
@@ -229,104 +226,3 @@ def _declared(cls: type) -> list[Tool]:
         for name, value in vars(base).items():
             found.setdefault(name, value)
     return [value for value in found.values() if isinstance(value, Tool)]
-
-
-@tool(final=True)
-def submit(state: dict[str, Any], answer: str) -> str:
-    """Submits the answer and ends the episode.
-
-    Args:
-        state: the state of the episode.
-        answer: the answer.
-    """
-    state["answer"] = answer
-    return "Submitted."
-
-
-@dataclass
-class FunctionState(ToolState):
-    """State of a `FunctionToolEnv`: a dictionary of JSON values."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-
-
-class FunctionToolEnv(ToolEnv):
-    """An environment made of functions.
-
-    Without a final tool, `submit(answer)` is added, which stores the answer in `state["answer"]`.
-
-    Args:
-        tools: functions decorated with `agentgym.tool`. A first parameter named `state` receives
-            the state of the episode, a dictionary of JSON values.
-        start: task -> (request, state): the first observation and the initial state, which is
-            copied.
-        reward: state -> reward at the end of the episode, or functions decorated with
-            `agentgym.reward`, whose weighted values are its terms. A sum of 1 or more is a success.
-        tasks: the training and test tasks. Default: "train/0", ... and "test/0", ..., for levels
-            that `start` generates with `agentgym.tasks.task_rng`.
-        rules: goal and rules for the agent.
-        **kwargs: arguments of `ToolEnv`.
-
-    Raises:
-        ConfigError: for an entry of `tools` that is not a tool, or an invalid list of rewards.
-    """
-
-    State = FunctionState
-    state: FunctionState
-
-    def __init__(
-        self,
-        tools: Sequence[Tool],
-        *,
-        start: Callable[[str], tuple[str, dict[str, Any]]],
-        reward: Callable[[dict[str, Any]], float] | Sequence[Reward],
-        tasks: Tasks | None = None,
-        rules: str = "Use the tools to do the task.",
-        **kwargs,
-    ):
-        for offered in tools:
-            if not isinstance(offered, Tool):
-                raise ConfigError(f"Decorate {offered!r:.80} with @agentgym.tool.")
-        self._text = rules
-        single = callable(reward) and not isinstance(reward, Reward)
-        self._terms = _terms({"task": reward} if single else reward)
-        self.reward_names = (*self._terms, "cost")  # type: ignore[misc]  # fixed by the functions
-        super().__init__(**kwargs)
-        self._start_function = start
-        self.tasks = Tasks.generated() if tasks is None else tasks
-        final = any(offered.final for offered in tools)
-        self._add_tools([*tools] if final else [*tools, submit])
-
-    def _rules(self) -> str:
-        return self._text
-
-    def _begin(self, task: str) -> str:
-        request, values = self._start_function(task)
-        if not isinstance(values, Mapping):
-            raise TypeError(f"start must return (request, state), got the state {values!r:.80}.")
-        self.state = FunctionState(copy.deepcopy(dict(values)))
-        return request
-
-    def _run(self, offered: Tool, arguments: dict[str, Any]) -> Any:
-        if offered.context:
-            return offered.function(self.state.values, **arguments)
-        return offered.function(**arguments)
-
-    def _changed(self) -> Any:
-        return self.state.values
-
-    def _rewards(self) -> dict[str, float]:
-        return {name: float(term(self.state.values)) for name, term in self._terms.items()}
-
-
-def _terms(reward: Any) -> dict[str, Callable[[dict[str, Any]], float]]:
-    """Returns the terms of a reward by name."""
-    if isinstance(reward, Mapping):
-        return dict(reward)
-    terms = [reward] if not isinstance(reward, Iterable) else list(reward)
-    names = [getattr(term, "name", "") for term in terms]
-    if not terms or not all(isinstance(term, Reward) for term in terms):
-        raise ConfigError("reward needs a function or functions decorated with @agentgym.reward.")
-    if len({*names, "cost", "invalid"}) < len(names) + 2:
-        raise ConfigError(f"Rewards need different names, other than cost and invalid: {names}.")
-    return dict(zip(names, terms, strict=True))

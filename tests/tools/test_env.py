@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import pickle
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import agentgym
-from agentgym import FunctionToolEnv, Tasks, tool
+from agentgym import Call, FunctionToolEnv, Tasks, tool
 from agentgym.errors import ConfigError
+from agentgym.tools.calls import CallFormat
 from agentgym.wrappers import ToolRules
 
 
@@ -258,3 +262,64 @@ def test_weights_that_sum_to_1_make_a_success():
     env.reset(seed=0)
     info = env.step("submit(answer='')")[-1]
     assert info["success"] and info["progress"] == 1
+
+
+def test_an_expert_is_a_function_of_a_copy_of_the_state():
+    seen = []
+
+    def expert(state: dict[str, Any]) -> Call:
+        seen.append(state["total"])
+        missing, state["total"] = state["goal"] - state["total"], 99
+        return Call("add", {"number": missing}) if missing else Call("submit", {"answer": ""})
+
+    for form in get_args(CallFormat):
+        env = make(expert=expert, call_format=form)
+        env.reset(seed=0)
+        while not env.step(env.expert() or "")[2]:
+            pass
+        assert env.state.values["total"] == 3
+    assert seen == [0, 3] * len(get_args(CallFormat))
+
+
+def test_an_expert_that_returns_no_call_is_named():
+    env = make(expert=lambda state: "add(number=3)")  # type: ignore[arg-type, return-value]
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="expert must return a Call or None, got 'add"):
+        env.expert()
+    for kwargs in ({}, {"expert": lambda state: None}):
+        env = make(**kwargs)
+        env.reset(seed=0)
+        assert env.expert() is None
+
+
+@pytest.mark.parametrize(
+    ("state", "place"),
+    [
+        ({"total": np.int64(3)}, r"state\['total'\] is a int64"),
+        ({"items": [{"size": (1, 2)}]}, r"state\['items'\]\[0\]\['size'\] is a tuple"),
+        ({"items": {1: "a"}}, r"state\['items'\] has the key 1"),
+        ({"seen": set()}, r"list\(x\) for a tuple or a set"),
+        ({"client": object()}, r"vars\(x\) for an object"),
+    ],
+)
+def test_a_state_that_json_cannot_hold_is_refused_at_reset(state: dict[str, Any], place: str):
+    env = FunctionToolEnv([add], start=lambda task: ("Go.", state), reward=lambda state: 0.0)
+    with pytest.raises(TypeError, match=place):
+        env.reset(seed=0)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text(), JSON, max_size=4))
+def test_a_state_that_json_holds_is_kept_in_snapshots(state: dict[str, Any]):
+    env = FunctionToolEnv([add], start=lambda task: ("Go.", state), reward=lambda state: 0.0)
+    env.reset(seed=0)
+    saved = json.loads(json.dumps(env.snapshot()))
+    other = FunctionToolEnv([add], start=lambda task: ("Go.", {}), reward=lambda state: 0.0)
+    other.restore(saved)
+    assert other.state.values == state

@@ -39,8 +39,9 @@ from agentgym.trainers.update.sharding import load_optimizer
 from agentgym.trainers.update.shared_gradients import accumulation_of
 from agentgym.trainers.update.updater import Updater
 
-LEAST_STEPS = 4
-"""Minimum number of steps per epoch, if there are as many rows."""
+LEAST_STEPS = 400
+"""Minimum number of steps in all epochs, if there are as many rows. A new model needs hundreds to
+write whole actions, however few demonstrations there are."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,7 @@ def fit_demonstrations(
         trajectories: the demonstrations.
         lr: learning rate of the first step.
         epochs: number of epochs.
-        batch_tokens: tokens per step, fewer if an epoch would have fewer than `LEAST_STEPS` steps.
+        batch_tokens: tokens per step, fewer if all epochs would have fewer than `LEAST_STEPS`.
         microbatch_tokens: maximum number of tokens per forward and backward pass, padding included.
             None: `batch_tokens`.
         lm_coef: loss coefficient of the tokens that are not the expert's actions. Above 0, every
@@ -262,7 +263,7 @@ def fit_demonstrations(
             break
         rng = rngs(epoch)
         # A step has rows of all lengths. Its microbatches have rows of similar length.
-        steps = rows.steps(batch_tokens, rng, LEAST_STEPS)
+        steps = rows.steps(batch_tokens, rng, -(-LEAST_STEPS // epochs))
         sums = np.zeros(4)
         for i, step in enumerate(steps):
             check()
