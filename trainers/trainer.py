@@ -37,6 +37,7 @@ from agentgym.trainers.rewards.reward_options import RewardOptions
 from agentgym.trainers.rollout.env_pool import EnvPool, instructions_by_id
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.checks import check_hooks, check_recipe, check_start
+from agentgym.trainers.run.diagnostics import Watch
 from agentgym.trainers.run.environment import RewardFn, environment_factory, evaluation_factory
 from agentgym.trainers.run.evaluation import Evaluator, conclude
 from agentgym.trainers.run.iteration import Iteration
@@ -127,6 +128,7 @@ class Trainer:
             step=global_step(self.state),
             tensorboard="tensorboard" in config.run.log_with,
             settings=config.to_json(),
+            watch=Watch.of(config),
             quiet=config.run.quiet,
         )
         what = f"{recipe} on {config.environment.label}, model {config.model.model}"
@@ -261,7 +263,7 @@ class Trainer:
         """Runs behaviour cloning if set, freezes the reference and saves the first checkpoint."""
         config = self.config
         if config.imitates:
-            turns = clone_expert(
+            turns, self.state.demonstrated = clone_expert(
                 self.updater,
                 self.pool,
                 self.context,

@@ -23,6 +23,7 @@ class RunState:
         first: the evaluation before the first iteration, as JSON.
         last: the latest evaluation.
         reference: the iteration in which the reference policy last moved (-1: never).
+        demonstrated: success rate of the demonstrations that were cloned (None: none were).
     """
 
     iteration: int = 0
@@ -35,3 +36,4 @@ class RunState:
     first: dict[str, Any] | None = None
     last: dict[str, Any] | None = None
     reference: int = field(default=-1, metadata=ADDED)
+    demonstrated: float | None = field(default=None, metadata=ADDED)

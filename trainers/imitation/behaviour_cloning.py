@@ -106,8 +106,8 @@ def clone_expert(
     seat: Callable[[EpisodeSpec], EpisodeSpec] = lambda episode: episode,
     progress: dict[str, Any] | None = None,
     on_epoch: Callable[[dict[str, Any]], None] = lambda _: None,
-) -> int:
-    """Fits the policy to demonstrations and returns the number of turns played or read.
+) -> tuple[int, float]:
+    """Fits the policy to demonstrations. Returns their number of turns and their success rate.
 
     Args:
         updater: the learner and its accelerator.
@@ -180,7 +180,7 @@ def clone_expert(
         check=check,
         stopping=stopping,
     )
-    return turns
+    return turns, shown["success"]
 
 
 def _demonstrations(

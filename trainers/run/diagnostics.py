@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
+from agentgym.trainers.settings.config import TrainConfig
+from agentgym.wrappers.wrapping import answer_format
+
 PATIENCE = 10
 """Iterations without a sign of learning before a warning."""
 CRITIC_PATIENCE = 5
 """Measured iterations with an explained variance of 0 or below before a warning."""
+LARGEST_KL = 0.1
+"""KL divergence per token, in nats, by which an update may move the policy without a warning."""
+LARGEST_GAP = 0.3
+"""Difference between the success rates of training and of held-out tasks without a warning."""
 
 
 class Watch:
@@ -19,25 +26,50 @@ class Watch:
 
     Args:
         replies: whether actions are read from longer replies (`ExtractAction`).
+        cloned: whether RL started from a clone of demonstrations.
+        greedy: whether evaluations play greedily, in contrast to training.
     """
 
-    def __init__(self, replies: bool = False) -> None:
-        self._replies = replies
+    def __init__(
+        self, *, replies: bool = False, cloned: bool = False, greedy: bool = False
+    ) -> None:
+        self._replies, self._greedy = replies, greedy
+        self._clone = (
+            "clone better (more --bc-demonstrations or --bc-epochs)"
+            if cloned
+            else "clone the expert first (--bc-demonstrations 300)"
+        )
+        self._success: float | None = None
         self._returns: deque[float] = deque(maxlen=PATIENCE)
         self._explained: deque[float] = deque(maxlen=CRITIC_PATIENCE)
         self._equal: deque[bool] = deque(maxlen=PATIENCE)
         self._warned: set[str] = set()
 
+    @classmethod
+    def of(cls, config: TrainConfig) -> Watch:
+        """Returns the watch of a run with these settings."""
+        return cls(
+            replies=answer_format(config.environment.wrap) is not None,
+            cloned=config.imitates,
+            greedy=config.evaluation.eval_temperature == 0,
+        )
+
     def warnings(self, metrics: Mapping[str, float]) -> list[str]:
-        """Returns the warnings after an iteration, none for the scalars of an evaluation."""
+        """Returns the warnings after an iteration, or after an evaluation."""
         if "rollout/return" not in metrics:
-            return []
+            return self._new({"gap": self._gap(metrics)})
+        self._success = metrics.get("rollout/success")
         found = {
+            "kl": self._moved(metrics),
             "overflow": self._overflow(metrics),
             "flat": self._flat(metrics),
             "critic": self._critic(metrics),
             "equal": self._equal_outcomes(metrics),
         }
+        return self._new(found)
+
+    def _new(self, found: Mapping[str, str | None]) -> list[str]:
+        """Returns the warnings whose cause is new."""
         new = {cause: text for cause, text in found.items() if text and cause not in self._warned}
         self._warned |= new.keys()
         return [text for text in new.values() if text]
@@ -51,6 +83,29 @@ class Watch:
             f"{overflows:.0f} episodes exceeded the context and {cut:.0f} observations were cut. "
             "A shorter prompt helps (--context window, actions or current), or a larger "
             "--max-tokens if the model allows it."
+        )
+
+    def _moved(self, metrics: Mapping[str, float]) -> str | None:
+        kl = metrics.get("losses/kl", 0.0)
+        if not kl > LARGEST_KL:
+            return None
+        return (
+            f"An update moved the policy by {kl:.2f} nats of KL divergence per token, so that it "
+            "may forget the abilities that it started with. A smaller --lr helps, or fewer "
+            "--epochs."
+        )
+
+    def _gap(self, metrics: Mapping[str, float]) -> str | None:
+        held_out, played = metrics.get("eval/success"), self._success
+        if not self._greedy or held_out is None or played is None:
+            return None
+        if abs(held_out - played) < LARGEST_GAP:
+            return None
+        return (
+            f"Greedy play succeeds in {held_out:.0%} of held-out tasks, sampled play in "
+            f"{played:.0%} of training tasks. If samples fail, train at a lower --temperature or "
+            "cut the tail of the distribution (--top-p 0.9). If greedy play fails, evaluate at the "
+            "temperature of training (--eval-temperature 1)."
         )
 
     def _flat(self, metrics: Mapping[str, float]) -> str | None:
@@ -71,12 +126,11 @@ class Watch:
         if valid < 0.5:
             return (
                 f"{start} {valid:.0%} of the actions are valid: sample from the admissible ones "
-                "(--constrain), clone the expert first (--bc-demonstrations 300), or use a "
-                "pretrained --model."
+                f"(--constrain), {self._clone}, or use a pretrained --model."
             )
         return (
-            f"{start} Clone the expert first (--bc-demonstrations 300), raise --temperature or "
-            "--group-size, or start with easier tasks (--curriculum window, --env-kwargs)."
+            f"{start} Remedies: {self._clone}, raise --temperature or --group-size, or start with "
+            "easier tasks (--curriculum window, --env-kwargs)."
         )
 
     def _critic(self, metrics: Mapping[str, float]) -> str | None:

@@ -37,6 +37,11 @@ from agentgym.utils.serialization import from_json
 if TYPE_CHECKING:
     from agentgym.trainers.run.parts import Parts
 
+POOR_CLONE = (
+    "The clone is far from its demonstrations. More of them help (--bc-demonstrations), more "
+    "epochs (--bc-epochs) if the action loss is still falling, or another --model."
+)
+
 
 def evaluate_agent(
     config: TrainConfig,
@@ -259,7 +264,21 @@ class Evaluator:
                 )
         numbers["time/evaluate"] = time.perf_counter() - begun
         trainer.log.row(state, numbers)
+        if at == 0 and state.demonstrated is not None and trainer.is_main:
+            self._compare_clone(numbers["eval/success"], state.demonstrated)
         trainer.callbacks.call("on_evaluation_end", trainer, report)
+
+    def _compare_clone(self, success: float, demonstrated: float) -> None:
+        """Says how well the cloned policy plays, beside its demonstrations and a random agent."""
+        trainer, config = self._trainer, self._trainer.config
+        report = _baseline(config, trainer.make_eval_env, "random", team=trainer.lineup.team)
+        random = of_training(report, config).aggregate()["success"].mean
+        trainer.log.say(
+            f"The clone succeeds in {success:.0%} of held-out tasks (its demonstrations: "
+            f"{demonstrated:.0%}, a random agent: {random:.0%})."
+        )
+        if success < max(random, demonstrated / 2):
+            trainer.log.say(f"warning: {POOR_CLONE}")
 
     def _evaluate(self, agent: Agent) -> tuple[Report, dict[str, float]]:
         """Returns the report of an evaluation and its scalars, of each trained seat of a game."""

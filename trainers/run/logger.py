@@ -26,7 +26,6 @@ from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.run.diagnostics import Watch
 from agentgym.trainers.system.checkpoint import writing
 from agentgym.trainers.system.json_lines import truncate_jsonl
-from agentgym.wrappers.wrapping import answer_format
 
 if TYPE_CHECKING:
     from agentgym.trainers.data.run_state import RunState
@@ -62,6 +61,7 @@ class RunLog:
         step: the global step after these iterations. Later events of TensorBoard are dropped.
         tensorboard: whether to write TensorBoard files.
         settings: the settings of the run, for trackers.
+        watch: gives warnings. None: those of a run with default settings.
         quiet: print nothing while training.
     """
 
@@ -76,6 +76,7 @@ class RunLog:
         step: int = 0,
         tensorboard: bool = True,
         settings: Mapping[str, Any] | None = None,
+        watch: Watch | None = None,
         quiet: bool = False,
     ):
         self.folder = folder
@@ -83,8 +84,7 @@ class RunLog:
         self.console = Output(quiet or not active)
         self._board: Any = None
         self._accelerator = accelerator
-        wrap = (settings or {}).get("wrap", ())
-        self._watch = Watch(replies=answer_format(wrap) is not None)
+        self._watch = Watch() if watch is None else watch
         self._progress: Progress | None = None
         if not active:
             return

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentgym.trainers import train
-from agentgym.trainers.run.diagnostics import CRITIC_PATIENCE, PATIENCE, Watch
+from agentgym.trainers.run.diagnostics import (
+    CRITIC_PATIENCE,
+    LARGEST_GAP,
+    LARGEST_KL,
+    PATIENCE,
+    Watch,
+)
+from agentgym.trainers.run.evaluation import POOR_CLONE
 
 FINE = {"rollout/return": 0.5, "rollout/success": 0.5, "rollout/valid": 1.0}
 
@@ -142,3 +151,47 @@ def test_a_run_prints_the_warning_once(tmp_path, capsys):
     train("rloo", **settings)
     shown = capsys.readouterr().out
     assert shown.count("warning: The return has not changed") == 1
+
+
+def test_an_update_that_moves_the_policy_far_is_reported_once():
+    near, far = (FINE | {"losses/kl": kl} for kl in (0.5 * LARGEST_KL, 3.4 * LARGEST_KL))
+    found = watched([near, far, near, far])
+    assert [len(warnings) for warnings in found] == [0, 1, 0, 0]
+    assert "0.34 nats" in found[1][0] and "--lr" in found[1][0]
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+@pytest.mark.parametrize(("held_out", "played"), [(1.0, 0.5), (0.46, 1.0), (0.6, 0.5)])
+def test_greedy_play_that_is_far_from_sampled_play_is_reported(greedy, held_out, played):
+    watch, held = Watch(greedy=greedy), {"eval/success": held_out, "eval/reward": 0.0}
+    assert watch.warnings(held) == []  # nothing was sampled yet
+    watch.warnings(FINE | {"rollout/success": played})
+    found = watch.warnings(held)
+    assert len(found) == (greedy and abs(held_out - played) > LARGEST_GAP)
+    assert all(f"{held_out:.0%}" in text and f"{played:.0%}" in text for text in found)
+    assert watch.warnings(held) == []
+
+
+@pytest.mark.parametrize("cloned", [False, True])
+def test_the_remedy_knows_whether_the_expert_was_cloned(cloned: bool):
+    failing = {"rollout/return": 0.0, "rollout/success": 0.0, "rollout/valid": 0.1}
+    watch = Watch(cloned=cloned)
+    [*_, [warning]] = [watch.warnings(failing) for _ in range(PATIENCE)]
+    assert ("clone better" in warning) == cloned
+    assert ("clone the expert first" in warning) == (not cloned)
+    assert "--constrain" in warning
+
+
+def test_a_clone_is_compared_with_its_demonstrations_and_a_random_agent(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    few: dict[str, Any] = {
+        "env_id": "NumberLine-v0", "model": "nano", "threads": 1, "iterations": 0,
+        "eval_episodes": 20, "log_with": (), "device": "cpu", "bc_demonstrations": 60,
+    }  # fmt: skip
+    for lr, poor in ((2e-3, False), (0.0, True)):
+        train("poad", **few, bc_lr=lr, run_dir=str(tmp_path / str(lr)))
+        shown = " ".join(capsys.readouterr().out.split())
+        assert re.search(r"The clone succeeds in \d+% of held-out tasks", shown)
+        assert "its demonstrations: 100%, a random agent: " in shown
+        assert (POOR_CLONE in shown) == poor
