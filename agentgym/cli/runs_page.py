@@ -36,7 +36,7 @@ pre { font: 13px/1.4 ui-monospace, monospace; }
 img { max-width: 100%; background: #fff; border-radius: 8px; }
 table { border-collapse: collapse; width: 100%; } th { color: var(--soft); font-weight: 400; }
 td, th { text-align: right; padding: 3px 14px 3px 0; white-space: nowrap; }
-td:first-child, th:first-child, td:last-child, th:last-child { text-align: left; }
+td:first-child, th:first-child { text-align: left; }
 a { color: var(--accent); } .soft { color: var(--soft); } li { overflow-wrap: anywhere; }
 """
 
@@ -80,7 +80,7 @@ def _page(
     rows = "".join(
         _row(run, group.name, links.get(run.folder)) for group in groups for run in group.runs
     )
-    heads = ("recipe", "seed", "held-out return", "steps", "tokens", "time", "episodes")
+    heads = ("episodes of", "seed", "held-out return", "steps", "tokens", "time")
     parts = [
         f"<h1>{_text(title)}: {len(runs)} runs</h1>",
         f"<pre>{_text(table(compare_groups(groups)))}</pre>",
@@ -104,9 +104,9 @@ def _page(
 def _row(run: TrainingRun, group: str, link: str | None) -> str:
     reward = number(run.reward) + ("" if run.finished else " (unfinished)")
     budget = (compact(run.env_steps), compact(run.tokens), duration(run.seconds))
-    cells = [group, str(run.seed), reward, *budget]
-    page = "-" if link is None else f'<a href="{html.escape(link)}">episodes</a>'
-    return f"<tr>{''.join(f'<td>{_text(each)}</td>' for each in cells)}<td>{page}</td></tr>"
+    name = _text(group) if link is None else f'<a href="{html.escape(link)}">{_text(group)}</a>'
+    cells = "".join(f"<td>{_text(each)}</td>" for each in (str(run.seed), reward, *budget))
+    return f"<tr><td>{name}</td>{cells}</tr>"
 
 
 def _figure(runs: Sequence[TrainingRun]) -> str:

@@ -29,7 +29,9 @@ AXES: dict[str, Budget] = {
 }
 LABEL = 50
 """Characters of a line of the legend."""
-SAMPLES = 500
+POINTS = 200
+"""Largest number of points of a mean line."""
+SAMPLES = 2000
 """Bootstrap samples of a band."""
 
 
@@ -49,6 +51,8 @@ def curve_of(runs: Sequence[TrainingRun], budget: Budget) -> tuple[Array, Array,
     first = min(max(float(x[0]) for x, _ in lines), last)
     x = np.unique(np.concatenate([[first, last], *(x for x, _ in lines)]))
     x = x[(first <= x) & (x <= last)]
+    if len(x) > POINTS:
+        x = x[np.linspace(0, len(x) - 1, POINTS).astype(int)]
     values = np.stack([np.interp(x, steps, [p.reward for p in run.curve]) for steps, run in lines])
     rng = np.random.default_rng(0)
     samples = rng.integers(len(runs), size=(SAMPLES, len(runs)))

@@ -169,14 +169,27 @@ def find_runs(folders: Sequence[Path]) -> tuple[list[TrainingRun], list[str]]:
         paths = run_folders(place)
         if not paths:
             notes.append(f"{shown(place)} holds no training run (a folder with config.json).")
+        runs: list[TrainingRun] = []
         for path in paths:
             try:
-                found.setdefault(path.resolve(), read_run(path))
+                runs.append(read_run(path))
             except (ConfigError, OSError) as error:
                 notes.append(f"left out: {error}")
+        order = _recipes(place / "sweep.json")
+        for run in sorted(runs, key=lambda run: order.get(run.recipe, len(order))):
+            found.setdefault(run.folder.resolve(), run)
     if not found:
         raise ConfigError("\n".join(["There is no run to show.", *notes]))
     return list(found.values()), notes
+
+
+def _recipes(file: Path) -> dict[str, int]:
+    """Returns the recipes of a sweep in their order, none if there is no sweep to read."""
+    try:
+        names = json.loads(file.read_text(encoding="utf-8"))["recipes"]
+        return {str(name): place for place, name in enumerate(names)}
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return {}
 
 
 def run_folders(place: Path) -> list[Path]:

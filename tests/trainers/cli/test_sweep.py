@@ -97,8 +97,8 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
 
     def run(children: Children, command: list[str], **_: Any) -> None:
-        assert command[1:4] == ["-m", "agentgym.trainers", "rloo"] and "--resume" in command
-        config = read_config("rloo", command[4:])
+        assert command[1:3] == ["-m", "agentgym.trainers"] and "--resume" in command
+        config = read_config(command[3], command[4:])
         folder = Path(config.run.run_dir)
         if config.optimisation.lr == 8:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -275,6 +275,70 @@ def test_a_sweep_that_is_stopped_starts_no_other_run(
     assert "The same command continues the sweep" in capsys.readouterr().err
     assert trained == ["lr=1e-3/seed-0"]
     assert len(json.loads((tmp_path / "sweep.json").read_text())["runs"]) == 1
+
+
+@pytest.mark.parametrize("killed", [0, 1, 5])
+def test_a_sweep_that_was_stopped_at_any_run_ends_with_the_same_table(
+    trained: list[str],
+    killed: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    def ends(out: str) -> tuple[str, Any]:
+        shown = capsys.readouterr().out
+        saved = json.loads((tmp_path / out / "sweep.json").read_text())
+        return shown[shown.rindex("better %") :].replace(out, "OUT"), saved["groups"]
+
+    words = ["sweep", "rloo", "poad", "--constrain", "--seeds", "0", "1", "2"]
+    assert main([*words, "--out", str(tmp_path / "whole")]) == 0
+    whole = ends("whole")
+    run, started = Children.run, len(trained)
+
+    def stops(children: Children, command: list[str], **options: Any) -> None:
+        if len(trained) - started == killed and children.heard is None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            while children.heard is None:
+                os.sched_yield()
+            raise subprocess.CalledProcessError(143, command, stderr="Stopped.\n")
+        run(children, command, **options)
+
+    parts = [*words, "--out", str(tmp_path / "parts")]
+    with monkeypatch.context() as patch:
+        patch.setattr(Children, "run", stops)
+        assert main(parts) == 128 + signal.SIGTERM
+    assert len(trained) == started + killed
+    assert main(parts) == 0 and len(trained) == 2 * started
+    assert ends("parts") == whole
+
+
+@pytest.mark.slow
+def test_two_recipes_are_compared_over_two_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "sweep"
+    words = [
+        *("sweep", "poad", "rloo", "--env-id", "NumberLine-v0", "--model", "nano", "--constrain"),
+        *("--context", "current", "--iterations", "2", "--episodes-per-iteration", "8"),
+        *("--group-size", "4", "--eval-every", "1", "--eval-episodes", "8", "--device", "cpu"),
+        *("--transcripts", "2", "--seeds", "0", "1", "--jobs", "2", "--out", str(out)),
+    ]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "4 of 4 runs have finished" in shown and f"Figure: {out / 'compare.png'}" in shown
+    assert max(map(len, shown.replace(str(out), "").splitlines())) <= 80
+    saved = json.loads((out / "sweep.json").read_text())
+    for group, name in zip(saved["groups"], ("poad", "rloo"), strict=True):
+        assert group["name"] == name and group["seeds"] == [0, 1] and group["tokens"] > 0
+        assert group["reward"]["low"] == min(group["rewards"]) >= 0
+        assert group["reward"]["high"] == max(group["rewards"]) <= 1
+    assert saved["groups"][0]["better"] is None
+    assert 0 <= saved["groups"][1]["better"]["low"] <= saved["groups"][1]["better"]["high"] <= 1
+    metrics = {path: path.stat().st_mtime_ns for path in out.rglob("metrics.jsonl")}
+    assert main(words) == 0 and len(metrics) == 4  # nothing is run again
+    assert all(path.stat().st_mtime_ns == time for path, time in metrics.items())
+    assert main(["view", str(out)]) == 0
+    assert len(list(out.rglob("view.html"))) == 5
 
 
 def result(run: Run, training: float, reward: float) -> TrainingRun:
