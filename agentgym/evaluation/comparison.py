@@ -31,6 +31,8 @@ WITHOUT_EFFECT = frozenset(
     "device".split()
 )
 """Settings that do not change the results of a run, and those that have a place of their own."""
+ENVIRONMENT = frozenset(("env_id", "env_kwargs"))
+"""Settings of `TrainingRun.env`."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Row:
             has finished.
         better: probability that a run is better than one of the first group with the same
             environment. None for that group itself.
+        reference: the name of that group, "" without `better`.
         training_return: mean return on training tasks in the second half of the runs.
         env_steps: environment steps per run, the mean.
         tokens: action tokens per run, the mean.
@@ -84,6 +87,7 @@ class Row:
     unfinished: int = 0
     reward: Estimate | None = None
     better: Estimate | None = None
+    reference: str = ""
     training_return: float | None = None
     env_steps: float = 0.0
     tokens: float = 0.0
@@ -116,34 +120,49 @@ def _names(runs: Sequence[TrainingRun]) -> list[str]:
 
     The environment is named if any two runs differ in it.
     """
-    values: dict[tuple[str, str], set[str]] = {}
+    several = len({run.env for run in runs}) > 1
+    shown = {recipe: _distinctive(recipe, runs) for recipe in {run.recipe for run in runs}}
+    names = []
     for run in runs:
-        for name in run.settings.keys() - WITHOUT_EFFECT:
-            for recipe in (run.recipe, "") if name in ("env_id", "env_kwargs") else (run.recipe,):
-                values.setdefault((recipe, name), set()).add(_shown(run, name))
-    apart = {key for key, found in values.items() if len(found) > 1}
-    return [
-        " ".join(
-            [run.recipe]
-            + [
-                f"{name}={_shown(run, name)}"
-                for name in run.settings
-                if {(run.recipe, name), ("", name)} & apart
-            ]
-        )
-        for run in runs
+        words = [run.recipe, *([run.env] if several else [])]
+        words += [
+            f"{name}={_shown(run, name)}" for name in shown[run.recipe] if name in run.settings
+        ]
+        names.append(" ".join(words))
+    return names
+
+
+def _distinctive(recipe: str, runs: Sequence[TrainingRun]) -> list[str]:
+    """Returns the settings that tell the runs of a recipe apart, besides the environment.
+
+    A setting that some runs do not have belongs to another one, or has no value there. It is
+    returned only if the runs would be alike without it.
+    """
+    members = [run for run in runs if run.recipe == recipe]
+    known = dict.fromkeys(name for run in members for name in run.settings)
+    differ = [
+        name
+        for name in known.keys() - WITHOUT_EFFECT - ENVIRONMENT
+        if len({_shown(run, name) for run in members}) > 1
     ]
+    order = list(known)
+    everywhere = [name for name in differ if all(name in run.settings for run in members)]
+    found = sorted(everywhere, key=order.index)
+    for name in sorted(set(differ) - set(found), key=order.index):
+        if len(_kinds(members, [*found, name])) > len(_kinds(members, found)):
+            found.append(name)
+    return found
+
+
+def _kinds(runs: Sequence[TrainingRun], names: Sequence[str]) -> set[tuple[str, ...]]:
+    return {(run.env, *(_shown(run, name) for name in names)) for run in runs}
 
 
 def _shown(run: TrainingRun, name: str) -> str:
-    """Returns the value of a setting as a short text."""
-    value = run.settings.get(name)
-    if name == "env_id":
-        return run.env
-    if isinstance(value, dict):
-        return ",".join(f"{key}:{json.dumps(each)}" for key, each in value.items()) or "{}"
-    if isinstance(value, list):
-        return ",".join(map(str, value)) or "()"
+    """Returns the value of a setting as a short text, "" if the run does not have it."""
+    value = run.settings.get(name, "")
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, separators=(",", ":")).replace('"', "")
     return str(value)
 
 
@@ -158,8 +177,9 @@ def compare_groups(groups: Sequence[Group]) -> list[Row]:
         reference = first.get(group.env, group)
         row = pooled(group.name, [group], None if reference is group else [reference])
         seeds = tuple(run.seed for run in group.finished)
-        unfinished = len(group.runs) - len(seeds)
-        rows.append(replace(row, seeds=seeds, unfinished=unfinished, notes=group.notes))
+        named = reference.name if row.better else ""
+        rest = len(group.runs) - len(seeds)
+        rows.append(replace(row, seeds=seeds, unfinished=rest, notes=group.notes, reference=named))
     return rows
 
 
@@ -237,8 +257,7 @@ def table(
         lines += _lines(row, training)
     if not caption:
         return "\n".join(lines)
-    reference = next((row.name for row in rows if row.rewards), "")
-    return "\n".join([*lines, "", *_caption(rows, reference, training)])
+    return "\n".join([*lines, "", *_caption(rows, training)])
 
 
 def _lines(row: Row, training: bool) -> list[str]:
@@ -263,12 +282,14 @@ def _lines(row: Row, training: bool) -> list[str]:
     return lines
 
 
-def _caption(rows: Sequence[Row], reference: str, training: bool) -> list[str]:
+def _caption(rows: Sequence[Row], training: bool) -> list[str]:
     texts = [
         "held-out return: interquartile mean of the last evaluations [95 % bootstrap interval]."
     ]
-    if any(row.better for row in rows):
-        texts.append(f"better: probability that a run is better than one of {reference}.")
+    references = list(dict.fromkeys(row.reference for row in rows if row.reference))
+    if references:
+        first = references[0] if len(references) == 1 else "the first row of its environment"
+        texts.append(f"better: probability that a run is better than one of {first}.")
     if training:
         texts.append("train: mean return on training tasks in the second half, which selects.")
     texts.append("steps, tokens, time: mean per run.")

@@ -76,10 +76,13 @@ class TrainingRun:
 
     @property
     def env(self) -> str:
-        """The id of its environment, or several ids."""
-        ids = self.settings.get("env_id", "")
-        names = [ids] if isinstance(ids, str) else map(str, ids)
-        return " ".join(name.removeprefix("AgentGym/") for name in names)
+        """The id of its environment, or several ids, with their arguments."""
+        ids, kwargs = self.settings.get("env_id", ""), self.settings.get("env_kwargs")
+        names = map(str, ids if isinstance(ids, list) else [ids])
+        words = [name.removeprefix("AgentGym/") for name in names]
+        if isinstance(kwargs, dict):
+            words += [f"{name}={value}" for name, value in kwargs.items()]
+        return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the results as JSON values."""

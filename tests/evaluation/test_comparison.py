@@ -99,8 +99,8 @@ def test_other_environments_are_not_compared():
         grouped([made(env_id="A-v0", seed=i) for i in (0, 1)] + [made("turn", env_id="B-v0")])
     )
     assert [(row.name, row.better) for row in rows] == [
-        ("poad env_id=A-v0", None),
-        ("turn env_id=B-v0", None),
+        ("poad A-v0", None),
+        ("turn B-v0", None),
     ]
 
 
@@ -114,6 +114,24 @@ def test_groups_have_the_settings_in_which_the_runs_of_a_recipe_differ():
         ("poad lr=0.001", 2),
         ("poad lr=0.0001", 1),
         ("turn", 1),
+    ]
+
+
+def test_settings_without_a_value_and_those_that_belong_to_others_tell_groups_apart():
+    def separate(window: int) -> TrainingRun:
+        return made(critic_backbone="separate", critic_window=window, critic_sees="prompt")
+
+    runs = [
+        made(critic_backbone="shared"), separate(2), separate(4),
+        made(critic_backbone="shared", wrap=["Notes"]),
+        made(critic_backbone="shared", env_kwargs={"size": 9}),
+    ]  # fmt: skip
+    assert [group.name for group in grouped(runs)] == [
+        "poad NumberLine-v0 critic_backbone=shared",
+        "poad NumberLine-v0 critic_backbone=separate critic_window=2",
+        "poad NumberLine-v0 critic_backbone=separate critic_window=4",
+        "poad NumberLine-v0 critic_backbone=shared wrap=[Notes]",
+        "poad NumberLine-v0 size=9 critic_backbone=shared",
     ]
 
 
