@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from typing import Any
 
-from agentgym.errors import MissingExtraError
+from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
 from agentgym.registration.entry import Entry
+from agentgym.registration.families import FAMILIES, family_of, family_title
 from agentgym.registration.ids import TABLE
 from agentgym.registration.making import author_class
 from agentgym.utils.arguments import keyword_parameters
@@ -19,6 +21,7 @@ class Description:
 
     Attributes:
         id: the full id.
+        family: title of its family, such as "Board games".
         kind: "single-agent" or "multi-agent".
         summary: first line of the docstring, or for a variant its plain id and its arguments.
         max_turns: turns after which an episode is truncated, or ended by the rules. None: no limit.
@@ -26,19 +29,26 @@ class Description:
     """
 
     id: str
+    family: str
     kind: str
     summary: str
     max_turns: int | None
     extra: str | None
 
+    @property
+    def text(self) -> str:
+        """All words of the description, without capitals."""
+        return " ".join(map(str, astuple(self))).casefold()
+
 
 def describe(entry: Entry) -> Description:
     """Returns an id's description."""
     kind = "multi-agent" if entry.multi_agent else "single-agent"
+    family = family_title(family_of(entry))
     try:
         cls = author_class(entry)
     except MissingExtraError as error:
-        return Description(entry.id, kind, str(error), None, entry.extra)
+        return Description(entry.id, family, kind, str(error), None, entry.extra)
     summary = (inspect.getdoc(cls) or "").partition("\n")[0]
     plain = next(e for e in TABLE if e.entry_point == entry.entry_point)
     if plain is not entry:
@@ -49,7 +59,29 @@ def describe(entry: Entry) -> Description:
     if limit is None:
         bound = getattr(cls, "turn_bound", None)
         limit = _default(entry, cls, bound) if isinstance(bound, str) else bound
-    return Description(entry.id, kind, summary, limit, entry.extra)
+    return Description(entry.id, family, kind, summary, limit, entry.extra)
+
+
+def find_descriptions(words: Sequence[str]) -> list[Description]:
+    """Returns the descriptions in which all words occur, capitals aside, in the order of the table.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    everything = [describe(entry) for entry in TABLE]
+    found = [d for d in everything if all(word.casefold() in d.text for word in words)]
+    if not found:
+        hint = did_you_mean(" ".join(words), [d.id.partition("/")[2] for d in everything])
+        raise ConfigError(f"No environment matches {' '.join(words)!r}.{hint}")
+    return found
+
+
+def by_family(descriptions: Sequence[Description]) -> dict[str, list[Description]]:
+    """Returns descriptions by family, in the order of the site."""
+    found: dict[str, list[Description]] = {title: [] for title in FAMILIES.values()}
+    for each in descriptions:
+        found.setdefault(each.family, []).append(each)
+    return {family: members for family, members in found.items() if members}
 
 
 def _default(entry: Entry, cls: type, name: str) -> Any:

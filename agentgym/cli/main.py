@@ -20,15 +20,13 @@ from typing import Annotated, Any
 
 import gymnasium
 import tyro
-from rich import box
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from agentgym.agents import HumanAgent, Quit, make_agent
 from agentgym.agents.basic.human import readable
 from agentgym.cli import command_line
-from agentgym.cli.catalogue import Description, describe
+from agentgym.cli.catalogue import Description, by_family, find_descriptions
 from agentgym.cli.command_line import (
     BROKEN_PIPE,
     INTERRUPTED,
@@ -48,31 +46,32 @@ from agentgym.cli.serve_command import serve
 from agentgym.cli.viewer import render as render_run
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError, did_you_mean
 from agentgym.evaluation.runner import EpisodeRunner, own_wrappers
-from agentgym.registration.ids import TABLE
 from agentgym.registration.making import TextGym, make_env, render_modes, tasks_of
 from agentgym.tasks import task_rng
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.printable import printable
 from agentgym.version import __version__
 
-WIDE = 110
-"""Columns that the table of environments needs."""
 TRAIN_PACKAGES = ("torch", "transformers", "accelerate", "peft", "annotated_types", "yaml")
 
+Words = tyro.conf.Positional[
+    Annotated[tuple[str, ...], tyro.conf.arg(metavar="[WORD ...]", help_behavior_hint="")]
+]
 Runs = tyro.conf.Positional[
     Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")]
 ]
 
 
-def list_environments(*, json: bool = False) -> int:
-    """List the environments.
+def list_environments(words: Words = (), *, json: bool = False) -> int:
+    """List the environments, or those with all the words in their description.
 
     Through a pipe, each environment is one line: id, kind, turns, extra, summary.
 
     Args:
+        words: Words of an id, a family, or a summary.
         json: As JSON.
     """
-    descriptions = [describe(entry) for entry in TABLE]
+    descriptions = find_descriptions(words)
     if json:
         print(json_module.dumps([asdict(d) for d in descriptions], indent=1))
         return 0
@@ -80,24 +79,14 @@ def list_environments(*, json: bool = False) -> int:
         print("\n".join(_aligned(descriptions)))
         return 0
     console = standard_output()
-    if console.width < WIDE:
-        for d in descriptions:
+    for family, members in by_family(descriptions).items():
+        console.print(Text(family, "bold underline"))
+        for d in members:
             limit = None if d.max_turns is None else f"{d.max_turns} turns"
-            facts = ", ".join(filter(None, [d.kind, limit, d.extra and f"extra {d.extra}"]))
-            console.print(Text.assemble((d.id.partition("/")[2], "bold"), f"  {facts}"))
-            console.print(Padding(Text(d.summary), (0, 0, 0, 4)))
-        return 0
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("environment", no_wrap=True)
-    table.add_column("kind")
-    table.add_column("turns", justify="right")
-    table.add_column("summary")
-    table.add_column("extra")
-    for d in descriptions:
-        limit = "-" if d.max_turns is None else str(d.max_turns)
-        name, kind = d.id.partition("/")[2], d.kind.removesuffix("-agent")
-        table.add_row(name, kind, limit, Text(d.summary), d.extra or "")
-    console.print(table)
+            kind = None if d.kind == "single-agent" else d.kind
+            facts = ", ".join(filter(None, [kind, limit, d.extra and f"extra {d.extra}"]))
+            console.print(Text.assemble("  ", (d.id.partition("/")[2], "bold"), f"  {facts}"))
+            console.print(Padding(Text(d.summary), (0, 0, 0, 6)))
     return 0
 
 

@@ -14,6 +14,7 @@ from project import EnvironmentClass
 from writing import anchor, code_block, details, link_papers, sections, table
 
 from agentgym.registration.entry import Entry
+from agentgym.registration.families import family_title
 
 GENERATED = ("Example Transcript", "Baselines", "Registered Configurations")
 """Sections of older docstrings that the pages generate."""
@@ -53,11 +54,6 @@ def families() -> dict[str, list[EnvironmentClass]]:
     for cls in project.environment_classes():
         found.setdefault(cls.family, []).append(cls)
     return found
-
-
-def family_title(family: str) -> str:
-    """Returns the title of a family."""
-    return project.FAMILIES.get(family, family.replace("_", " ").capitalize())
 
 
 # The page of a class.

@@ -21,6 +21,7 @@ import gymnasium
 from agentgym.cli.catalogue import describe as describe
 from agentgym.errors import AgentGymError, MissingExtraError
 from agentgym.registration.entry import Entry
+from agentgym.registration.families import FAMILIES, family_of
 from agentgym.registration.ids import TABLE
 from agentgym.registration.making import author_class
 from agentgym.trainers import recipes
@@ -32,52 +33,6 @@ from benchmarks.figures import grid_tables as grid_tables
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 GOLDEN = ROOT / "tests" / "golden"
-
-
-FAMILIES: dict[str, str] = {
-    "webshop": "Web shopping",
-    "lmrl": "LMRL-Gym games",
-    "household": "Households",
-    "virtualhome": "VirtualHome",
-    "overcooked": "Overcooked",
-    "kitchen": "Asynchronous kitchen",
-    "textcraft": "Crafting",
-    "planning": "Classical planning",
-    "travel": "Travel planning",
-    "service": "Customer service",
-    "office": "Office tools",
-    "clinic": "Clinic",
-    "database": "Databases",
-    "search": "Search and knowledge",
-    "web": "Web pages",
-    "tabular": "Tables",
-    "diary": "Memory",
-    "generation": "Text generation",
-    "shell": "Shell",
-    "code": "Code",
-    "grid": "Grid worlds",
-    "baba": "Baba Is AI",
-    "crafter": "Crafter",
-    "babyai": "BabyAI",
-    "puzzle": "Puzzles",
-    "numbers": "Numbers",
-    "bandit": "Bandits",
-    "textworld": "TextWorld",
-    "scienceworld": "ScienceWorld",
-    "jericho": "Interactive fiction",
-    "chess": "Chess",
-    "board": "Board games",
-    "cards": "Cards and dice",
-    "matrix": "Matrix games",
-    "social": "Social dilemmas",
-    "economics": "Economic games",
-    "negotiation": "Negotiation",
-    "communication": "Communication games",
-    "social_deduction": "Social deduction",
-    "team": "Teams",
-    "propose_solve": "Tasks by agents",
-}
-"""Titles of the environment families, in the order of the site. Other families come last."""
 
 
 @functools.cache
@@ -137,17 +92,16 @@ def environment_classes() -> tuple[EnvironmentClass, ...]:
 
 def _environment_class(entries: tuple[Entry, ...]) -> EnvironmentClass:
     module = entries[0].entry_point.partition(":")[0]
-    parts = module.split(".")
-    source = Path("envs", *parts[2:]).with_suffix(".py")
+    family, source = family_of(entries[0]), Path("envs", *module.split(".")[2:]).with_suffix(".py")
     try:
         cls = author_class(entries[0])
     except MissingExtraError:
         name, doc, instructions = _parse(ROOT / source, entries[0].entry_point.partition(":")[2])
-        return EnvironmentClass(name, parts[2], source, doc, entries, False, instructions)
+        return EnvironmentClass(name, family, source, doc, entries, False, instructions)
     doc, instructions = inspect.getdoc(cls) or "", getattr(cls, "instructions", None)
     if not isinstance(instructions, str):
         instructions = None
-    return EnvironmentClass(cls.__name__, parts[2], source, doc, entries, True, instructions)
+    return EnvironmentClass(cls.__name__, family, source, doc, entries, True, instructions)
 
 
 def _parse(file: Path, name: str) -> tuple[str, str, str | None]:

@@ -113,9 +113,31 @@ def test_a_narrow_terminal_has_the_list_without_columns(capsys, monkeypatch, ter
     monkeypatch.setenv("COLUMNS", "80")
     assert run("list") == 0
     shown = capsys.readouterr().out
-    assert "NumberLine-v0  single-agent, 15 turns\n    Walk to a target number, one" in shown
-    assert "Chess-v0  single-agent, 400 turns, extra chess" in shown
+    assert "Numbers\n  NumberLine-v0  15 turns\n      Walk to a target number, one" in shown
+    assert "Chess-v0  400 turns, extra chess" in shown
+    assert "TicTacToe-v0  multi-agent" in shown
     assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "ids"),
+    [
+        (["numberline"], {"NumberLine-v0", "Team-NumberLine-v0"}),
+        (["CARDS", "multi-agent", "kuhn"], {"KuhnPoker-v0"}),
+        (["negotiation"], {"DealOrNoDeal-v0", "ResourceTrading-v0"}),
+    ],
+)
+def test_words_select_environments_by_id_family_and_summary(capsys, words, ids):
+    assert run("list", *words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = {line.split()[0].partition("/")[2] for line in lines}
+    assert ids <= found and len(found) < 20
+
+
+def test_words_that_match_nothing_name_the_closest_id(capsys):
+    assert run("list", "NumbrLine-v0") == 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "No environment matches 'NumbrLine-v0'. Did you mean: NumberLine-v0" in shown
 
 
 def test_list_as_json(capsys):
@@ -124,6 +146,7 @@ def test_list_as_json(capsys):
     assert listed.keys() == agentgym.REGISTRY.keys()
     assert listed["AgentGym/NumberLine-v0"] == {
         "id": "AgentGym/NumberLine-v0",
+        "family": "Numbers",
         "kind": "single-agent",
         "summary": "Walk to a target number, one step at a time.",
         "max_turns": 15,
@@ -135,12 +158,25 @@ def test_list_as_json(capsys):
 
 
 @pytest.mark.slow
-def test_listing_loads_no_torch():
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("list", ""),
+        ("train poad --env-id WebShp-v0", "Did you mean: WebShop-v0"),
+        ("train grpo --iterations 2 --eval_env_id NumberLine-v0 NumberLin-v0", "NumberLine-v0"),
+        ("train poad --env-id=NumberLine-v0 --model=/no/such", "There is no model folder /no/such"),
+        ("train poad --model nanno", "Did you mean: nano"),
+        ("train pod --model nano", "Did you mean: poad"),
+    ],
+)
+def test_lists_and_typos_load_no_torch(command: str, message: str):
     code = (
-        "import sys; from agentgym.cli.main import main; main(['list']); "
+        f"import sys; from agentgym.cli.main import main; code = main({command.split()}); "
+        f"assert code == {2 if message else 0}, code; "
         "assert not {'torch', 'transformers'} & sys.modules.keys()"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and message in " ".join(done.stderr.split())
 
 
 def test_watching_the_expert(capsys):

@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import AgentGymError, ConfigError
+from agentgym.registration.making import full_id, split_id
 from agentgym.trainers import recipes
-from agentgym.trainers.cli.flags import parse_flags, with_known_names
-from agentgym.trainers.cli.settings_file import flags_of_file
-from agentgym.trainers.settings.effects import IdleSettingError
+from agentgym.trainers.policy.model_defaults import check_model_name
 from agentgym.utils.masking import masked_text
 
-if TYPE_CHECKING:  # the list of recipes needs no torch
+if TYPE_CHECKING:  # the list of recipes needs no package of the extra
     from agentgym.trainers.settings.config import TrainConfig
 
 
@@ -45,6 +44,7 @@ def main(argv: Sequence[str]) -> int:
                 "Name a recipe before the options, as in `agentgym train poad "
                 f"{recipe} ...`. `agentgym train` lists the recipes."
             )
+        check_names(flags)  # before the recipe loads PyTorch, which takes seconds
         config = read_config(recipe, flags)
     except (AgentGymError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -106,6 +106,32 @@ def overview() -> str:
     return "\n".join([usage, "", *lines, "", *notes])
 
 
+def check_names(flags: Sequence[str]) -> None:
+    """Checks the environments and the model that flags name, without loading PyTorch.
+
+    Raises:
+        ConfigError: for an unknown environment or a model folder that does not exist.
+    """
+    for id in (*_values(flags, "env_id"), *_values(flags, "eval_env_id")):
+        full_id(split_id(id)[0])
+    for model in _values(flags, "model"):
+        check_model_name(model)
+
+
+def _values(flags: Sequence[str], name: str) -> list[str]:
+    """Returns the values of a flag."""
+    found: list[str] = []
+    inside = False
+    for word in flags:
+        if word.startswith("--"):
+            flag, equals, value = word[2:].partition("=")
+            inside = flag.replace("-", "_") == name
+            found += [value] if inside and equals else []
+        elif inside:
+            found.append(word)
+    return found
+
+
 def read_config(recipe: str, argv: Sequence[str]) -> Any:
     """Returns the settings of a file (`--config FILE`) and of flags, which take precedence.
 
@@ -113,6 +139,10 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
         ConfigError: if the recipe, the file or a value is wrong.
         SystemExit: after the help text or a wrong flag.
     """
+    from agentgym.trainers.cli.flags import parse_flags, with_known_names
+    from agentgym.trainers.cli.settings_file import flags_of_file
+    from agentgym.trainers.settings.effects import IdleSettingError
+
     kind = recipes.load(recipe).Config
     if "--" in argv:  # it ends the flags, and the values before it
         raise ConfigError(

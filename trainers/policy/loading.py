@@ -19,7 +19,7 @@ from agentgym.trainers.policy.hub_cache import cache_first
 from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.lora_targets import lora_targets
 from agentgym.trainers.policy.model_config import without_dropout
-from agentgym.trainers.policy.model_defaults import NEW_MODELS, check_spelling
+from agentgym.trainers.policy.model_defaults import NEW_MODELS, check_model_name
 from agentgym.trainers.policy.model_files import (
     check_adapter,
     load_tokenizer,
@@ -41,18 +41,13 @@ def load_model(
     """Returns a model and its tokenizer. See `Policy.load` for arguments and errors."""
     if dtype not in DTYPES:
         raise ConfigError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
-    check_spelling(str(name))
+    check_model_name(str(name))
     folder = Path(name)
     if str(name) in NEW_MODELS and not folder.is_dir():
         raise ConfigError(
             f"{str(name)!r} is a size of new models, which are made for an environment: train with "
             f"--model {name}, or create one with tiny_policy(env_id, size={name!r}) of "
             "agentgym.trainers.policy.tiny."
-        )
-    if _is_path(str(name)) and not folder.is_dir():
-        raise ConfigError(
-            f"There is no model folder {name}. Give a folder written by save_pretrained, such as "
-            "the folder `policy` of a training run, or an id of the Hugging Face hub."
         )
     if folder.is_dir() and (folder / "adapter_config.json").is_file():
         if lora is not None:
@@ -74,11 +69,6 @@ def load_model(
         raise ConfigError(f"{name} is a run folder. Its model is in {policy}.")
     model, tokenizer = _load_base(str(name), dtype, trust_remote_code)
     return (model if lora is None else add_adapter(model, lora, seed)), tokenizer
-
-
-def _is_path(name: str) -> bool:
-    """Whether a name cannot be an id of the hub, which has at most one slash."""
-    return name.startswith((".", "/", "~")) or len(Path(name).parts) > 2
 
 
 @cache_first

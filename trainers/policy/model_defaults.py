@@ -57,12 +57,24 @@ def kind_of(model: str, lora_rank: int = 0) -> Kind:
     return "adapter" if lora_rank or adapter else "loaded"
 
 
-def check_spelling(model: str) -> None:
-    """Raises ConfigError for a misspelt name of a new model, which would be asked of the hub.
+def check_model_name(model: str) -> None:
+    """Checks the setting `model` without loading anything.
 
-    Ids of the hub without a slash, such as gpt2 and t5-small, begin like none of the names.
+    Ids of the hub without a slash, such as gpt2 and t5-small, begin like no name of a new model.
+
+    Raises:
+        ConfigError: for a folder that does not exist, or a misspelt name of a new model, which
+            would be asked of the hub.
     """
-    if model in NEW_MODELS or "/" in model or Path(model).is_dir():
+    if model in NEW_MODELS or Path(model).is_dir():
+        return
+    # An id of the hub has at most one slash.
+    if model.startswith((".", "/", "~")) or len(Path(model).parts) > 2:
+        raise ConfigError(
+            f"There is no model folder {model}. Give a folder written by save_pretrained, such as "
+            "the folder `policy` of a training run, or an id of the Hugging Face hub."
+        )
+    if "/" in model:
         return
     if hint := did_you_mean(model.partition("-")[0], NEW_MODELS):
         raise ConfigError(f"There is no model {model!r}.{hint}")
