@@ -382,6 +382,10 @@ class Trainer:
         """
         self.saver.save(keep_journal=True)
 
+    def is_saved(self) -> bool:
+        """Returns whether the newest checkpoint holds all finished iterations."""
+        return self.saver.current
+
     def spend(self) -> tuple[int, int]:
         """Adds what was played since the last call to the budget, and returns turns and tokens."""
         turns, tokens = self.rollouts.spent()

@@ -65,7 +65,10 @@ class Iteration:
             alternatives = find_alternatives(trainer.policies, batch, count, self._sampling)
         self._sleep()
         trust = self._set_learning_rates(batch, credit)
-        losses = self._updater.update(batch, entering, forward, self._number, first_pass=first_pass)
+        with trainer.stop.during(self._stopping):
+            losses = self._updater.update(
+                batch, entering, forward, self._number, first_pass=first_pass, check=self._check
+            )
         losses |= self._fit_own_critic(batch, credit)
         times = {"time/collect": collected - begun, "time/update": time.perf_counter() - collected}
         played = trajectories or list(batch.trajectories)
@@ -77,6 +80,26 @@ class Iteration:
             alternatives, trust,
         )  # fmt: skip
         trainer.callbacks.call("on_update_end", trainer, numbers)
+
+    @property
+    def _may_leave(self) -> bool:
+        """Whether a run can stop in the middle of an update and lose nothing else.
+
+        The processes of a run stop together, between updates.
+        """
+        return self._trainer.accelerator.num_processes == 1 and self._trainer.is_saved()
+
+    def _check(self) -> None:
+        """Stops an update if the run is told to stop. It is repeated with the same episodes."""
+        if self._may_leave:
+            self._trainer.stop.check()
+
+    @property
+    def _stopping(self) -> str:
+        """When the run stops if it is told to in an update."""
+        if self._may_leave:
+            return "at the next forward pass. --resume repeats the update with the same episodes"
+        return "after this update, because the last checkpoint is older"
 
     def _play(self) -> list[Trajectory]:
         """Plays the episodes. If that fails, the finished iterations are saved first."""

@@ -72,6 +72,10 @@ class Parts(Run, Protocol):
         """Writes a checkpoint of the finished iterations in the middle of the next one."""
         ...
 
+    def is_saved(self) -> bool:
+        """Returns whether the newest checkpoint holds all finished iterations."""
+        ...
+
     def spend(self) -> tuple[int, int]:
         """Adds all that was played since the last call to the budget, and returns it."""
         ...

@@ -96,9 +96,9 @@ class Saver:
         Args:
             keep_journal: keep the finished episodes of an iteration that was interrupted.
         """
-        trainer, at = self._trainer, self._progress()
-        if self.saved == at:
+        if self.current:
             return
+        trainer, at = self._trainer, self._progress()
         parts, state = trainer.updaters.parts, trainer.state
         optimizers = {role: part.state_of(part.optimizer) for role, part in parts.items()}
         if trainer.is_main:
@@ -131,6 +131,11 @@ class Saver:
             "cloning": self.cloning,
             "critic": None if critic is None else critic.states(),
         }
+
+    @property
+    def current(self) -> bool:
+        """Whether the newest checkpoint holds all finished iterations."""
+        return self.saved == self._progress()
 
     def _progress(self) -> tuple[int, int, int | None]:
         epochs = None if self.cloning is None else self.cloning["epochs"]

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any, cast
 
@@ -23,6 +24,8 @@ SLOW = 1.0
 """Seconds after which a run that stops names the environments that it waits for."""
 GRACE = 3.0
 """Seconds that a process has to close everything after the second signal."""
+SAFE = "at the next safe point"
+"""When a run stops, where it has no better answer."""
 
 
 class Interrupted(Exception):
@@ -62,6 +65,7 @@ class StopSignal:
         self._repeated = False
         self._left = threading.Event()
         self._handled = self._taken = 0
+        self._when = SAFE
         self._before: dict[int, Any] = {}
         self._pipe: tuple[int, int, int] | None = None
 
@@ -87,6 +91,15 @@ class StopSignal:
             signal.set_wakeup_fd(before)
             os.close(writes)  # which ends the thread
             self._pipe = None
+
+    @contextlib.contextmanager
+    def during(self, when: str) -> Iterator[None]:
+        """Says in a block when the run will stop, for the first signal."""
+        self._when = when
+        try:
+            yield
+        finally:
+            self._when = SAFE
 
     def _handle(self, number: int, _: Any) -> None:
         self._handled += 1
@@ -116,7 +129,7 @@ class StopSignal:
         now = time.monotonic()
         if self._heard is None:
             self._heard, self._since = number, now
-            _write("Stopping at the next safe point. Repeat to stop immediately.")
+            _write(f"Stopping {self._when}. Repeat to stop immediately.")
             threading.Thread(target=self._name_calls, daemon=True).start()
             return
         if number != signal.SIGINT and now - self._since <= 1:

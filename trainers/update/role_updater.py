@@ -139,6 +139,7 @@ class RoleUpdater:
         iteration: int,
         *,
         first_pass: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> dict[str, float]:
         """Updates the roles that learn and returns scalars to log: see `Updater.update`.
 
@@ -154,7 +155,7 @@ class RoleUpdater:
             own = part.credit(credit), part.forward(forward)
             try:
                 found[role] = self.parts[role].update(
-                    part.batch, *own, iteration, first_pass=first_pass
+                    part.batch, *own, iteration, first_pass=first_pass, check=check
                 )
             except Diverged as error:
                 if role:

@@ -9,7 +9,7 @@ Shapes: N trajectories, M turns and K action tokens per batch, k action tokens p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -203,6 +203,7 @@ class Updater:
         iteration: int,
         *,
         first_pass: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> dict[str, float]:
         """Optimises policy and critic on a batch and returns scalars to log.
 
@@ -216,6 +217,8 @@ class Updater:
             iteration: number of finished iterations.
             first_pass: ratios compare with the log-probabilities of the first pass of the update
                 itself, in place of those of the batch. This needs one epoch of one minibatch.
+            check: called before each forward pass. An exception from it ends the update, and the
+                weights are then of no use.
 
         Raises:
             Diverged: if the loss or the gradient is not finite, or the KL to the behaviour policy
@@ -240,6 +243,7 @@ class Updater:
                 for microbatch in self._accumulation.microbatches(
                     rows, part, together=together, idle=idle if skips else None
                 ):
+                    check()
                     with microbatch:
                         self._backward(batch, rows, data, counts, microbatch)
                 sums = self._accumulation.sums

@@ -105,10 +105,10 @@ sys.exit(main(["poad", *sys.argv[4:]]))
 """
 
 
-def signalled(folder: Path, place: str, count: int, number: signal.Signals) -> Child:
+def signalled(folder: Path, place: str, count: int, number: signal.Signals, *flags: str) -> Child:
     """Starts a run that sends itself a signal."""
     marker = [place, str(count), str(int(number))]
-    return Child(["-c", SIGNAL, *marker, *FLAGS, "--run-dir", str(folder)])
+    return Child(["-c", SIGNAL, *marker, *FLAGS, "--run-dir", str(folder), *flags])
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def signalled(folder: Path, place: str, count: int, number: signal.Signals) -> C
         ("row", 4),
         ("save", 2),
         ("save", 6),
-        ("cloning", 6),  # the second of three epochs, each of four steps
+        ("cloning", 20),  # the second of three epochs, each of 15 steps
         ("episode", 8 + 16 + 5),
         ("update", 3 * 8 + 2),
     ],
@@ -152,6 +152,23 @@ def test_a_signal_saves_and_ends_cleanly(number: signal.Signals, tmp_path: Path)
     newest = RunFolder(folder, resume=True)
     assert newest.latest() is not None
     newest.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "when"), [((), "at the next forward pass"), (("--save-every", "3"), "after this upd")]
+)
+def test_a_signal_in_an_update_stops_at_once_where_nothing_is_lost(
+    flags: tuple[str, ...], when: str, uninterrupted: Path, tmp_path: Path
+):
+    folder, inside = tmp_path / "run", 4 * 8 + 2  # of the fifth update, the fourth one is saved
+    child = signalled(folder, "update", inside, signal.SIGINT, *flags)
+    (errors,) = finish([child], 128 + signal.SIGINT)
+    assert f"Stopping {when}" in errors
+    finished = max(row["iteration"] for row in curve(folder))
+    assert finished == (5 if flags else 4)
+    run(folder, "--resume", *flags)
+    assert curve(folder) == curve(uninterrupted)
 
 
 @pytest.mark.slow
