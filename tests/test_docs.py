@@ -525,6 +525,20 @@ def test_the_strict_build_makes_a_site_that_loads_nothing_remote(site: Path):
         assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", file.read_text()), file.name
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("site")
+@pytest.mark.filterwarnings("default")
+def test_the_index_for_agents_links_to_markdown_of_the_site(site: Path):
+    index = (site / "llms.txt").read_text(encoding="utf-8")
+    assert index.startswith("# AgentGym\n\n> ")
+    links = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): \S.*$", index, re.MULTILINE)
+    assert len(links) > 35 and links.count("environments/index.md") == 1
+    for link in links:
+        assert (site / link).is_file(), link
+    skill = (site / "skills" / "train-your-environment" / "SKILL.md").read_text(encoding="utf-8")
+    assert skill.startswith("---\nname: train-your-environment\ndescription: ")
+
+
 @pytest.fixture(scope="module")
 def search(site: Path) -> SiteSearch:
     index = (site / "search" / "search_index.json").read_text(encoding="utf-8")

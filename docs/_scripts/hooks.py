@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import agent_pages
 import coverage_pages
 import environment_pages
 import leaderboard_pages
@@ -13,6 +14,7 @@ import recipe_pages
 import reference_pages
 import search_words
 import wrapper_pages
+from jinja2 import Environment
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -62,6 +64,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Returns a page with its longest tables, and links to the pictures of the benchmarks."""
     return PICTURE.sub(r"](\1benchmarks/", build(markdown))
+
+
+def on_env(env: Environment, config: MkDocsConfig, files: Files) -> None:
+    """Writes the index of the site for agents, when all pages have been read."""
+    agent_pages.write(config, files, tuple(SECTIONS))
 
 
 def on_post_build(config: MkDocsConfig) -> None:
