@@ -59,7 +59,8 @@ def export(
         out: The new file. Of format minari, the id of the new dataset, of format hub a folder.
         format: chat (OpenAI, TRL), sharegpt, preferences (the best episode of a task and seed
             against the worse ones: name several agents), own (as agentgym eval --save), or minari.
-            hub: the policy of a run, with a model card, as a folder for the Hugging Face Hub.
+            hub: the best policy of a run on held-out tasks, with a model card, as a folder for the
+            Hugging Face Hub. RUN/policy is the last one.
         agent: One or more of expert, random, chat:MODEL@URL, policy:FOLDER.
         episodes: Episodes per agent and environment.
         split: Tasks to play.
@@ -81,8 +82,12 @@ def export(
     if format == "hub":
         if len(sources) != 1 or suite:
             raise ConfigError(f"--format hub takes the folder of one run, got {len(sources)}.")
-        write_hub_folder(Path(sources[0]), out)
-        standard_output().print(f"The policy and its model card are in {out}.", soft_wrap=True)
+        source = Path(sources[0])
+        taken = write_hub_folder(source, out)
+        best = taken == source / "best"
+        why = f", the best one on held-out tasks ({source / 'policy'} is the last)," if best else ""
+        text = f"The policy {taken}{why} and its model card are in {out}."
+        standard_output().print(text, soft_wrap=True)
         return 0
     given = [*sources, *(_with_expert() if suite else ())]
     if not given:

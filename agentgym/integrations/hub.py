@@ -16,7 +16,7 @@ SETTINGS, ADAPTER = "agentgym_policy.json", "adapter_config.json"
 FIGURES = ("reward", "success", "progress", "valid", "turns")
 
 
-def write_hub_folder(source: Path, out: Path) -> None:
+def write_hub_folder(source: Path, out: Path) -> Path:
     """Copies a policy, which `transformers` or `peft` loads, and adds a model card (README.md).
 
         write_hub_folder(Path("runs/demo"), Path("demo-hub"))
@@ -27,14 +27,19 @@ def write_hub_folder(source: Path, out: Path) -> None:
     Secrets in the settings, such as the token of a server, are left out (`***`).
 
     Args:
-        source: the folder of a run, which stands for its `policy`, or its `policy` or `best`.
+        source: the folder of a run, or its `policy` (the last) or `best`. A run stands for its
+            best policy on held-out tasks, or for the last one if it was never evaluated.
         out: the new folder.
+
+    Returns:
+        The folder of the policy that was taken.
 
     Raises:
         ConfigError: if `source` holds no policy, or policies of several roles.
         FileExistsError: if `out` exists.
     """
-    policy = source / "policy" if not (source / SETTINGS).exists() else source
+    places = (source, source / "best", source / "policy")
+    policy = next((place for place in places if (place / SETTINGS).exists()), source)
     saved = masked(_object(policy / SETTINGS))
     if not saved:
         raise ConfigError(
@@ -63,6 +68,7 @@ def write_hub_folder(source: Path, out: Path) -> None:
     (partial / SETTINGS).write_text(text + "\n", encoding="utf-8")
     (partial / "README.md").write_text(card, encoding="utf-8")
     partial.rename(out)
+    return policy
 
 
 def model_card(

@@ -58,6 +58,11 @@ def short_id(id: str) -> str:
     return re.sub(r"^[\w.-]+/", "", id)
 
 
+def bare_id(id: str) -> str:
+    """Returns an id, with or without arguments, without the namespace of AgentGym."""
+    return id.removeprefix("agentgym:").removeprefix(f"{NAMESPACE}/")
+
+
 def split_id(id: str) -> tuple[str, dict[str, Any]]:
     """Returns the id and the arguments of "ID:arg=value,...", such as "KG-QA-v0:hops=1".
 

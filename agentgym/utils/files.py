@@ -1,9 +1,30 @@
-"""Files that are replaced as a whole, and paths as they are printed."""
+"""Files that are replaced as a whole, names for them, and paths as they are printed."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from pathlib import Path
+
+UNSAFE = re.compile(r"[^\w.+=,-]+", re.ASCII)
+"""Characters that a name of a file cannot have everywhere, or that a shell reads."""
+LONGEST_NAME = 100
+"""Maximum number of characters of a portable name: file systems have 255 bytes for all parts."""
+
+
+def portable_name(text: str) -> str:
+    """Returns a text as part of the name of a file on any system.
+
+    A text that is such a name stays. Any other is shortened, gets `-` for its other characters,
+    and ends in a digest, so that different texts have different names:
+    `portable_name("desk:Desk-v0")` is "desk-Desk-v0-1ba1f8".
+    """
+    name = UNSAFE.sub("-", text)[:LONGEST_NAME]
+    if name == text:
+        return text
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=3)
+    return f"{name}-{digest.hexdigest()}"
 
 
 def shown(path: Path) -> str:

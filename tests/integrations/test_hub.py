@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,21 @@ def test_the_environment_may_be_one_that_is_not_registered_here(id: str, run: Pa
     file.write_text(json.dumps({**json.loads(file.read_text()), "env_id": id}))
     assert main(["export", str(run), "--format", "hub", "--out", str(tmp_path / "out")]) == 0
     assert f"A policy for `{id}`" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_a_run_stands_for_its_best_policy(run: Path, tmp_path: Path, capsys):
+    shutil.copytree(run / "policy", run / "best")
+    file = run / "best" / "agentgym_policy.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "iteration": 1}))
+    taken = {}
+    for name in ("", "policy", "best"):
+        out = tmp_path / f"out-{name}"
+        assert main(["export", str(run / name), "--format", "hub", "--out", str(out)]) == 0
+        taken[name] = json.loads((out / "agentgym_policy.json").read_text())["iteration"]
+        said = " ".join(capsys.readouterr().out.split())
+        assert f"The policy {run / (name or 'best')}" in said
+        assert (f"{run / 'policy'} is the last" in said) == (name == "")
+    assert taken == {"": 1, "policy": 2, "best": 1}
 
 
 def test_the_folder_is_an_agent(run: Path, tmp_path: Path):

@@ -16,6 +16,7 @@ from torch import nn
 from transformers.utils import logging as transformers_logging
 
 from agentgym.errors import ConfigError, did_you_mean
+from agentgym.registration.making import bare_id
 from agentgym.trainers.policy.engine import Engine
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import SIZES, tiny_policy
@@ -32,6 +33,7 @@ from agentgym.trainers.update.learner import Learner
 from agentgym.trainers.update.optimizer import AdamW, parameter_group
 from agentgym.trainers.update.sharding import check_engine, load_optimizer, trained_copy
 from agentgym.trainers.update.updater import Updater
+from agentgym.utils.files import portable_name
 
 
 def make_accelerator(config: TrainConfig, trackers: Iterable[Any] = ()) -> Accelerator:
@@ -78,8 +80,8 @@ def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> c
         ConfigError: if its name cannot be read.
     """
     names = {
-        "recipe": recipe,
-        "env": config.environment.label,
+        "recipe": portable_name(recipe),
+        "env": portable_name("+".join(map(bare_id, config.environment.ids))),
         "seed": config.run.seed,
     }
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -142,6 +143,29 @@ def test_a_run_continues_with_the_settings_in_its_folder(tmp_path: Path):
     again = ["turn", "--config", str(run), "--resume", "--iterations", "2"]
     assert main(again) == 0
     rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    assert [row["iteration"] for row in rows if "time/update" in row] == [1, 2]
+
+
+def test_the_folder_of_a_run_is_flat_and_an_older_one_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for module in ("corridor", "hallway"):
+        (tmp_path / f"{module}.py").write_text(
+            "import gymnasium\nfrom agentgym.envs.numbers.number_line import NumberLine\n"
+            f"gymnasium.register('{module}/Line-v0', NumberLine)\n"
+        )
+        assert main(["turn", *FEW, "--env-id", f"{module}:{module}/Line-v0"]) == 0
+    first, second = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert re.fullmatch(r"turn-corridor-corridor-Line-v0-\w{6}-0", first)
+    assert re.fullmatch(r"turn-hallway-hallway-Line-v0-\w{6}-0", second)
+    older = tmp_path / "runs" / "turn-corridor:corridor" / "Line-v0-0"
+    older.parent.mkdir()
+    (tmp_path / "runs" / first).rename(older)
+    again = ["turn", *FEW, "--env-id", "corridor:corridor/Line-v0", "--resume"]
+    assert main([*again, "--iterations", "2", "--run-dir", str(older)]) == 0
+    rows = map(json.loads, (older / "metrics.jsonl").read_text().splitlines())
     assert [row["iteration"] for row in rows if "time/update" in row] == [1, 2]
 
 
