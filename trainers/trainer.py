@@ -41,11 +41,12 @@ from agentgym.trainers.run.diagnostics import Watch
 from agentgym.trainers.run.environment import RewardFn, environment_factory, evaluation_factory
 from agentgym.trainers.run.evaluation import Evaluator, conclude
 from agentgym.trainers.run.iteration import Iteration
-from agentgym.trainers.run.logger import RunLog, global_step
+from agentgym.trainers.run.logger import RunLog
+from agentgym.trainers.run.plan import introduce
 from agentgym.trainers.run.roles import build_updaters, load_policies
 from agentgym.trainers.run.rollouts import Rollouts
 from agentgym.trainers.run.saving import Saver, load_run_state, write_frozen, write_reference
-from agentgym.trainers.run.setup import make_accelerator, open_folder, slow_precision
+from agentgym.trainers.run.setup import make_accelerator, open_folder
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system.processes import (
     broadcast_parameters,
@@ -55,7 +56,6 @@ from agentgym.trainers.system.processes import (
 from agentgym.trainers.system.signals import Interrupted, StopSignal
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.updater import Diverged
-from agentgym.utils.files import shown
 
 
 class Trainer:
@@ -121,33 +121,13 @@ class Trainer:
             opened.pop_all()  # nothing is closed unless there is an error
         self.log = RunLog(
             self.folder.path,
-            start=self.state.iteration,
-            evaluated=self.state.evaluated,
-            total=config.run.iterations,
-            accelerator=self.accelerator,
-            step=global_step(self.state),
-            tensorboard="tensorboard" in config.run.log_with,
+            self.state,
+            config.run,
+            self.accelerator,
             settings=config.to_json(),
             watch=Watch.of(config),
-            quiet=config.run.quiet,
         )
-        what = f"{recipe} on {config.environment.label}, model {config.model.model}"
-        self.log.say(f"{what}, in {shown(self.folder.path)}")
-        self.log.say(config.chosen_defaults())
-        if warning := slow_precision(config, self.policy):
-            self.log.say(f"warning: {warning}")
-        if self.saver.saved is not None:
-            iteration, _, epoch = self.saver.saved
-            cloning = f"epoch {epoch} of behaviour cloning"
-            self.log.say(f"Resumed after {f'iteration {iteration}' if epoch is None else cloning}.")
-            if epoch is None and self.finished():
-                self.log.say(
-                    "This run has finished. To train on, raise --iterations. To start again, "
-                    "delete the folder or choose another --run-dir."
-                )
-        elif config.run.resume:
-            folder = self.folder.path.absolute()
-            self.log.say(f"There is no run in {folder} to resume, so a new one starts.")
+        introduce(self, self.saver.saved)
 
     def _build(self, env: Any, reward: RewardFn | None) -> None:
         """Makes the parts that learn and play, and restores them from the newest checkpoint."""
@@ -184,7 +164,7 @@ class Trainer:
             lineup=self.lineup,
             folder=self.folder,
             accelerator=accelerator,
-            stop=self.stop,
+            check=self.pulse,
             rng=self.rng,
             bootstraps=self.algorithm.critic is not None or self.algorithm.hooks is not None,
             env=env,
@@ -263,19 +243,20 @@ class Trainer:
         """Runs behaviour cloning if set, freezes the reference and saves the first checkpoint."""
         config = self.config
         if config.imitates:
-            turns, self.state.demonstrated = clone_expert(
-                self.updater,
-                self.pool,
-                self.context,
-                self.tasks,
-                config,
-                rng=lambda *key: self.rng(CLONING, *key),
-                say=self.log.say,
-                check=self.stop.agree,
-                seat=self.lineup.demonstration,
-                progress=self.saver.cloning,
-                on_epoch=self.saver.save_cloning,
-            )
+            with self.log.phases.phase("clone"):
+                turns, self.state.demonstrated = clone_expert(
+                    self.updater,
+                    self.pool,
+                    self.context,
+                    self.tasks,
+                    config,
+                    rng=lambda *key: self.rng(CLONING, *key),
+                    say=self.log.say,
+                    check=self._pulse_together,
+                    seat=self.lineup.demonstration,
+                    progress=self.saver.cloning,
+                    on_epoch=self.saver.save_cloning,
+                )
             self.state.env_steps = turns if config.cloning.bc_share else 0
             for role in self.lineup.roles[1:]:
                 self.policies[role].load_own_weights(self.policy.own_weights())
@@ -381,6 +362,20 @@ class Trainer:
         The finished episodes of that one are kept in the journal.
         """
         self.saver.save(keep_journal=True)
+
+    def pulse(self, done: object = None) -> None:
+        """Stops if this process received a signal, and shows the progress of the phase.
+
+        Args:
+            done: number of finished steps of the phase. No int: one more.
+        """
+        self.stop.check()
+        self.log.phases.tick(done if isinstance(done, int) else None)
+
+    def _pulse_together(self) -> None:
+        """Is `pulse`, but stops if any process received a signal."""
+        self.stop.agree()
+        self.log.phases.tick()
 
     def is_saved(self) -> bool:
         """Returns whether the newest checkpoint holds all finished iterations."""

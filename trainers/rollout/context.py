@@ -166,11 +166,16 @@ class Context:
             self._observations.put(text, found, text_size([text], 0) + found.nbytes)
         return found
 
-    def check_room(self, instructions: str, action: int) -> None:
-        """Raises ConfigError if instructions and an action of so many tokens do not fit."""
+    def check_room(self, instructions: str, action: int) -> int:
+        """Returns the number of tokens of a prompt with an empty observation.
+
+        Raises:
+            ConfigError: if it and an action of so many tokens do not fit.
+        """
         conversation = self.begin(instructions)
         conversation.observe("")
-        conversation.prompt(action)
+        prompt = conversation.prompt(action)
+        return 0 if prompt is None else len(prompt)
 
     def _joiner(self, instructions: str) -> TextJoiner:
         """Returns the encoder of observations for a tokenizer that marks the start of words."""

@@ -250,7 +250,8 @@ class Evaluator:
             return
         begun = time.perf_counter()
         name = trainer.recipe if at else ("imitation" if config.imitates else "start")
-        report, numbers = self._evaluate(trainer.agent(name))
+        with trainer.log.phases.phase("evaluate", config.evaluation.eval_episodes):
+            report, numbers = self._evaluate(trainer.agent(name))
         reward = numbers["eval/reward"]
         state.evaluated, state.last = at, report.to_json()
         if at == 0:
@@ -287,7 +288,7 @@ class Evaluator:
         if not config.evaluation.eval_env_id:
             seats = trainer.lineup.agents.get("", seats)
         arguments = config, trainer.make_eval_env, agent
-        processes = trainer.accelerator, trainer.stop.check
+        processes = trainer.accelerator, trainer.pulse
         exact = exact_metrics(config, agent)
         if trainer.lineup.team:
             report, reports = evaluate_team(config, agent, *processes)

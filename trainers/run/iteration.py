@@ -65,7 +65,7 @@ class Iteration:
             alternatives = find_alternatives(trainer.policies, batch, count, self._sampling)
         self._sleep()
         trust = self._set_learning_rates(batch, credit)
-        with trainer.stop.during(self._stopping):
+        with trainer.stop.during(self._stopping), trainer.log.phases.phase("update"):
             losses = self._updater.update(
                 batch, entering, forward, self._number, first_pass=first_pass, check=self._check
             )
@@ -93,6 +93,7 @@ class Iteration:
         """Stops an update if the run is told to stop. It is repeated with the same episodes."""
         if self._may_leave:
             self._trainer.stop.check()
+        self._trainer.log.phases.tick()
 
     @property
     def _stopping(self) -> str:
@@ -105,7 +106,9 @@ class Iteration:
         """Plays the episodes. If that fails, the finished iterations are saved first."""
         trainer = self._trainer
         try:
-            return trainer.rollouts.collect(self._number)
+            count = self._config.rollout.episodes_per_iteration
+            with trainer.log.phases.phase("play", count // trainer.accelerator.num_processes):
+                return trainer.rollouts.collect(self._number)
         except Exception as error:
             alone = trainer.accelerator.num_processes == 1  # others would wait for this process
             if alone and not isinstance(error, Interrupted):

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from accelerate import Accelerator
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from agentgym.evaluation.runs import METRICS, read_metrics
 from agentgym.trainers.credit.compare import side_by_side
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.run.diagnostics import Watch
+from agentgym.trainers.run.phases import Phases, duration, memory_gib
+from agentgym.trainers.settings.running import RunConfig
 from agentgym.trainers.system.checkpoint import writing
 from agentgym.trainers.system.json_lines import truncate_jsonl
 
@@ -54,62 +55,52 @@ class RunLog:
 
     Args:
         folder: the run's folder.
-        start: finished iterations. Log lines of later iterations are dropped.
-        evaluated: the iteration of the last evaluation. Log lines of later ones are dropped.
-        total: planned iterations.
+        state: the counters of the run. Log lines of later iterations and evaluations are dropped,
+            and so are later events of TensorBoard.
+        run: the budget, the trackers and whether to print nothing while training.
         accelerator: the accelerator. Its main process writes, its trackers receive the scalars.
-        step: the global step after these iterations. Later events of TensorBoard are dropped.
-        tensorboard: whether to write TensorBoard files.
         settings: the settings of the run, for trackers.
         watch: gives warnings. None: those of a run with default settings.
-        quiet: print nothing while training.
+
+    Attributes:
+        phases: shows what the run does within an iteration.
     """
 
     def __init__(
         self,
         folder: Path,
-        *,
-        start: int,
-        evaluated: int,
-        total: int,
+        state: RunState,
+        run: RunConfig,
         accelerator: Accelerator,
-        step: int = 0,
-        tensorboard: bool = True,
+        *,
         settings: Mapping[str, Any] | None = None,
         watch: Watch | None = None,
-        quiet: bool = False,
     ):
         self.folder = folder
         self.active = active = accelerator.is_main_process
-        self.console = Output(quiet or not active)
+        self.console = Output(run.quiet or not active)
         self._board: Any = None
         self._accelerator = accelerator
         self._watch = Watch() if watch is None else watch
-        self._progress: Progress | None = None
+        shown = active and not run.quiet and self.console.is_terminal
+        self.phases = Phases(self.console, run, state, bar=shown)
         if not active:
             return
+        start, evaluated = state.iteration, state.evaluated
         for name in (METRICS, TRANSCRIPTS):
             truncate_jsonl(
                 folder / name,
                 lambda line: line["iteration"] <= (evaluated if "eval/reward" in line else start),
             )
-        if tensorboard:
+        if "tensorboard" in run.log_with:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+            self._board = SummaryWriter(
+                str(folder / "tensorboard"), purge_step=global_step(state) + 1
+            )
         if accelerator.log_with:
             accelerator.project_configuration.set_directories(str(folder))
             accelerator.init_trackers("agentgym", config=dict(settings or {}))
-        if self.console.is_terminal and not quiet:
-            self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                console=self.console,
-            )
-            self._task = self._progress.add_task("iterations", total=total, completed=start)
-            self._progress.start()
 
     def say(self, text: str) -> None:
         """Prints a line."""
@@ -136,11 +127,20 @@ class RunLog:
             for label, name, digits, always in _SHOWN
             if name in metrics and (always or metrics[name])
         )
+        self.phases.advance(progress)
+        if "time/update" in metrics:
+            note += f" {self._times(metrics)}"
         self.say(f"iteration {progress.iteration:4d}  {note}")
-        if self._progress is not None:
-            self._progress.update(self._task, completed=progress.iteration)
         for warning in self._watch.warnings(metrics):
             self.say(f"warning: {warning}")
+
+    def _times(self, metrics: Mapping[str, float]) -> str:
+        """Returns the seconds of an iteration, the memory and the time left in words."""
+        seconds = metrics.get("time/collect", 0.0) + metrics["time/update"]
+        found = [f"{seconds:.1f} s/iteration", f"{memory_gib():.1f} GiB"]
+        if (left := self.phases.seconds_left) is not None:
+            found.append(f"{duration(left)} left")
+        return ", ".join(found)
 
     def histogram(self, name: str, values: Any, step: int) -> None:
         """Logs a distribution at a global step. Values that are not finite are left out."""
@@ -213,8 +213,7 @@ class RunLog:
 
     def close(self) -> None:
         """Ends the progress bar and closes the files."""
-        if self._progress is not None:
-            self._progress.stop()
+        self.phases.close()
         if self._board is not None:
             self._board.close()
         if self._accelerator.trackers:

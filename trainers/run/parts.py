@@ -72,6 +72,10 @@ class Parts(Run, Protocol):
         """Writes a checkpoint of the finished iterations in the middle of the next one."""
         ...
 
+    def pulse(self, done: object = None) -> None:
+        """Stops if this process received a signal, and shows the progress of the phase."""
+        ...
+
     def is_saved(self) -> bool:
         """Returns whether the newest checkpoint holds all finished iterations."""
         ...

@@ -27,7 +27,6 @@ from agentgym.trainers.run.workers import make_executor
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system.checkpoint import RunFolder
 from agentgym.trainers.system.processes import broadcast_value, map_across_processes
-from agentgym.trainers.system.signals import StopSignal
 
 
 class Rollouts:
@@ -41,7 +40,8 @@ class Rollouts:
         lineup: the players of the seats of games.
         folder: the folder of the run.
         accelerator: the accelerator, whose processes share the episodes.
-        stop: checked during the episodes.
+        check: called during the episodes, with their number of finished ones where it is known.
+            An exception from it ends them.
         rng: maps a key to a random generator.
         bootstraps: whether the last observations of truncated episodes are read.
         env: an environment, or a function that makes one, in place of the setting `env_id`.
@@ -67,7 +67,7 @@ class Rollouts:
         lineup: Lineup,
         folder: RunFolder,
         accelerator: Accelerator,
-        stop: StopSignal,
+        check: Callable[..., None],
         rng: Callable[..., np.random.Generator],
         bootstraps: bool = True,
         env: Any = None,
@@ -85,7 +85,7 @@ class Rollouts:
             env=pool.env(0),
             folder=folder,
             accelerator=accelerator,
-            check=stop.check,
+            check=check,
         )
         self._older: OlderPolicy | None = None
         if config.rollout.cross_policy:
@@ -106,7 +106,7 @@ class Rollouts:
             pool,
             env=env,
             reward=reward,
-            on_progress=stop.check,
+            on_progress=check,
             on_episode=self.journal.append,
         )
         if isinstance(self.executor, LocalExecutor) and len(policies) > 1:

@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from agentgym.cli.viewer import render
 from agentgym.trainers import train
+from agentgym.trainers.data.run_state import RunState
 from agentgym.trainers.run.logger import RunLog, critic_curve, draw_curve, global_step, read_metrics
+from agentgym.trainers.settings.running import RunConfig
 
 
 @pytest.mark.parametrize("name", [None, "losses/explained_variance", "credit/explained_variance"])
@@ -47,13 +48,13 @@ def test_every_iteration_is_a_whole_line_on_the_console(
 ):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TTY_COMPATIBLE", str(int(terminal)))
-    log = RunLog(
-        tmp_path, start=0, evaluated=0, total=9, accelerator=Accelerator(), tensorboard=False
-    )
+    log = RunLog(tmp_path, RunState(), RunConfig(iterations=9, log_with=()), Accelerator())
     names = ("losses/kl", "losses/entropy", "losses/explained_variance", "time/tokens_per_second")
     for iteration in (1, 2):
-        state: Any = SimpleNamespace(iteration=iteration, env_steps=0, episodes=0)
-        log.row(state, dict.fromkeys(names, 0.5) | {"rollout/return": iteration / 4})
+        log.row(
+            RunState(iteration=iteration),
+            dict.fromkeys(names, 0.5) | {"rollout/return": iteration / 4},
+        )
     log.close()
     shown = capsys.readouterr().out
     rest = "kl 0.5000 entropy 0.50 explained variance 0.50 tokens/s 0"
@@ -69,12 +70,9 @@ def test_a_run_goes_on_when_the_reader_of_its_output_leaves(
     os.close(reading)
     with os.fdopen(writing, "w") as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
-        log = RunLog(
-            tmp_path, start=0, evaluated=0, total=9, accelerator=Accelerator(), tensorboard=False
-        )
+        log = RunLog(tmp_path, RunState(), RunConfig(iterations=9, log_with=()), Accelerator())
         for iteration in (1, 2):
-            state: Any = SimpleNamespace(iteration=iteration, env_steps=0, episodes=0)
-            log.row(state, {"rollout/return": 0.5})
+            log.row(RunState(iteration=iteration), {"rollout/return": 0.5})
         log.close()
         monkeypatch.undo()
     assert [row["iteration"] for row in read_metrics(tmp_path)] == [1, 2]
@@ -84,15 +82,13 @@ def test_a_run_goes_on_when_the_reader_of_its_output_leaves(
 def test_tensorboard_counts_environment_steps_and_a_resumed_run_replaces_later_ones(
     plays: bool, tmp_path: Path
 ):
-    def state(iteration: int) -> Any:
+    def state(iteration: int) -> RunState:
         steps = 40 * iteration * plays
-        return SimpleNamespace(iteration=iteration, env_steps=steps, episodes=0)
+        return RunState(iteration=iteration, env_steps=steps, evaluated=iteration)
 
     def write(start: int, value: float) -> None:
-        log = RunLog(
-            tmp_path, start=start, evaluated=start, total=9, accelerator=Accelerator(cpu=True),
-            step=global_step(state(start)), quiet=True,
-        )  # fmt: skip
+        run = RunConfig(iterations=9, quiet=True)
+        log = RunLog(tmp_path, state(start), run, Accelerator(cpu=True))
         for iteration in range(start + 1, 4):
             log.row(state(iteration), {"rollout/return": value})
             log.histogram("credit/advantages", [1.0], global_step(state(iteration)))

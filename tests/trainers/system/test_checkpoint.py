@@ -21,6 +21,7 @@ from agentgym.trainers.cli.train import read_config
 from agentgym.trainers.data.run_state import RunState
 from agentgym.trainers.run import setup
 from agentgym.trainers.run.logger import METRICS, TRANSCRIPTS, RunLog, read_metrics
+from agentgym.trainers.settings.running import RunConfig
 from agentgym.trainers.system.checkpoint import (
     CHECKSUMS,
     RunFolder,
@@ -40,6 +41,8 @@ FLAGS = (
     "--no-instructions --constrain --iterations 6 --episodes-per-iteration 16 --eval-every 3 "
     "--eval-episodes 8 --device cpu --threads 1 --bc-demonstrations 8 --bc-epochs 3"
 ).split()
+
+QUIET = RunConfig(iterations=5, quiet=True)
 
 
 def run(folder: Path, *flags: str, code: int = 0) -> Child:
@@ -408,17 +411,13 @@ def test_damaged_lines_of_a_log_are_dropped(name: str, damaged: bytes, tmp_path:
     (tmp_path / name).write_bytes(b"".join([lines[0], damaged, *lines[1:]]))
     assert len(read_metrics(tmp_path)) == (4 if name == METRICS else 0)
     with pytest.warns(RuntimeWarning, match=f"{name} is damaged: 1 of"):
-        RunLog(
-            tmp_path, start=2, evaluated=-1, total=5, accelerator=Accelerator(cpu=True), quiet=True
-        ).close()
+        RunLog(tmp_path, RunState(iteration=2), QUIET, Accelerator(cpu=True)).close()
     assert (tmp_path / name).read_bytes() == b"".join(lines[:3])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_while_a_log_is_written(tmp_path: Path):
-    log = RunLog(
-        tmp_path, start=0, evaluated=-1, total=5, accelerator=Accelerator(cpu=True), quiet=True
-    )
+    log = RunLog(tmp_path, RunState(), QUIET, Accelerator(cpu=True))
     (tmp_path / METRICS).symlink_to("/dev/full")
     with pytest.raises(CheckpointError, match=r"metrics\.jsonl could not be written.*No space"):
         log.row(RunState(), {"x": 1.0})
@@ -473,9 +472,7 @@ def test_a_checkpoint_knows_the_checksums_of_all_its_files(uninterrupted: Path):
     "values", [[], [float("nan")], [float("inf"), 1.0], [1e30, -1e30], [1e308, 0.0], [0.0]]
 )
 def test_histograms_of_any_numbers(values: list[float], tmp_path: Path):
-    log = RunLog(
-        tmp_path, start=0, evaluated=-1, total=5, accelerator=Accelerator(cpu=True), quiet=True
-    )
+    log = RunLog(tmp_path, RunState(), QUIET, Accelerator(cpu=True))
     log.histogram("x", values, 1)
     log.close()
 
