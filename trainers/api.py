@@ -99,8 +99,16 @@ class LoadedPolicy:
         self.context = make_context(agent.policy, agent.settings)
         self._rng = np.random.default_rng(seed)
 
+    def start(self, instructions: str = "") -> PlayedEpisode:
+        """Starts an episode, which remembers its turns.
+
+        Args:
+            instructions: the instructions of the environment.
+        """
+        return PlayedEpisode(self, instructions)
+
     def act(self, observation: str, **options: Any) -> str:
-        """Returns the action for an observation.
+        """Returns the action for an observation. `start` also remembers the turns before it.
 
         If the policy was trained with `ExtractAction`, it is the action in the reply, or an
         `UnreadableAction` with the whole reply if it has none.
@@ -144,6 +152,37 @@ class LoadedPolicy:
         seed = int(self._rng.integers(2**31))  # a new one, so that repeated calls sample anew
         view = View.of_text(instructions, observation, history, info, seed=seed)
         return self.agent.act([view])[0]
+
+
+class PlayedEpisode:
+    """An episode that a policy plays outside of an environment.
+
+        episode = load_policy("runs/first").start(env.unwrapped.instructions)
+        action = episode.act(observation)
+
+    Args:
+        policy: the policy.
+        instructions: the instructions of the environment.
+
+    Attributes:
+        history: the (observation, reply) pairs so far.
+    """
+
+    def __init__(self, policy: LoadedPolicy, instructions: str = ""):
+        self.policy, self.instructions = policy, instructions
+        self.history: list[tuple[str, str]] = []
+
+    def act(self, observation: str, admissible: Sequence[str] = ()) -> str:
+        """Returns the action for the next observation, as `LoadedPolicy.act`."""
+        reply = self.policy.reply(
+            observation,
+            instructions=self.instructions,
+            history=self.history,
+            admissible=admissible,
+        )
+        self.history.append((observation, reply))
+        form = self.policy.answer_format
+        return reply if form is None else form.extract(reply)
 
 
 def _are_texts(items: Any) -> bool:

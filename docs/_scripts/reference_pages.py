@@ -37,7 +37,7 @@ from agentgym.registration.entry import Entry
 from agentgym.registration.making import make_env
 from agentgym.registration.single_seat import SingleSeat
 from agentgym.trainers import algorithm
-from agentgym.trainers.api import LoadedPolicy, load_policy, train
+from agentgym.trainers.api import LoadedPolicy, PlayedEpisode, load_policy, train
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.credit import chunk, group, normalize, turn_rewards, two_clock
 from agentgym.trainers.data import batch, learn, trajectory
@@ -196,6 +196,7 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             train,
             load_policy,
             LoadedPolicy,
+            PlayedEpisode,
             Callback,
             Run,
             trajectory.Trajectory,

@@ -417,6 +417,19 @@ def test_a_loaded_policy_acts(runs: dict[str, Path]):
         policy.act(3)  # type: ignore[arg-type]
 
 
+def test_a_started_episode_plays_with_its_history(tmp_path: Path):
+    settings = SMALL | {"context": "full", "instructions": True, "iterations": 1}
+    train("poad", **NUMBER_LINE, **settings, run_dir=str(tmp_path))
+    policy, words = load_policy(tmp_path), "Walk to the target."
+    episode, history = policy.start(words), []
+    for observation in ("You are at 3.", "You are at 4.", "You are at 5."):
+        known: dict[str, Any] = {"instructions": words, "history": history}
+        expected = policy.act(observation, admissible=("+", "-"), **known)
+        assert episode.act(observation, admissible=("+", "-")) == expected
+        history = [*history, (observation, expected)]
+    assert episode.history == history and policy.start().history == []
+
+
 def test_a_loaded_policy_acts_as_in_an_evaluation(runs: dict[str, Path]):
     """With the history, the prompt is that of an agent that has played the episode."""
     policy = load_policy(runs["free"])

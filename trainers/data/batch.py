@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -253,6 +253,36 @@ class Credit:
     targets: FloatArray | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     returns: NDArray[np.float64] | None = None
+
+
+def checked(found: Any, batch: Batch) -> Credit:
+    """Returns the credit that a recipe assigned, if its arrays fit the batch.
+
+    Raises:
+        TypeError: if it is no `Credit`, or an array is none.
+        ValueError: for an array of another shape.
+    """
+    if not isinstance(found, Credit):
+        raise TypeError(f"A credit function must return a Credit, got {type(found).__name__}.")
+    tokens = {"K, one per action token": (batch.num_tokens,)}
+    turns = {"M, one per turn": (batch.num_turns,)}
+    for name, fitting in (
+        ("advantages", tokens),
+        ("targets", tokens | turns),
+        ("returns", turns),
+    ):
+        array = getattr(found, name)
+        if array is None and name != "advantages":
+            continue
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{name} must be a NumPy array, got {type(array).__name__}.")
+        if array.shape not in fitting.values():
+            expected = " or ".join(f"{shape} ({words})" for words, shape in fitting.items())
+            hint = ""
+            if name == "advantages" and array.shape in turns.values():
+                hint = " `advantages[batch.token_turn]` gives each token the value of its turn."
+            raise ValueError(f"{name} must have shape {expected}, got {array.shape}.{hint}")
+    return found
 
 
 def _offsets(lengths: Sequence[int]) -> IntArray:

@@ -10,7 +10,7 @@ from agentgym.trainers.algorithm import PolicyGradient
 from agentgym.trainers.credit.group import weigh_by_difficulty
 from agentgym.trainers.credit.normalize import normalize_advantages, reliability
 from agentgym.trainers.credit.thoughts import share_turn_credit
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.batch import Batch, Credit, checked
 from agentgym.trainers.data.streams import CRITIC, HOOKS
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.policy.alternatives import Alternatives, find_alternatives
@@ -212,11 +212,11 @@ class Iteration:
             rewarded = trainer.rewards(rewarded, number, forward)
         values = None if forward is None else forward.values
         if hooks is None and isinstance(signal, PolicyGradient):
-            credit = signal.credit(rewarded, values)
+            credit = checked(signal.credit(rewarded, values), batch)
         else:
             if hooks is not None and forward is not None and values is not None:
                 forward = replace(forward, values=hooks.on_values(rewarded, values))
-            credit = signal.assign(rewarded, forward)
+            credit = checked(signal.assign(rewarded, forward), batch)
         if loss.thought_credit == "turn":
             credit = share_turn_credit(credit, batch)
         entering = credit
