@@ -113,7 +113,7 @@ def settings(recipe: str, **changes: Any) -> Any:
     chosen = SETTINGS | OWN.get(recipe, {}) | changes
     if not chosen["bc_demonstrations"]:
         del chosen["bc_epochs"]
-    if known["group_size"] > 1:
+    if known.get("group_size", 1) > 1:
         chosen.setdefault("group_size", 4)
     if "dataset_episodes" in known:
         chosen |= {"dataset_episodes": 9, "dataset_demonstrations": 3}

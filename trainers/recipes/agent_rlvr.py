@@ -37,7 +37,7 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.settings.kinds import GAMES, SAMPLED, RewardedConfig
+from agentgym.trainers.settings.kinds import GAMES, SAMPLED, SHAPING, RewardedConfig
 from agentgym.utils.arguments import imported
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 class Config(RewardedConfig):
     """Settings of Agent-RLVR."""
 
-    lacks: ClassVar[tuple[str, ...]] = ("filter_groups", "epsilon", *SAMPLED, *GAMES)
+    lacks: ClassVar[tuple[str, ...]] = (SHAPING, "filter_groups", "epsilon", *SAMPLED, *GAMES)
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")

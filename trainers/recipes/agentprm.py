@@ -87,9 +87,9 @@ class Config(PolicyGradientConfig):
     update: Literal["ppo", "dpo"] = "ppo"
     """Update of the policy: the clipped surrogate with the gains of Q as advantages ("ppo"), or DPO
     between two actions of a state ("dpo")."""
-    beta: NonNegative = 0.03
+    beta: Annotated[NonNegative, When("update", ("dpo",))] = 0.03
     """Temperature of the preference loss."""
-    paired: Positive = 256
+    paired: Annotated[Positive, When("update", ("dpo",))] = 256
     """Turns per iteration in which a second action is sampled for DPO."""
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ from agentgym.trainers.hooks.utterance_critic import (
     UtteranceConfig,
     UtteranceHooks,
 )
-from agentgym.trainers.settings import CriticConfig, Fraction, When, all_but, defaults
+from agentgym.trainers.settings import CriticConfig, EndConfig, Fraction, When, all_but, defaults
 from agentgym.trainers.settings.kinds import PolicyGradientConfig
 
 
@@ -49,6 +49,7 @@ class Config(PolicyGradientConfig):
     replay: ReplayConfig = defaults(ReplayConfig)
     utterance: UtteranceConfig = defaults(UtteranceConfig, critic_steps=50, critic_batch=64)
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
+    ends: EndConfig = defaults(EndConfig)
     gamma: Fraction = 0.95
     """Discount between turns."""
     encoder: Literal["trained", "frozen"] = "trained"

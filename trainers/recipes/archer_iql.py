@@ -25,7 +25,14 @@ from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.dataset import DataSet, OfflineConfig
 from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceHooks
-from agentgym.trainers.settings import CriticConfig, Fraction, NonNegative, all_but, defaults
+from agentgym.trainers.settings import (
+    CriticConfig,
+    EndConfig,
+    Fraction,
+    NonNegative,
+    all_but,
+    defaults,
+)
 from agentgym.trainers.settings.kinds import RATIO
 from agentgym.trainers.update.offline_losses import utterance_advantages
 
@@ -43,6 +50,7 @@ class Config(OfflineConfig):
     )
 
     critic: CriticConfig = defaults(CriticConfig)
+    ends: EndConfig = defaults(EndConfig)
     utterance: UtteranceConfig = defaults(UtteranceConfig)
     gamma: Fraction = 0.99
     """Discount between turns."""

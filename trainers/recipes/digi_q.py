@@ -40,6 +40,7 @@ from agentgym.trainers.hooks.utterance_critic import UtteranceConfig, UtteranceH
 from agentgym.trainers.settings import (
     Count,
     CriticConfig,
+    EndConfig,
     Fraction,
     LossConfig,
     NonNegative,
@@ -67,6 +68,7 @@ class Config(OfflineConfig):
 
     utterance: UtteranceConfig = defaults(UtteranceConfig)
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
+    ends: EndConfig = defaults(EndConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     gamma: Fraction = 0.9
     """Discount between turns."""

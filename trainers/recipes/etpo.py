@@ -40,7 +40,14 @@ from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.settings import CriticConfig, Fraction, Positive, all_but, defaults
+from agentgym.trainers.settings import (
+    CriticConfig,
+    EndConfig,
+    Fraction,
+    Positive,
+    all_but,
+    defaults,
+)
 from agentgym.trainers.settings.kinds import PolicyGradientConfig
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.optimizer import AdamW, divide_gradients
@@ -66,6 +73,7 @@ class Config(PolicyGradientConfig):
     )
 
     critic: CriticConfig = defaults(CriticConfig)
+    ends: EndConfig = defaults(EndConfig)
     gamma: Fraction = 0.99
     """Discount between turns (none inside an action)."""
     lambda_turn: Fraction = 0.95

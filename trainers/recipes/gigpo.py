@@ -13,7 +13,6 @@ paper, and not once per turn as in its code (`statistics`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -25,17 +24,16 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     RolloutConfig,
-    When,
     defaults,
 )
-from agentgym.trainers.settings.kinds import RewardedConfig
+from agentgym.trainers.settings.kinds import SHAPING, RewardedConfig
 
 
 @dataclass
 class Config(RewardedConfig):
     """Settings of GiGPO."""
 
-    conditions: ClassVar[Mapping[str, When]] = {"shape_progress": When("gamma", (1.0,))}
+    lacks: ClassVar[tuple[str, ...]] = (SHAPING,)
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", kl_coef=0.01)

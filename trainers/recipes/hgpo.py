@@ -11,7 +11,6 @@ advantage is 0 still counts (the authors' code drops it). `episode_level` is the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,19 +23,16 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     RolloutConfig,
-    When,
     defaults,
 )
-from agentgym.trainers.settings.kinds import RewardedConfig
+from agentgym.trainers.settings.kinds import SHAPING, RewardedConfig
 
 
 @dataclass
 class Config(RewardedConfig):
     """Settings of HGPO."""
 
-    conditions: ClassVar[Mapping[str, When]] = {
-        "shape_progress": When("undiscounted", of="undiscounted returns", remedy="gamma to 1")
-    }
+    lacks: ClassVar[tuple[str, ...]] = (SHAPING,)
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
@@ -50,11 +46,6 @@ class Config(RewardedConfig):
     """Exponent of the weights of longer shared histories."""
     episode_level: bool = False
     """Also compare episodes with their group."""
-
-    @property
-    def undiscounted(self) -> bool:
-        """Whether shaping leaves the compared returns unchanged."""
-        return not self.episode_level or self.gamma == 1.0
 
 
 def build(config: Config) -> Algorithm:

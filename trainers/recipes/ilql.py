@@ -35,7 +35,7 @@ from agentgym.trainers.hooks.token_q import (
     TokenQHooks,
     chosen_q,
 )
-from agentgym.trainers.settings import Fraction
+from agentgym.trainers.settings import EndConfig, Fraction, defaults
 from agentgym.trainers.update.offline_losses import expectile_loss
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 class Config(SteeredConfig):
     """Settings of ILQL."""
 
+    ends: EndConfig = defaults(EndConfig)
     expectile: Annotated[float, Gt(0.0), Lt(1.0)] = 0.8
     """Expectile of Q that V follows. Towards 1 it approaches the best token of the data."""
     tau: Fraction = 0.1

@@ -33,11 +33,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 
-from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit.given import Given
 from agentgym.trainers.credit.group import members_of
@@ -66,6 +65,8 @@ from agentgym.trainers.settings.kinds import RewardedConfig
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
 
+TREES = When("depth", of="trees of joint actions", remedy="depth to 1 or more")
+
 
 @dataclass
 class Config(RewardedConfig):
@@ -83,18 +84,8 @@ class Config(RewardedConfig):
     """Divide by the group's standard deviation."""
     depth: Count = 0
     """Turns of the game at which each group branches as a tree (0: independent episodes)."""
-    joint: Literal["aligned", "cross"] = "aligned"
+    joint: Annotated[Literal["aligned", "cross"], TREES] = "aligned"
     """Joint actions in a state of a tree: the j-th actions of all agents, or all combinations."""
-
-    def __post_init__(self) -> None:
-        """Checks the settings."""
-        super().__post_init__()
-        if self.joint == "cross" and not self.depth:
-            raise ConfigError(
-                "joint = 'cross' combines the actions of several agents in one state, and "
-                "independent episodes share only the first: set depth to 1 or more, or joint to "
-                "'aligned'."
-            )
 
 
 class JointTrees(RecipeHooks):

@@ -36,14 +36,14 @@ from agentgym.trainers.settings import (
     RolloutConfig,
     defaults,
 )
-from agentgym.trainers.settings.kinds import RewardedConfig
+from agentgym.trainers.settings.kinds import SHAPING, RewardedConfig
 
 
 @dataclass
 class Config(RewardedConfig):
     """Settings of MT-GRPO."""
 
-    lacks: ClassVar[tuple[str, ...]] = ("filter_groups",)
+    lacks: ClassVar[tuple[str, ...]] = (SHAPING, "filter_groups")
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")

@@ -38,7 +38,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     NonNegative,
     RolloutConfig,
+    When,
     defaults,
 )
 from agentgym.trainers.settings.kinds import ImitationConfig
@@ -70,6 +71,8 @@ if TYPE_CHECKING:
 
 SIMILAR, CANDIDATES = 0.75, 10
 """Similarity of texts above which states are alike, and the number of states to draw from."""
+
+COMPARED = When("update", ("dpo", "sft_dpo"), of="pairs of outputs", remedy="update to dpo")
 
 
 @dataclass
@@ -88,11 +91,11 @@ class Config(ImitationConfig):
     """Share of the candidates that are cloned, or of the pairs of a tree."""
     update: Literal["sft", "dpo", "sft_dpo"] = "sft"
     """Imitation of the best episodes, preferences between outputs in a tree, or both in turn."""
-    expansions: Count = 4
+    expansions: Annotated[Count, COMPARED] = 4
     """Further states of a tree in which outputs are compared (dpo)."""
-    threshold: NonNegative = 0.2
+    threshold: Annotated[NonNegative, COMPARED] = 0.2
     """Difference of the rewards R of two outputs that makes them a pair (dpo)."""
-    beta: NonNegative = 0.1
+    beta: Annotated[NonNegative, COMPARED] = 0.1
     """Temperature of the preference loss. Smaller values allow a larger KL to the reference."""
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ from agentgym.trainers.settings import (
     all_but,
     defaults,
 )
-from agentgym.trainers.settings.kinds import RewardedConfig
+from agentgym.trainers.settings.kinds import SHAPING, RewardedConfig
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -41,6 +41,7 @@ class Config(RewardedConfig):
     """Settings of learning from an outcome reward model."""
 
     lacks: ClassVar[tuple[str, ...]] = (
+        SHAPING,
         "filter_groups",
         "group_weight",
         *all_but(CriticConfig, "critic_warmup"),

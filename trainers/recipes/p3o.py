@@ -19,16 +19,19 @@ reward is optional (`--kl-in reward --kl-coef ...`). Left out: the joint clip of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
-from agentgym.trainers.settings.kinds import RewardedConfig
+from agentgym.trainers.settings.kinds import SHAPING, RewardedConfig
 
 
 @dataclass
 class Config(RewardedConfig):
     """Settings of P3O."""
+
+    lacks: ClassVar[tuple[str, ...]] = (SHAPING,)
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(

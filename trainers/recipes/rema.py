@@ -24,16 +24,19 @@ Rewards are those of the environment (theirs: none for an unfinished conversatio
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.settings import GroupRolloutConfig, LossConfig, RolloutConfig, defaults
-from agentgym.trainers.settings.kinds import RewardedConfig
+from agentgym.trainers.settings.kinds import SHAPING, RewardedConfig
 
 
 @dataclass
 class Config(RewardedConfig):
     """Settings of ReMA."""
+
+    lacks: ClassVar[tuple[str, ...]] = (SHAPING,)
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)
     loss: LossConfig = defaults(

@@ -48,6 +48,7 @@ from agentgym.trainers.rollout.episode import action_room
 from agentgym.trainers.rollout.hindsight import in_hindsight
 from agentgym.trainers.settings import (
     CriticConfig,
+    EndConfig,
     Fraction,
     NonNegative,
     Positive,
@@ -74,6 +75,7 @@ class Config(PolicyGradientConfig):
 
     rollout: RolloutConfig = defaults(RolloutConfig, constrain=True, normalization="sum")
     critic: CriticConfig = defaults(CriticConfig, critic_warmup=2)
+    ends: EndConfig = defaults(EndConfig)
     gamma: Fraction = 0.99
     """Discount between turns."""
     alpha: Annotated[float, Gt(0.0)] = 0.03

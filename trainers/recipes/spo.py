@@ -37,7 +37,7 @@ from agentgym.trainers.settings import (
     all_but,
     defaults,
 )
-from agentgym.trainers.settings.kinds import RewardedConfig
+from agentgym.trainers.settings.kinds import SHAPING, RewardedConfig
 from agentgym.utils.arguments import imported
 
 
@@ -45,8 +45,9 @@ from agentgym.utils.arguments import imported
 class Config(RewardedConfig):
     """Settings of SPO."""
 
+    lacks: ClassVar[tuple[str, ...]] = (SHAPING,)
     conditions: ClassVar[Mapping[str, When]] = dict.fromkeys(
-        all_but(RewardConfig, "group_weight"), When("preference", ("return",))
+        all_but(RewardConfig, SHAPING, "group_weight"), When("preference", ("return",))
     )
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)

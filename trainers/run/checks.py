@@ -17,9 +17,7 @@ from agentgym.time_limits import CallTimeout, limit_calls
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rewards.shaping import OWN_SCORES, scorer
-from agentgym.trainers.run.environment import (
-    check_constraint,
-)
+from agentgym.trainers.run.environment import check_replies
 from agentgym.trainers.settings.config import TrainConfig
 
 
@@ -36,7 +34,7 @@ def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
         DataError: if a file of the settings cannot be used.
         MissingExtraError: if Ray or vLLM is needed and not installed.
     """
-    check_constraint(config, env)
+    check_replies(config, env)
     rollout, files = config.rollout, (*config.cloning.data, *config.cloning.general_data)
     if rollout.rollout_workers and find_spec("ray") is None:
         raise MissingExtraError("rollout_workers", "ray")

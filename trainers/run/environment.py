@@ -112,9 +112,17 @@ def _mixed(ids: Sequence[str], makers: Sequence[MakeEnv], mix: Sequence[int] = (
     return lambda: Mixture({id: make() for id, make in zip(ids, makers, strict=True)}, mix)
 
 
-def check_constraint(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
-    """Raises ConfigError if actions are constrained in an environment that reads whole replies."""
-    if config.rollout.constrain and span_finder(env) is not None:
+def check_replies(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
+    """Raises ConfigError for settings that do not fit the way an environment reads replies."""
+    extracts, loss = span_finder(env) is not None, config.loss
+    plain = {"thought_coef": 1.0, "thought_credit": "token"}
+    for name, value in plain.items():
+        if getattr(loss, name) != value and not extracts:
+            raise ConfigError(
+                f"{name} belongs to thoughts, the parts of a reply that ExtractAction does not "
+                f"read: set wrap to ExtractAction, or leave out {name}."
+            )
+    if config.rollout.constrain and extracts:
         raise ConfigError(
             "constrain samples an admissible action as the whole reply, but ExtractAction reads "
             "the action from a longer one: leave out constrain or the wrapper."

@@ -7,7 +7,7 @@ The docstring of a field is its help text.
 
 from __future__ import annotations
 
-from agentgym.trainers.settings.credit import CriticConfig, RewardConfig
+from agentgym.trainers.settings.credit import CriticConfig, EndConfig, RewardConfig
 from agentgym.trainers.settings.fields import (
     BY_MODEL,
     ByModel,
@@ -44,6 +44,7 @@ __all__ = [
     "CloningConfig",
     "Count",
     "CriticConfig",
+    "EndConfig",
     "EnvIds",
     "EnvironmentConfig",
     "EvaluationConfig",

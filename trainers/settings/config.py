@@ -20,6 +20,7 @@ from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.settings import (
     CloningConfig,
     CriticConfig,
+    EndConfig,
     EnvironmentConfig,
     EvaluationConfig,
     GameConfig,
@@ -59,6 +60,7 @@ class Absent:
 
     reward: RewardConfig = RewardConfig()
     critic: CriticConfig = CriticConfig()
+    ends: EndConfig = EndConfig()
 
 
 @dataclass
@@ -287,8 +289,8 @@ class TrainConfig(Absent):
             rollout.instructions,
             rollout.max_tokens,
             rollout.template_kwargs,
-            rollout.overflow,
-            rollout.turn_limit,
+            self.ends.overflow,
+            self.ends.turn_limit,
         )
 
     def sampling(self) -> Sampling:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from agentgym.trainers.rollout.context import AtLimit
 from agentgym.trainers.settings.fields import (
     BY_MODEL,
     ByModel,
@@ -127,3 +128,16 @@ class CriticConfig:
     def sees_hidden_state(self) -> bool:
         """Whether the critic reads the hidden state of the environment."""
         return self.critic_sees in ("hidden", "state")
+
+
+@dataclass
+class EndConfig:
+    """Ends of episodes at a limit, for recipes that value the state after them."""
+
+    overflow: AtLimit = "truncate"
+    """End of an episode whose prompt exceeds the context: truncated, so that a critic bootstraps
+    its last value, or terminal ("terminate"), so that no reward is expected after it."""
+    turn_limit: AtLimit = "truncate"
+    """End of an episode at its turn limit, in the same way. Choose "terminate" if a task must be
+    solved within the limit: with "truncate", a critic expects rewards after it, and wasted turns
+    cost nothing."""

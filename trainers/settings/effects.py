@@ -41,8 +41,7 @@ def idle_settings(config: TrainConfig) -> dict[str, When]:
     idle: dict[str, When] = {}
     known = settings_of(type(config))
     for name, setting in known.items():
-        further = config.conditions.get(name)
-        for when in (*setting.conditions, *([further] if further else [])):
+        for when in setting.conditions:
             if not when.holds(_value(config, when.setting)):
                 idle[name] = when
                 break
@@ -69,7 +68,8 @@ def check_effects(config: TrainConfig) -> None:
     """Raises ConfigError for a setting that differs from its default and has no effect."""
     for name, when in idle_settings(config).items():
         setting = settings_of(type(config))[name]
-        if not _is_default(_of(config, setting), setting):
+        value = _of(config, setting)
+        if not (_is_default(value, setting) or _is_off(value)):
             raise IdleSettingError(name, when.advice(name))
     for name, setting in lacking_settings(type(config)).items():
         if _of(config, setting) != setting.default:
@@ -78,6 +78,11 @@ def check_effects(config: TrainConfig) -> None:
 
 def _of(config: TrainConfig, setting: Setting) -> Any:
     return getattr(getattr(config, setting.group) if setting.group else config, setting.name)
+
+
+def _is_off(value: Any) -> bool:
+    """Returns whether a value is a count of 0, which asks for nothing, as `eval_every` 0."""
+    return type(value) is int and value == 0
 
 
 def _is_default(value: Any, setting: Setting) -> bool:

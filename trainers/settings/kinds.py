@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from agentgym.trainers.settings import (
     CriticConfig,
+    EndConfig,
     GroupRolloutConfig,
     LossConfig,
     NonNegative,
@@ -36,12 +37,16 @@ OFFLINE = (
     "horizons",
     "adaptive_groups",
     "filter_groups",
+    "group_size",
     "kl_in",
     "epsilon",
     *SAMPLED,
     *GAMES,
 )
 """Settings of episodes that the policy plays in every iteration, for `lacks` of offline recipes."""
+SHAPING = "shape_progress"
+"""Changes the returns of all episodes from a state equally, for `lacks` of recipes that compare
+episodes with the same start only."""
 ADVANTAGES = ("normalize_advantages", "covariance_clip", "thought_credit", "importance_cap")
 """Settings of advantages, and of importance weights, which correct an expectation."""
 
@@ -69,6 +74,7 @@ class ActorCriticConfig(RewardedConfig):
     described: ClassVar[str] = "recipes with a critic, such as poad and turn"
 
     critic: CriticConfig = defaults(CriticConfig)
+    ends: EndConfig = defaults(EndConfig)
 
 
 @dataclass
@@ -76,9 +82,12 @@ class GroupConfig(RewardedConfig):
     """Settings of a recipe that compares the outcomes of episodes with the same start."""
 
     described: ClassVar[str] = "recipes that compare groups of episodes, such as grpo and rloo"
-    lacks: ClassVar[tuple[str, ...]] = ("thought_credit",)  # a turn has one advantage
+    lacks: ClassVar[tuple[str, ...]] = (
+        "thought_credit",  # a turn has one advantage
+        SHAPING,
+    )
     conditions: ClassVar[Mapping[str, When]] = dict.fromkeys(
-        all_but(RewardConfig, "group_weight"), When("outcome", ("return",))
+        all_but(RewardConfig, SHAPING, "group_weight"), When("outcome", ("return",))
     )
 
     rollout: RolloutConfig = defaults(GroupRolloutConfig)

@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Lt
 
 from agentgym.registration.making import short_id
 from agentgym.trainers.policy.sampling import Normalization
-from agentgym.trainers.rollout.context import AtLimit, Mode
+from agentgym.trainers.rollout.context import Mode
 from agentgym.trainers.settings.fields import (
     BY_MODEL,
     ByModel,
@@ -249,13 +249,6 @@ class RolloutConfig:
     template_kwargs: Annotated[KeyValues, LOADED] = field(default_factory=dict)
     """Arguments of the model's chat template, such as enable_thinking=false. An argument that the
     template never reads is refused."""
-    overflow: AtLimit = "truncate"
-    """End of an episode whose prompt exceeds the context: truncated, so that a critic bootstraps
-    its last value, or terminal ("terminate"), so that no reward is expected after it."""
-    turn_limit: AtLimit = "truncate"
-    """End of an episode at its turn limit, in the same way. Choose "terminate" if a task must be
-    solved within the limit: with "truncate", a critic expects rewards after it, and wasted turns
-    cost nothing."""
 
 
 @dataclass

@@ -26,6 +26,9 @@ LOADED = When(
     of="a pre-trained model",
     remedy="model to a Hub id or a folder",
 )
+PRETRAINED = When(
+    "kind", but=("new",), of="a pre-trained model", remedy="model to a Hub id or a folder"
+)
 ADAPTER = When("lora_rank", remedy="lora_rank above 0")
 SELF_PLAY = When(
     "opponents", but=("scripted", ("scripted",)), of="self-play", remedy="opponents, as in mirror"
@@ -58,7 +61,7 @@ class ModelConfig:
     """Autocast of accelerate. The frozen base of a LoRA adapter is then kept in this precision."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Device. "auto": a GPU if available."""
-    gradient_checkpointing: Annotated[bool, LOADED] = True
+    gradient_checkpointing: Annotated[bool, PRETRAINED] = True
     """Keep only the inputs of the model's layers and compute the layers again in the backward pass:
     less memory, slower updates. For loaded models that support it."""
 
@@ -67,7 +70,7 @@ class ModelConfig:
 class EvaluationConfig:
     """Evaluation on held-out tasks."""
 
-    eval_every: Count = 10
+    eval_every: Annotated[Count, EVALUATED] = 10
     """Iterations between evaluations (0: only before and after training)."""
     eval_episodes: Count = 200
     """Held-out tasks per evaluation, in equal parts for all environments and trained seats of games

@@ -108,19 +108,21 @@ def _declared(kind: type) -> Iterator[Setting]:
     """Yields the fields of a configuration class and of its groups."""
     groups, own = groups_of(kind), get_type_hints(kind, include_extras=True)
     for each in fields(kind):
+        default: Any = each.default_factory() if callable(each.default_factory) else each.default
         if each.name not in groups:
-            hint = own[each.name]
-            yield Setting(each.name, "", kind, hint, _default(each), _whens(hint))
+            yield _setting(kind, each.name, "", kind, own[each.name], default)
             continue
-        group = each.default_factory()  # type: ignore[misc]
-        hints = get_type_hints(type(group), include_extras=True)
-        for inner in fields(group):
-            name, hint = inner.name, hints[inner.name]
-            yield Setting(name, each.name, type(group), hint, getattr(group, name), _whens(hint))
+        hints = get_type_hints(type(default), include_extras=True)
+        for name in (inner.name for inner in fields(default)):
+            value = getattr(default, name)
+            yield _setting(kind, name, each.name, type(default), hints[name], value)
 
 
-def _default(each: Any) -> Any:
-    return each.default_factory() if callable(each.default_factory) else each.default
+def _setting(kind: type, name: str, group: str, owner: type, hint: Any, default: Any) -> Setting:
+    """Returns a setting with the conditions in its annotation and those that the class adds."""
+    added = (vars(base).get("conditions", {}).get(name) for base in kind.__mro__)
+    conditions = (*_whens(hint), *(when for when in added if when is not None))
+    return Setting(name, group, owner, hint, default, conditions)
 
 
 def _lacking(kind: type, declared: Mapping[str, Setting]) -> set[str]:

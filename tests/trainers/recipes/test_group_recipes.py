@@ -86,8 +86,8 @@ def test_any_function_may_prefer():
         spo.WinRate(f"{__name__}:certain")(two)
     with pytest.raises(ConfigError, match="module:function"):
         spo.Config.of(preference="longer")
-    with pytest.raises(ConfigError, match="shape_progress belongs to preference return"):
-        spo.Config.of(preference="success", shape_progress=1.0)
+    with pytest.raises(ConfigError, match="novelty_bonus belongs to preference return"):
+        spo.Config.of(preference="success", novelty_bonus=1.0)
 
 
 @given(generators)

@@ -179,5 +179,5 @@ def test_a_second_epoch_has_ratios_to_the_policy_that_sampled(
 
 
 def test_cross_needs_a_tree():
-    with pytest.raises(ConfigError, match="set depth to 1 or more, or joint to 'aligned'"):
+    with pytest.raises(ConfigError, match="set depth to 1 or more, or leave out joint"):
         magrpo.Config.of(joint="cross")

@@ -313,9 +313,8 @@ STEPS = (
 def train_quickly(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
     """Trains as little as the recipe's own settings allow."""
     fields = settings_of(recipes.load(recipe).Config)
-    return train(
-        recipe, folder, **QUICK, **{name: 8 for name in STEPS if name in fields}, **changes
-    )
+    few = {name: 8 for name in STEPS} | QUICK
+    return train(recipe, folder, **{k: v for k, v in few.items() if k in fields} | changes)
 
 
 class Copied(Callback):

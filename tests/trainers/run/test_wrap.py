@@ -122,6 +122,13 @@ class HalfThought(gymnasium.Wrapper[Any, Any, Any, Any]):
         return max(len(answer) - 1, 0), len(answer)
 
 
+@pytest.mark.parametrize("changes", [{"thought_coef": 0.0}, {"thought_credit": "turn"}])
+def test_thoughts_need_a_wrapper_that_extracts_actions(changes: dict[str, Any], tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"belongs to thoughts.*set wrap to ExtractAction"):
+        make_trainer("poad", **NUMBER_LINE, **changes, run_dir=str(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
 class Losses(Callback):
     def on_update_end(self, trainer: Any, metrics: Mapping[str, float]) -> None:
         self.metrics = metrics
