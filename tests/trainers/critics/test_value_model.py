@@ -267,8 +267,9 @@ def test_the_gradient_clip_is_the_one_of_the_settings(policy: Policy, batch: Bat
 
 
 @pytest.mark.parametrize(
-    "setting", [{"horizons": (2,)}, {"curriculum": "window"}, {"adaptive_groups": True}]
+    "setting",
+    [{"horizons": (2,)}, {"curriculum": "window"}, {"adaptive_groups": True}, {"group_size": 4}],
 )
 def test_settings_of_rollouts_are_refused_by_offline_recipes(setting: dict[str, Any]):
     with pytest.raises(ConfigError, match=f"ilql has no {next(iter(setting))}"):
-        ilql.Config.of(**{"group_size": 4, "episodes_per_iteration": 64} | setting)
+        ilql.Config.of(**setting)

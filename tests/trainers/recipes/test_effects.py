@@ -189,7 +189,8 @@ def _fits(ways: Ways, changes: dict[str, Any], more: dict[str, Any], names: list
 def resources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A loaded model, which reads chats, and a file with chats."""
     folder = tmp_path_factory.mktemp("resources")
-    train("grpo", **SPARSE | {"iterations": 0}, run_dir=str(folder / "run"))
+    few: dict[str, Any] = SPARSE | {"iterations": 0}
+    train("grpo", **few, run_dir=str(folder / "run"))
     chat = {"messages": [
         {"role": "user", "content": "You are at 1. Go to 0."},
         {"role": "assistant", "content": "-"},

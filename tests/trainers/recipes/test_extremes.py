@@ -69,7 +69,7 @@ def played(recipe: str, folder: Path, env_id: str, model: str, **changes: Any) -
     """Trains for two iterations, without behaviour cloning."""
     fields = settings_of(recipes.load(recipe).Config)
     own = {k: v for k, v in SETTINGS.get(recipe, {}).items() if k in fields}
-    few = {name: 4 for name in STEPS if name in fields}
+    few = {k: v for k, v in (QUICK | {name: 4 for name in STEPS}).items() if k in fields}
     settings: dict[str, Any] = {
         "env_id": env_id, "model": model, "context": "current", "instructions": False,
         "constrain": True, "num_envs": 8, "device": "cpu", "threads": 1, "quiet": True,
@@ -83,7 +83,7 @@ def played(recipe: str, folder: Path, env_id: str, model: str, **changes: Any) -
     }
     if recipe == "malt":
         last |= {"group_size": 4}
-    settings |= own | QUICK | few | last | changes
+    settings |= own | few | last | changes
     del settings["bc_epochs"]
     trainer = make_trainer(recipe, **settings)
     trainer.run()

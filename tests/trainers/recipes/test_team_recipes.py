@@ -264,7 +264,7 @@ def test_optima_pairs_the_best_and_the_worst_output_of_a_state():
     tree = optima.Tree(episodes)
 
     def pairs(**changes: Any) -> list[tuple[str, str]]:
-        config = optima.Config.of(group_size=2, **changes)
+        config = optima.Config.of(group_size=2, update="dpo", **changes)
         found = tree.pairs(rewards, config)
         return [tuple(o.trajectory.turns[o.place].action for o in pair) for pair in found]  # type: ignore[misc]
 
