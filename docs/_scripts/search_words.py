@@ -15,6 +15,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "recipes/rloo.html": ("leave-one-out",),
     "recipes/settings.html": ("options", "flags", "hyperparameters"),
     "recipes/turn.html": ("PPO", "GAE"),
+    "tutorials/comparing_recipes.html": ("sweep", "tuning"),
     "tutorials/real_model.html#interruption-and-resuming": (
         "resume",
         "interrupted run",
