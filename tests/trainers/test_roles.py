@@ -46,7 +46,7 @@ SMALL: dict[str, Any] = {
     "context": "current", "instructions": False, "constrain": True, "iterations": 2,
     "episodes_per_iteration": 8, "num_envs": 8, "epochs": 1, "minibatches": 1,
     "lr": 1e-3, "eval_episodes": 0, "device": "cpu", "threads": 1,
-    "quiet": True, "log_with": (), "transcripts": 1, "gradient_checkpointing": False,
+    "quiet": True, "log_with": (), "transcripts": 1,
 }  # fmt: skip
 
 
