@@ -97,7 +97,6 @@ def own(settings: Settings, folder: str, clock: Clock) -> None:
         constrain=False,
         bc_demonstrations=0,
         kl_coef=0.0,
-        gradient_checkpointing=False,
         log_with=(),
         threads=1,
         quiet=True,

@@ -27,7 +27,10 @@ LOADED = When(
     remedy="model to a Hub id or a folder",
 )
 PRETRAINED = When(
-    "kind", but=("new",), of="a pre-trained model", remedy="model to a Hub id or a folder"
+    "kind",
+    but=("new",),
+    of="a model that was pre-trained elsewhere",
+    remedy="model to its Hub id or folder",
 )
 ADAPTER = When("lora_rank", remedy="lora_rank above 0")
 SELF_PLAY = When(
