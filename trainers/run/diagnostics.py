@@ -14,6 +14,8 @@ CRITIC_PATIENCE = 5
 """Measured iterations with an explained variance of 0 or below before a warning."""
 LARGEST_KL = 0.1
 """KL divergence per token, in nats, by which an update may move the policy without a warning."""
+LARGEST_LOSS = 0.15
+"""Success rate of a clone on held-out tasks that RL may lose without a warning."""
 LARGEST_GAP = 0.3
 """Difference between the success rates of training and of held-out tasks without a warning."""
 
@@ -33,13 +35,14 @@ class Watch:
     def __init__(
         self, *, replies: bool = False, cloned: bool = False, greedy: bool = False
     ) -> None:
-        self._replies, self._greedy = replies, greedy
+        self._replies, self._cloned, self._greedy = replies, cloned, greedy
         self._clone = (
             "clone better (more --bc-demonstrations or --bc-epochs)"
             if cloned
             else "clone the expert first (--bc-demonstrations 300)"
         )
         self._success: float | None = None
+        self._clone_success: float | None = None
         self._returns: deque[float] = deque(maxlen=PATIENCE)
         self._explained: deque[float] = deque(maxlen=CRITIC_PATIENCE)
         self._equal: deque[bool] = deque(maxlen=PATIENCE)
@@ -57,7 +60,7 @@ class Watch:
     def warnings(self, metrics: Mapping[str, float]) -> list[str]:
         """Returns the warnings after an iteration, or after an evaluation."""
         if "rollout/return" not in metrics:
-            return self._new({"gap": self._gap(metrics)})
+            return self._new({"gap": self._gap(metrics), "lost": self._lost(metrics)})
         self._success = metrics.get("rollout/success")
         found = {
             "kl": self._moved(metrics),
@@ -93,6 +96,20 @@ class Watch:
             f"An update moved the policy by {kl:.2f} nats of KL divergence per token, so that it "
             "may forget the abilities that it started with. A smaller --lr helps, or fewer "
             "--epochs."
+        )
+
+    def _lost(self, metrics: Mapping[str, float]) -> str | None:
+        held_out = metrics.get("eval/success")
+        if held_out is None or not self._cloned:
+            return None
+        if self._clone_success is None:
+            self._clone_success = held_out
+        if held_out >= self._clone_success - LARGEST_LOSS:
+            return None
+        return (
+            f"The policy succeeds in {held_out:.0%} of held-out tasks, its clone did in "
+            f"{self._clone_success:.0%}. Smaller steps keep more of the clone: a third of --lr, or "
+            "more --episodes-per-iteration."
         )
 
     def _gap(self, metrics: Mapping[str, float]) -> str | None:

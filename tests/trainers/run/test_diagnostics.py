@@ -174,6 +174,15 @@ def test_greedy_play_that_is_far_from_sampled_play_is_reported(greedy, held_out,
 
 
 @pytest.mark.parametrize("cloned", [False, True])
+def test_a_policy_that_falls_behind_its_clone_is_reported_once(cloned: bool):
+    watch = Watch(cloned=cloned)
+    found = [watch.warnings({"eval/success": x}) for x in (0.94, 0.9, 0.51, 0.4)]
+    assert [len(warnings) for warnings in found] == [0, 0, int(cloned), 0]
+    if cloned:
+        assert "51%" in found[2][0] and "94%" in found[2][0] and "--lr" in found[2][0]
+
+
+@pytest.mark.parametrize("cloned", [False, True])
 def test_the_remedy_knows_whether_the_expert_was_cloned(cloned: bool):
     failing = {"rollout/return": 0.0, "rollout/success": 0.0, "rollout/valid": 0.1}
     watch = Watch(cloned=cloned)
