@@ -240,6 +240,8 @@ def view_run(
         out: The file to write. By default view.html in the first folder, or beside the first file.
         last: Show only the last so many trajectories of each.
     """
+    if not runs:
+        raise ConfigError("Name at least one run: agentgym view RUN.")
     first, console = runs[0], standard_output()
     path = out or (first.with_suffix(".html") if first.is_file() else first / "view.html")
     if any(map(holds_runs, runs)):

@@ -20,7 +20,6 @@ Folders = tyro.conf.Positional[
     Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FOLDER [FOLDER ...]", help_behavior_hint="")]
 ]
 
-
 FORMATS = (".png", ".svg", ".pdf")
 
 
@@ -35,6 +34,8 @@ def plot(folders: Folders, /, *, out: Path | None = None) -> int:
         out: The figure. Its suffix is its format: .png, .svg or .pdf. By default
             compare.png in the first folder.
     """
+    if not folders:
+        raise ConfigError("Name at least one folder of runs: agentgym plot FOLDER.")
     file = out or folders[0] / "compare.png"
     runs, notes = find_runs(folders)
     if not file.parent.is_dir():

@@ -213,7 +213,7 @@ def test_runs_are_shown_side_by_side(run: Path, tmp_path: Path):
     assert "<title>poad on NumberLine-v0 and credit on NumberLine-v0" in page
     assert main(["view", str(run), str(other)]) == 0
     assert (run / "view.html").exists()
-    assert main(["view"]) == 2
+    assert main(["view"]) == main(["plot"]) == 2
 
 
 def test_seats_of_a_game_are_linked(tmp_path: Path):
@@ -393,3 +393,24 @@ def test_a_long_list_is_shown_in_parts(saved: list[Path], tmp_path: Path):
     page.write_text(render(tmp_path / "long.jsonl"), encoding="utf-8")
     shown = json.loads(subprocess.check_output(["node", str(DRAW), str(page)]))
     assert (shown["rows"], shown["more"], shown["shown"]) == (501, "show 500 more of 800", 1001)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_page_opens_on_the_largest_spread_of_credit(run: Path, tmp_path: Path):
+    line = trajectory(7, "-")
+    lines = [json.loads(json.dumps(line)) for _ in range(4)]
+    for i, spread in enumerate((0.1, 0.9, 0.4, 0.2)):
+        lines[i]["task"] = f"test/{i}"
+        for turn in lines[i]["turns"]:
+            turn["advantages"] = [0.0] * len(turn["advantages"])
+        lines[i]["turns"][0]["advantages"][0] = -spread
+    folder = tmp_path / "spread"
+    folder.mkdir()
+    text = "".join(json.dumps(each) + "\n" for each in lines)
+    (folder / "trajectories.jsonl").write_text(text)
+    page = render(folder)
+    (function,) = re.findall(r"function decisive\(run\) \{.*?\n\}\n", page, re.DOTALL)
+    [data] = data_of(page)
+    script = f"{function}\nconsole.log(decisive({json.dumps(data)}).task)"
+    shown = subprocess.check_output(["node", "-e", script], text=True)
+    assert shown.strip() == "test/1"
