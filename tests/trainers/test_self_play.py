@@ -123,13 +123,17 @@ def test_a_game_of_experts_is_a_demonstration_of_every_seat(
             assert first.episode_return == -second.episode_return
 
 
-def test_nashconv_of_each_evaluation_is_that_of_the_policy(tmp_path: Path):
+def test_nashconv_of_each_evaluation_is_that_of_the_policy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     shown = {"eval_every": 1, "eval_episodes": 2, "eval_nashconv": True, "eval_temperature": 1.0}
     _, rows = run("rae", tmp_path, iterations=1, **shown)
     policy = load_agent(str(tmp_path / "checkpoints" / "000001" / "policy"))
     expected = nashconv("KuhnPoker-v0", policy, env_kwargs=SMALL["env_kwargs"])
     found = [row["eval/nashconv"] for row in rows if "eval/nashconv" in row]
     assert len(found) == 2 and found[0] != found[1] == pytest.approx(expected.nashconv)
+    line = f"NashConv: {found[0]:.3f} at the start, {found[1]:.3f} at the end (0: equilibrium)."
+    assert line in capsys.readouterr().out
     for changes, message in (
         ({"env_id": "Werewolf-Menu-v0", "env_kwargs": {}}, "has no exact evaluation"),
         ({"eval_episodes": 0}, "set eval_episodes above 0"),

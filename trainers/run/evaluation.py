@@ -17,6 +17,7 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.exploitability import nashconv
 from agentgym.evaluation.report import Record, Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
+from agentgym.evaluation.runs import read_metrics
 from agentgym.evaluation.self_play import self_play, team_record
 from agentgym.registration.making import short_id
 from agentgym.registration.mixture import Mixture
@@ -338,9 +339,18 @@ def conclude(
     console = Output()
     if reports:
         console.print(compare(reports))
-    last = f"Policy, logs and curve.png: {shown(folder.path)}"
-    console.print("\n".join([*failure_lines(reports), last]), markup=False, soft_wrap=True)
+    lines = [*failure_lines(reports), *_exploitability(folder)]
+    lines.append(f"Policy, logs and curve.png: {shown(folder.path)}")
+    console.print("\n".join(lines), markup=False, soft_wrap=True)
     return reports
+
+
+def _exploitability(folder: RunFolder) -> list[str]:
+    """Returns a line with NashConv of the first and the last evaluation, if it was measured."""
+    found = [row["eval/nashconv"] for row in read_metrics(folder.path) if "eval/nashconv" in row]
+    if not found:
+        return []
+    return [f"NashConv: {found[0]:.3f} at the start, {found[-1]:.3f} at the end (0: equilibrium)."]
 
 
 def _baseline(config: TrainConfig, make_env: MakeEnv, agent: str, *, team: bool) -> Report:

@@ -245,6 +245,7 @@ _SHOWN = (
     ("held-out tasks: reward", "eval/reward", 3, True),
     ("success", "eval/success", 3, True),
     ("turns", "eval/turns", 1, True),
+    ("NashConv", "eval/nashconv", 3, True),
 )
 
 
