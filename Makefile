@@ -58,7 +58,7 @@ $(INSTALLED): pyproject.toml setup.cfg constraints.txt
 
 # An interrupted run goes on, and a finished one is shown again.
 demo: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/agentgym train poad --config benchmarks/demo.yaml --resume
+	OMP_NUM_THREADS=2 $(BIN)/agentgym train poad --config benchmarks/demo.yaml --resume
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -q -n auto --dist loadgroup

@@ -43,7 +43,7 @@ from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.recipes.vine import Continuations
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
 from agentgym.trainers.rollout.seats import GamePlay, GameSpec
-from agentgym.trainers.run.evaluation import _baseline
+from agentgym.trainers.run.evaluation import _baseline, exploitability
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system.signals import Interrupted
@@ -123,9 +123,7 @@ def test_a_game_of_experts_is_a_demonstration_of_every_seat(
             assert first.episode_return == -second.episode_return
 
 
-def test_nashconv_of_each_evaluation_is_that_of_the_policy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_nashconv_of_each_evaluation_is_that_of_the_policy(tmp_path: Path):
     shown = {"eval_every": 1, "eval_episodes": 2, "eval_nashconv": True, "eval_temperature": 1.0}
     _, rows = run("rae", tmp_path, iterations=1, **shown)
     policy = load_agent(str(tmp_path / "checkpoints" / "000001" / "policy"))
@@ -133,7 +131,7 @@ def test_nashconv_of_each_evaluation_is_that_of_the_policy(
     found = [row["eval/nashconv"] for row in rows if "eval/nashconv" in row]
     assert len(found) == 2 and found[0] != found[1] == pytest.approx(expected.nashconv)
     line = f"NashConv: {found[0]:.3f} at the start, {found[1]:.3f} at the end (0: equilibrium)."
-    assert line in capsys.readouterr().out
+    assert exploitability(tmp_path) == [line] and exploitability(tmp_path / "none") == []
     for changes, message in (
         ({"env_id": "Werewolf-Menu-v0", "env_kwargs": {}}, "has no exact evaluation"),
         ({"eval_episodes": 0}, "set eval_episodes above 0"),

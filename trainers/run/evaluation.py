@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator
@@ -339,15 +340,15 @@ def conclude(
     console = Output()
     if reports:
         console.print(compare(reports))
-    lines = [*failure_lines(reports), *_exploitability(folder)]
+    lines = [*failure_lines(reports), *exploitability(folder.path)]
     lines.append(f"Policy, logs and curve.png: {shown(folder.path)}")
     console.print("\n".join(lines), markup=False, soft_wrap=True)
     return reports
 
 
-def _exploitability(folder: RunFolder) -> list[str]:
+def exploitability(folder: Path) -> list[str]:
     """Returns a line with NashConv of the first and the last evaluation, if it was measured."""
-    found = [row["eval/nashconv"] for row in read_metrics(folder.path) if "eval/nashconv" in row]
+    found = [row["eval/nashconv"] for row in read_metrics(folder) if "eval/nashconv" in row]
     if not found:
         return []
     return [f"NashConv: {found[0]:.3f} at the start, {found[-1]:.3f} at the end (0: equilibrium)."]
