@@ -39,9 +39,13 @@ from agentgym.trainers.update.sharding import load_optimizer
 from agentgym.trainers.update.shared_gradients import accumulation_of
 from agentgym.trainers.update.updater import Updater
 
+BATCH_TOKENS = 8192
+"""Tokens per step by default, fewer if there would be fewer than `LEAST_STEPS` steps in all."""
 LEAST_STEPS = 400
-"""Minimum number of steps in all epochs, if there are as many rows. A new model needs hundreds to
-write whole actions, however few demonstrations there are."""
+"""Minimum number of steps in all epochs by default, if there are as many rows. A new model needs
+hundreds to write whole actions, however few demonstrations there are."""
+LEAST_OF_EPOCH = 4
+"""Minimum number of steps per epoch with a given number of tokens, if there are as many rows."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +224,7 @@ def fit_demonstrations(
     *,
     lr: float,
     epochs: int,
-    batch_tokens: int,
+    batch_tokens: int | None,
     microbatch_tokens: int | None = None,
     lm_coef: float,
     max_grad_norm: float,
@@ -239,7 +243,8 @@ def fit_demonstrations(
         trajectories: the demonstrations.
         lr: learning rate of the first step.
         epochs: number of epochs.
-        batch_tokens: tokens per step, fewer if all epochs would have fewer than `LEAST_STEPS`.
+        batch_tokens: tokens per step, fewer if an epoch would have fewer than `LEAST_OF_EPOCH`
+            steps. None: `BATCH_TOKENS`, fewer if all epochs would have fewer than `LEAST_STEPS`.
         microbatch_tokens: maximum number of tokens per forward and backward pass, padding included.
             None: `batch_tokens`.
         lm_coef: loss coefficient of the tokens that are not the expert's actions. Above 0, every
@@ -254,6 +259,8 @@ def fit_demonstrations(
     """
     material = _Material.of(trajectories, lm_coef > 0)
     rows = Rows.of(material.batch)
+    least = -(-LEAST_STEPS // epochs) if batch_tokens is None else LEAST_OF_EPOCH
+    batch_tokens = batch_tokens or BATCH_TOKENS
     budget = TokenBudget(min(batch_tokens, microbatch_tokens or batch_tokens), shared=True)
     accumulation = accumulation_of(accelerator, learner, budget)
     trained = accelerator.unwrap_model(learner)
@@ -263,7 +270,7 @@ def fit_demonstrations(
             break
         rng = rngs(epoch)
         # A step has rows of all lengths. Its microbatches have rows of similar length.
-        steps = rows.steps(batch_tokens, rng, -(-LEAST_STEPS // epochs))
+        steps = rows.steps(batch_tokens, rng, least)
         sums = np.zeros(4)
         for i, step in enumerate(steps):
             check()

@@ -173,9 +173,9 @@ class CloningConfig:
     bc_lr: Annotated[ByModel[NonNegative], CLONED] = BY_MODEL
     """Learning rate of behaviour cloning (None: 1e-3, for a loaded model 1e-5, for an adapter
     1e-4)."""
-    bc_batch_tokens: Annotated[Positive, CLONED] = 8192
-    """Tokens per step of behaviour cloning, without padding, fewer if there would be fewer than 400
-    steps in all."""
+    bc_batch_tokens: Annotated[Positive | None, CLONED] = None
+    """Tokens per step of behaviour cloning, without padding (None: 8192, fewer if there would be
+    fewer than 400 steps in all)."""
     bc_lm_coef: Annotated[NonNegative, CLONED] = 0.0
     """Loss coefficient of the observation tokens. Above 0, a new model learns to read them."""
     bc_share: Annotated[Fraction, When("env_steps")] = 0.0

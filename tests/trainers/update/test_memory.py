@@ -19,7 +19,6 @@ from agentgym.trainers.critics.transitions import Encoder
 from agentgym.trainers.critics.value_model import ValueModel, action_model
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.hooks.preference_model import PreferenceModel
-from agentgym.trainers.imitation import behaviour_cloning
 from agentgym.trainers.policy.loading import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
@@ -191,10 +190,7 @@ LOOPS = (cloned, of_actions, of_a_critic, of_features, of_preferences, of_implic
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
-def test_every_loop_halves_its_microbatches(
-    make_policy, batch, loop: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(behaviour_cloning, "LEAST_STEPS", 1)
+def test_every_loop_halves_its_microbatches(make_policy, batch, loop: Callable[..., Any]):
     expected = loop(make_policy(), batch)
     policy = make_policy()
     limit_memory(policy, 100, 75)
@@ -203,11 +199,8 @@ def test_every_loop_halves_its_microbatches(
     torch.testing.assert_close(got, expected, atol=2e-5, rtol=1e-4)
 
 
-def test_microbatches_bound_the_passes_of_behaviour_cloning(
-    make_policy, batch, monkeypatch: pytest.MonkeyPatch
-):
+def test_microbatches_bound_the_passes_of_behaviour_cloning(make_policy, batch):
     """The steps stay the same."""
-    monkeypatch.setattr(behaviour_cloning, "LEAST_STEPS", 4)
     weights, sizes = [], []
     for limit in (None, 80):
         policy, tokens = make_policy(), []

@@ -41,12 +41,16 @@ def test_there_are_as_many_steps_as_asked_for(lengths: list[int], limit: int, le
     assert sorted(np.concatenate(steps).tolist()) == [*places] and all(len(s) for s in steps)
 
 
-@pytest.mark.parametrize(("demonstrations", "expected"), [(2, 2), (4, 4), (7, 4)])
+@pytest.mark.parametrize(
+    ("demonstrations", "tokens", "expected"),
+    [(2, 10**6, 2), (4, 10**6, 4), (7, 10**6, 4), (7, None, 7), (17, None, 10)],
+)
 def test_behaviour_cloning_has_a_least_number_of_steps(
-    demonstrations: int, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+    demonstrations: int, tokens: int | None, expected: int, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):  # fmt: skip
     """One row per demonstration, all of which fit into a step."""
-    monkeypatch.setattr(behaviour_cloning, "LEAST_STEPS", 12)
+    monkeypatch.setattr(behaviour_cloning, "LEAST_STEPS", 30)
     steps: list[int] = []
     real = behaviour_cloning.clip_gradients
     monkeypatch.setattr(
@@ -54,7 +58,7 @@ def test_behaviour_cloning_has_a_least_number_of_steps(
     )
     train(
         "poad", env_id="NumberLine-v0", model="nano", context="full",
-        bc_demonstrations=demonstrations, bc_epochs=3, bc_batch_tokens=1_000_000, iterations=0,
+        bc_demonstrations=demonstrations, bc_epochs=3, bc_batch_tokens=tokens, iterations=0,
         eval_episodes=0, device="cpu", quiet=True, log_with=(), run_dir=str(tmp_path),
     )  # fmt: skip
     assert len(steps) == 3 * expected
