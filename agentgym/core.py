@@ -12,18 +12,21 @@ from gymnasium.error import ResetNeeded
 
 from agentgym.errors import SnapshotError
 from agentgym.reading.typography import without_thoughts
+from agentgym.rendering import Scene, draw
 from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep, check_step, step_info
 from agentgym.utils.action_parsing import match_action
 from agentgym.utils.arguments import (
+    PIXELS,
     CheckedArguments,
     check_arguments,
     check_limits,
     check_render_mode,
     check_reset_options,
     keyword_parameters,
+    metadata_of,
 )
 from agentgym.utils.before_reset import BeforeReset
 from agentgym.utils.printable import printable
@@ -88,23 +91,23 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
     A subclass sets `instructions` and `tasks`, declares `State` (a dataclass that
     `agentgym.utils.serialization` can convert to JSON) and `reward_names`, and implements `_start`
     and `_advance`, which use `self.state` and `self.np_random`. The base class handles seeding,
-    task selection, turn limits, `info`, invalid actions, snapshots and rendering.
-
-    The start of an episode depends only on the task and the seed, regardless of whether the task
-    was given or sampled.
+    task selection, turn limits, `info`, invalid actions, snapshots and rendering. Pictures need
+    `_frame`. The start of an episode depends only on the task and the seed, regardless of
+    whether the task was given or sampled.
 
     Args:
         split: split that `reset` samples tasks from: "train" or "test".
         max_turns: number of turns after which the episode is truncated. None: no limit.
         invalid_penalty: penalty of an invalid action, subtracted from the reward (term "invalid").
-        render_mode: None, "ansi" (`render` returns text) or "human" (prints the text every turn).
+        render_mode: None, "ansi" (`render` returns text), "human" (prints the text every turn) or
+            "rgb_array" (`render` returns a picture, in environments that have them).
 
     Raises:
         ConfigError: for an invalid argument.
         UnknownArgumentError: for an unknown argument or render mode.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi", "human"], "render_fps": 4}  # noqa: RUF012
+    metadata: dict[str, Any] = metadata_of(pictures=False)
 
     instructions: str
     """Rules and action format: the system prompt of the agent."""
@@ -114,10 +117,8 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
     """The dataclass of `self.state`."""
     reward_names: ClassVar[tuple[str, ...]] = ("task",)
     """The reward terms of the rules, without "invalid", which is added."""
-
     turn_bound: ClassVar[int | str | None] = None
     """Turns after which the rules end every episode, or the name of the argument that sets it."""
-
     cased: ClassVar[bool] = False
     """Whether action matching is case-sensitive."""
 
@@ -147,6 +148,11 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
         self._turn = 0
         self._last: TimeStep | None = None
         self._over = False
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if "_frame" in vars(cls):
+            cls.metadata = metadata_of(pictures=True)
 
     # Implemented by a subclass.
 
@@ -180,6 +186,10 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
         """Returns the text for `render`. Default: the observation."""
         assert self._last is not None
         return self._last.observation
+
+    def _frame(self) -> Scene:
+        """Returns the picture of the state for `render_mode="rgb_array"`."""
+        raise NotImplementedError
 
     # The interface of Gymnasium.
 
@@ -258,14 +268,19 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
         reward = float(sum(info["reward_terms"].values()))
         return step.observation, reward, step.terminated, truncated, info
 
-    def render(self) -> str | None:  # type: ignore[override]
-        """Returns the current state as text in mode "ansi". Mode "human" prints it every turn.
+    def render(self) -> str | np.ndarray | None:  # type: ignore[override]
+        """Returns the state: text in mode "ansi", or the picture in mode "rgb_array".
+
+        A picture is uint8 (256, 256, 3). Mode "human" prints the text every turn instead.
 
         Raises:
             gymnasium.error.ResetNeeded: before the first reset.
+            MissingExtraError: for a picture without the extra `render`.
         """
         if self._last is None:
             raise ResetNeeded("Call reset() before render().")
+        if self.render_mode == PIXELS:
+            return draw(self._frame())
         return self._picture() if self.render_mode == "ansi" else None
 
     def _info(self, step: TimeStep) -> dict[str, Any]:

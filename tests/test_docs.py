@@ -8,6 +8,7 @@ import shlex
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ from .helpers.site_search import SiteSearch  # noqa: E402
 
 
 @pytest.fixture(scope="module")
-def environments() -> dict[str, str]:
+def environments() -> dict[str, Any]:
     return environment_pages.pages()
 
 
@@ -56,13 +57,13 @@ def recipes() -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_every_id_has_a_page_with_its_transcript(environments: dict[str, str]):
+def test_every_id_has_a_page_with_its_transcript(environments: dict[str, Any]):
     for cls in project.environment_classes():
         page = environments[cls.page]
         for entry in cls.entries:
             assert f'id="{writing.anchor(entry.name)}"' in page
         if project.golden_file(cls.entries[0]).exists():
-            svg = environments[cls.page.removesuffix(".md") + ".svg"]
+            svg = environments[cls.picture(".svg")]
             assert "Transcript as text" in page and len(re.findall("<text", svg)) > 5
         else:
             assert cls.entries[0].files and "needs files of your own" in page
@@ -71,7 +72,7 @@ def test_every_id_has_a_page_with_its_transcript(environments: dict[str, str]):
 
 
 @pytest.mark.slow
-def test_a_page_holds_facts_instructions_and_baselines(environments: dict[str, str]):
+def test_a_page_holds_facts_instructions_and_baselines(environments: dict[str, Any]):
     page = environments["environments/webshop/WebShop.md"]
     assert '`gymnasium.make("AgentGym/WebShop-v0")`' in page
     assert "## Instructions" in page and "search[" in page.partition("## Instructions")[2][:1500]
@@ -83,7 +84,7 @@ def test_a_page_holds_facts_instructions_and_baselines(environments: dict[str, s
 
 
 @pytest.mark.slow
-def test_instructions_are_on_every_page_that_can_know_them(environments: dict[str, str]):
+def test_instructions_are_on_every_page_that_can_know_them(environments: dict[str, Any]):
     for cls in project.environment_classes():
         env = project.make(cls.entries[0])
         if env is not None:
@@ -92,7 +93,7 @@ def test_instructions_are_on_every_page_that_can_know_them(environments: dict[st
 
 
 @pytest.mark.slow
-def test_the_page_of_speed_says_why_environments_are_slow(environments: dict[str, str]):
+def test_the_page_of_speed_says_why_environments_are_slow(environments: dict[str, Any]):
     _, _, reasons = environments["environments/speed.md"].partition("## Slow Environments")
     named = set(re.findall(r"[A-Z][\w-]+\w", reasons))
     for name, row in environment_pages.speeds().items():
@@ -102,7 +103,7 @@ def test_the_page_of_speed_says_why_environments_are_slow(environments: dict[str
 
 
 @pytest.mark.slow
-def test_every_id_is_cloned_or_the_page_of_baselines_says_why_not(environments: dict[str, str]):
+def test_every_id_is_cloned_or_the_page_of_baselines_says_why_not(environments: dict[str, Any]):
     page, cloned = environments["environments/baselines.md"], environment_pages.cloning()
     skipped = project.results("imitation")["skipped"]
     assert sorted([*cloned, *skipped]) == sorted(entry.name for entry in TABLE)
@@ -122,7 +123,7 @@ def test_ids_that_cloning_solves_have_a_harder_one():
 
 
 @pytest.mark.slow
-def test_sections_that_are_generated_are_there_once(environments: dict[str, str]):
+def test_sections_that_are_generated_are_there_once(environments: dict[str, Any]):
     for cls in project.environment_classes():
         headings = re.findall(r"^## (.+)$", environments[cls.page], re.MULTILINE)
         assert len(headings) == len(set(headings)), cls.name
@@ -131,7 +132,23 @@ def test_sections_that_are_generated_are_there_once(environments: dict[str, str]
 
 
 @pytest.mark.slow
-def test_tables_of_all_environments_link_to_the_pages(environments: dict[str, str]):
+def test_the_index_is_a_gallery(environments: dict[str, Any]):
+    index, drawn = environments["environments/index.md"], 0
+    for cls in project.environment_classes():
+        tiles = [cls.picture(suffix) for suffix in (".png", ".svg")]
+        shown = [path for path in tiles if f"]({path.removeprefix('environments/')}){{" in index]
+        assert shown == [path for path in tiles if path in environments][:1], cls.name
+        if shown and shown[0].endswith(".png"):
+            drawn += 1
+            assert environments[shown[0]].startswith(b"\x89PNG")
+            assert len(environments[shown[0]]) < 10_000
+            assert f"]({cls.name}.png)" in environments[cls.page]
+    assert drawn > 15
+    assert index.count("<div") == index.count("</div>")
+
+
+@pytest.mark.slow
+def test_tables_of_all_environments_link_to_the_pages(environments: dict[str, Any]):
     measured = project.results("baselines")["environments"]
     for entry in TABLE:
         link = f"[{entry.name}]("
@@ -487,7 +504,7 @@ class Loaded(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(
-    environments: dict[str, str],
+    environments: dict[str, Any],
     recipes: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:

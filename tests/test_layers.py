@@ -39,7 +39,7 @@ MODULES = modules()
 FLOORS = {
     "agentgym": (
         ("checkout", "errors", "goals", "reading", "spaces", "version"),
-        ("snapshots", "time_limits", "time_step", "utils"),
+        ("rendering", "snapshots", "time_limits", "time_step", "utils"),
         ("sandbox", "tasks"),
         ("core",),
         ("tokens", "tools"),

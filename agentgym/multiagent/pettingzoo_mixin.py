@@ -11,9 +11,10 @@ from gymnasium.error import ResetNeeded
 
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
+from agentgym.rendering import draw
 from agentgym.spaces import UnicodeText
 from agentgym.utils.action_parsing import numbered
-from agentgym.utils.arguments import check_render_mode
+from agentgym.utils.arguments import check_render_mode, metadata_of
 from agentgym.utils.printable import printable
 from agentgym.utils.word_hash import WordHash
 
@@ -38,7 +39,8 @@ class PettingZooMixin:
             `observation`, float32 (observation_size,), the hashed words of the text (see
             `agentgym.wrappers.EncodeObservation`). If actions are numbers as well, infos hold only
             the numeric keys (`NUMBERS`), as deep-learning libraries require.
-        render_mode: None, "ansi" (`render` returns text) or "human" (prints the text every turn).
+        render_mode: None, "ansi" (`render` returns text), "human" (prints the text every turn) or,
+            in a game with pictures, "rgb_array" (`render` returns a picture).
 
     Raises:
         ConfigError: for an invalid argument, or "discrete" actions of a game with free text.
@@ -61,8 +63,8 @@ class PettingZooMixin:
             )
         if observation_size is not None and observation_size < 1:
             raise ConfigError(f"observation_size must be at least 1, got {observation_size}.")
-        modes = ["ansi", "human"]
-        check_render_mode(render_mode, modes)
+        shown = metadata_of(pictures=game.has_pictures())
+        check_render_mode(render_mode, shown["render_modes"])
         self.game = game
         self.action_mode = action_mode
         self.observation_size = observation_size
@@ -71,8 +73,7 @@ class PettingZooMixin:
         self.render_mode = render_mode
         self.metadata: dict[str, Any] = {
             "name": type(game).__name__,
-            "render_modes": modes,
-            "render_fps": 4,
+            **shown,
             "is_parallelizable": False,  # not by PettingZoo's wrapper: use `parallel_env`
         }
         self.possible_agents = list(game.possible_agents)
@@ -149,14 +150,21 @@ class PettingZooMixin:
         numbers = self._hash is not None and self.action_mode == "discrete"
         return {name: info[name] for name in NUMBERS} if numbers else info
 
-    def render(self) -> str | None:
-        """Returns the text for spectators in mode "ansi". Mode "human" prints it at every turn.
+    def render(self) -> str | np.ndarray | None:
+        """Returns the state for spectators, with what is hidden from single agents.
+
+        Returns:
+            Text in mode "ansi", or the picture, uint8 (256, 256, 3), in mode "rgb_array". None in
+            mode "human", which prints the text at every turn.
 
         Raises:
             gymnasium.error.ResetNeeded: before the first reset.
+            MissingExtraError: for a picture without the extra `render`.
         """
         if self.game.episode is None:
             raise ResetNeeded("Call reset() before render().")
+        if self.render_mode == "rgb_array":
+            return draw(self.game._frame(None))
         return self.game.picture() if self.render_mode == "ansi" else None
 
     def close(self) -> None:

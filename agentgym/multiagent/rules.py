@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agentgym.errors import ConfigError
+from agentgym.rendering import Scene
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import match_action
@@ -232,6 +233,20 @@ class GameRules:
         return "\n\n".join(
             f"[{agent}]\n{self.seen(agent).observation}" for agent in self.possible_agents
         )
+
+    def _frame(self, agent: str | None) -> Scene:
+        """Returns the picture of the state for `render_mode="rgb_array"`.
+
+        Args:
+            agent: the seat that sees it. Facts that are hidden from it stay hidden. None: the
+                spectators, who see everything.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def has_pictures(cls) -> bool:
+        """Whether the game implements `_frame`."""
+        return cls._frame is not GameRules._frame
 
     def _pay(self, gains: Iterable[float]) -> Rewards:
         """Returns rewards of the term "task", given in the order of `possible_agents`."""

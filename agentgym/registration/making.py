@@ -23,6 +23,7 @@ from agentgym.utils.arguments import (
     check_arguments,
     check_types,
     keyword_parameters,
+    metadata_of,
     optional,
     parse_arguments,
     split_arguments,
@@ -159,8 +160,13 @@ def factory_of(env: TextGym | Callable[[], TextGym]) -> Callable[[], TextGym]:
 def render_modes(id: str) -> Sequence[str]:
     """Returns the render modes that `make_env` accepts for an id, none if it takes no argument."""
     id = import_module_of(full_id(id))
+    if id in REGISTRY:
+        author = author_class(REGISTRY[id])
+        game = issubclass(author, TextGame)
+        shown = metadata_of(pictures=author.has_pictures()) if game else author.metadata
+        return shown["render_modes"]
     maker = _entry_point(id)
-    takes = id in REGISTRY or "render_mode" in keyword_parameters(maker)
+    takes = "render_mode" in keyword_parameters(maker)
     return getattr(maker, "metadata", {}).get("render_modes", ()) if takes else ()
 
 

@@ -19,8 +19,10 @@ from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
 from agentgym.multiagent.table import Table
 from agentgym.registration.entry import UNKNOWN
 from agentgym.registration.games import make_parallel
+from agentgym.rendering import Scene
 from agentgym.snapshots import restoring
 from agentgym.time_step import TimeStep, check_reward_terms
+from agentgym.utils.arguments import check_render_mode, metadata_of
 from agentgym.utils.serialization import ADDED
 
 _NAMED: WeakValueDictionary[str, Agent] = WeakValueDictionary()
@@ -66,7 +68,8 @@ class SingleSeat(TextEnv):
             game's expert too. Snapshots and `spec` hold the names of agents only.
         split: split that `reset` samples tasks from: "train" or "test".
         invalid_penalty: penalty of an invalid action, subtracted from the reward.
-        render_mode: None, "ansi" or "human".
+        render_mode: None, "ansi" or "human", as in `TextEnv`, or, in a game with pictures,
+            "rgb_array": the picture shows only what the agent may see.
         **kwargs: arguments of the game, such as `max_turns`, which counts turns of the game.
 
     Raises:
@@ -92,6 +95,8 @@ class SingleSeat(TextEnv):
     ):
         super().__init__(split=split, invalid_penalty=invalid_penalty, render_mode=render_mode)
         self.game = self._make(game, split=split, **kwargs)
+        self.metadata = metadata_of(pictures=self.game.has_pictures())
+        check_render_mode(render_mode, self.metadata["render_modes"])
         self.instructions, self.tasks = self.game.instructions, self.game.tasks
         self.reward_names = self.game.reward_names  # type: ignore[misc]  # fixed by the game
         self.__doc__ = self.game.__doc__
@@ -334,6 +339,9 @@ class SingleSeat(TextEnv):
 
     def _picture(self) -> str:
         return self.game.picture()
+
+    def _frame(self) -> Scene:
+        return self.game._frame(self.agent)
 
     def snapshot(self) -> dict[str, Any]:
         """Returns the complete state of the episode as a JSON-serialisable dictionary."""

@@ -22,6 +22,8 @@ from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.utils.masking import MASK, is_secret, masked_text
 
 RESET_OPTIONS = ("task", "max_turns")
+PIXELS = "rgb_array"
+"""The render mode of pictures."""
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 _KINDS: dict[Any, Any] = {
     bool: (bool, np.bool_),
@@ -176,8 +178,18 @@ def check_render_mode(mode: str | None, known: Iterable[str]) -> None:
         UnknownArgumentError: for an unknown one. It is a TypeError because Stable-Baselines3's
             `make_vec_env` first requests images and omits the render mode after a TypeError.
     """
-    if mode is not None and mode not in known:
-        raise UnknownArgumentError(f"render_mode must be None or one of {known}, got {mode!r}.")
+    if mode is None or mode in known:
+        return
+    message = f"render_mode must be None or one of {known}, got {mode!r}."
+    if mode == PIXELS:
+        message += " This environment has no pictures: its state is text. Use 'ansi'."
+    raise UnknownArgumentError(message)
+
+
+def metadata_of(*, pictures: bool) -> dict[str, Any]:
+    """Returns the `metadata` of an environment, with or without pictures."""
+    modes = ["ansi", "human", PIXELS] if pictures else ["ansi", "human"]
+    return {"render_modes": modes, "render_fps": 4}
 
 
 def check_limits(split: str, max_turns: int | None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sized
 from typing import Any
 
 import cloning_notes
+import gallery
 import project
 import transcripts
 from project import EnvironmentClass
@@ -23,16 +24,16 @@ LAST = ("References", "Version History")
 """Sections at the end of a page."""
 
 
-def pages() -> dict[str, str]:
-    """Returns the generated files, Markdown and SVG, by path.
+def pages() -> dict[str, str | bytes]:
+    """Returns the generated files, Markdown, SVG and PNG, by path.
 
     Raises:
         transcripts.EmptyTranscriptError: if an environment that can start has no transcript.
     """
-    found: dict[str, str] = {}
+    found: dict[str, str | bytes] = {}
     for cls in project.environment_classes():
         found |= class_page(cls)
-    found["environments/index.md"] = _index()
+    found["environments/index.md"] = _index(set(found))
     found["environments/baselines.md"] = _baselines_page()
     found["environments/speed.md"] = _speed_page()
     return found
@@ -59,18 +60,20 @@ def families() -> dict[str, list[EnvironmentClass]]:
 # The page of a class.
 
 
-def class_page(cls: EnvironmentClass) -> dict[str, str]:
-    """Returns the page of a class and its picture."""
+def class_page(cls: EnvironmentClass) -> dict[str, str | bytes]:
+    """Returns the page of a class and its pictures."""
     entry = cls.entries[0]
     env = project.make(entry)
     instructions = cls.instructions if env is None else env.instructions
     lines = [f"# {cls.title}", "", link_papers(cls.summary), ""]
     lines += _facts(cls, env)
-    files: dict[str, str] = {}
+    files: dict[str, str | bytes] = {}
+    if (drawn := None if env is None else gallery.png(env)) is not None:
+        files[cls.picture(".png")] = drawn
+        lines += ["", f"![A picture of {cls.title}]({cls.name}.png)"]
     text = _transcript(cls, instructions)
     if text is not None:
-        picture = cls.page.removesuffix(".md") + ".svg"
-        files[picture] = transcripts.picture(text, entry.id)
+        files[cls.picture(".svg")] = transcripts.picture(text, entry.id)
         lines += ["", f"![The start of an episode of {cls.title}]({cls.name}.svg){{ .transcript }}"]
     doc = dict(sections(cls.doc))
     body = [heading for heading in doc if heading and heading not in (*GENERATED, *LAST)]
@@ -344,27 +347,25 @@ def _entries() -> list[Entry]:
     return [entry for cls in project.environment_classes() for entry in cls.entries]
 
 
-def _index() -> str:
+def _index(files: set[str]) -> str:
+    """Returns the index, a gallery by family.
+
+    Args:
+        files: paths of the pictures that exist.
+    """
     lines = ["# Environments", "", *inspect.cleandoc(INDEX).split("\n"), ""]
     for family, classes in families().items():
-        lines += ["", f"## {family_title(family)}", ""]
-        rows = []
+        lines += ["", f"## {family_title(family)}", "", '<div class="gallery" markdown>', ""]
         for cls in classes:
-            entry = cls.entries[0]
-            extra = "" if entry.extra is None else f"`{entry.extra}`"
-            page = cls.page.removeprefix("environments/")
-            text = link_papers(cls.summary)
-            if variants := [f"[{e.name}]({page}#{anchor(e.name)})" for e in cls.entries[1:]]:
-                text += f"<br>Variants: {', '.join(variants)}"
-            agents = "several" if entry.multi_agent else "one"
-            rows.append((f"[{entry.name}]({page})", text, agents, extra))
-        lines += table(("Id", "Description", "Agents", "Extra"), rows)
+            lines += gallery.tile(cls, files)
+        lines += ["</div>", ""]
     return "\n".join(lines) + "\n"
 
 
 INDEX = """
 Every id is registered with Gymnasium in the namespace `AgentGym`. Multi-agent games are also
-PettingZoo environments. Each page shows the facts, the instructions, an example transcript, the
+PettingZoo environments. Grids, boards and cards have pictures (`render_mode="rgb_array"`). Each
+page shows the facts, the instructions, an example transcript, the
 registered variants and the baselines of an environment. `agentgym list` prints the ids.
 
 [Baselines](baselines.md) and [Speed](speed.md) compare all environments in one table. The

@@ -73,6 +73,10 @@ class EnvironmentClass:
         """Path of its page in the site's sources."""
         return f"environments/{self.family}/{self.name}.md"
 
+    def picture(self, suffix: str) -> str:
+        """Returns the path of a picture in the site's sources: ".svg" or ".png"."""
+        return self.page.removesuffix(".md") + suffix
+
     @property
     def summary(self) -> str:
         """The first line of the docstring."""

@@ -15,6 +15,7 @@ from agentgym import (
     core,
     errors,
     reading,
+    rendering,
     sandbox,
     snapshots,
     spaces,
@@ -92,6 +93,19 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
             core.UnreadableAction,
             snapshots.snapshot_of,
             snapshots.restore_snapshot,
+        ],
+    ),
+    "rendering": (
+        "Pictures",
+        "Scenes of cells, which environments and games declare, and how they are drawn.",
+        [
+            rendering.Scene,
+            rendering.Cell,
+            rendering.from_map,
+            rendering.hand,
+            rendering.card,
+            rendering.table,
+            rendering.draw,
         ],
     ),
     "tasks": (

@@ -10,11 +10,23 @@ from agentgym.envs.baba.levels import GROUPS, KINDS, Level, level_of
 from agentgym.envs.baba.solver import solution
 from agentgym.envs.grid.moves import DIRECTIONS, Square
 from agentgym.errors import ConfigError
+from agentgym.rendering import Cell, Scene
+from agentgym.rendering.scene import BLUE, BROWN, DARK, GOLD, INK, RED
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 
 IDLE = "idle"
 _ACTIONS = (*DIRECTIONS, IDLE)
+
+
+OBJECTS = {
+    "baba": Cell(shape="disc", color=RED),
+    "wall": Cell(DARK),
+    "ball": Cell(shape="disc", color=BLUE),
+    "key": Cell(shape="star", color=GOLD),
+    "door": Cell(shape="box", color=BROWN),
+}
+"""The cells of the objects in the picture."""
 
 
 class BabaIsAI(TextEnv):
@@ -133,6 +145,21 @@ class BabaIsAI(TextEnv):
             raise ValueError("the board is one of another task")
         if [word for word, _ in board.blocks] != [word for word, _ in start.blocks]:
             raise ValueError("the blocks are those of another task")
+
+    def _frame(self) -> Scene:
+        board = self.state
+        objects = {square: OBJECTS[name] for name, square in board.objects}
+        blocks = {square: word for word, square in board.blocks}
+        rows = [
+            [
+                Cell(INK, color="#ffffff", label=blocks[row, column])
+                if (row, column) in blocks
+                else objects.get((row, column), Cell())
+                for column in range(board.columns)
+            ]
+            for row in range(board.rows)
+        ]
+        return Scene(rows, "Active rules: " + ", ".join(" is ".join(rule) for rule in board.rules))
 
     def expert(self) -> str | None:
         """Makes and breaks the rules of the level's plan, or waits if that is not possible."""

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from agentgym import rendering
 from agentgym.core import TextEnv
 from agentgym.envs.babyai.macros import CHECK, describe, look, objection
+from agentgym.envs.babyai.picture import picture
 from agentgym.envs.babyai.view import EMPTY, Scene
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.tasks import NumberedTasks, Tasks, task_number
@@ -285,6 +287,9 @@ class BabyAIText(TextEnv):
     def privileged_text(self) -> str:
         """Returns the done parts of the mission as bits, and a description of the level."""
         return f"Parts done: {self._level.done_parts()[0]}. {self._level.described()}"
+
+    def _frame(self) -> rendering.Scene:
+        return picture(self._level.map)
 
     def expert(self) -> str | None:
         """Returns the macro action that gets furthest along the plan of minigrid's BabyAI bot.

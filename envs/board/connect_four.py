@@ -11,10 +11,12 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import Rewards
+from agentgym.rendering.scene import GOLD, RED, Cell, Scene, from_map
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 
 MARKS = "XO"
+STONES = {"X": Cell(shape="disc", color=RED), "O": Cell(shape="disc", color=GOLD), ".": Cell()}
 RESIGN = "resign"
 WIN = 1000  # greater than any heuristic value
 
@@ -381,15 +383,17 @@ class ConnectFour(TextGame):
             columns = best_columns(self.grid, mine, theirs, self.depth)
         return self.actions[columns[int(rng.integers(len(columns)))]]
 
+    def _frame(self, agent: str | None) -> Scene:
+        return from_map((line.split() for line in self.picture().split("\n")), STONES)
+
     def picture(self) -> str:
         """Returns the column numbers and the board, top row first."""
         grid, (crosses, noughts) = self.grid, self.state.stones
         lines = [" ".join(self.actions)]
         for row in reversed(range(grid.rows)):
-            bits = [1 << column * (grid.rows + 1) + row for column in range(grid.columns)]
-            lines.append(
-                " ".join("X" if crosses & b else "O" if noughts & b else "." for b in bits)
-            )
+            bits = (1 << column * (grid.rows + 1) + row for column in range(grid.columns))
+            marks = ("X" if crosses & b else "O" if noughts & b else "." for b in bits)
+            lines.append(" ".join(marks))
         return "\n".join(lines)
 
 

@@ -13,6 +13,8 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import Rewards
+from agentgym.rendering import Cell, Scene
+from agentgym.rendering.scene import BLUE, GREY, RED
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 
@@ -302,6 +304,14 @@ class TicTacToe(TextGame):
         board = self.state.board
         cells = empty(board) if level == "random" else self._cells(level)
         return np.array([cell in cells for cell in empty(board)]) / len(cells)
+
+    def _frame(self, agent: str | None) -> Scene:
+        marks = {"X": Cell(shape="cross", color=RED), "O": Cell(shape="ring", color=BLUE)}
+        cells = [
+            marks.get(mark) or Cell(color=GREY, label=str(number))
+            for number, mark in enumerate(self.state.board, 1)
+        ]
+        return Scene([cells[row : row + 3] for row in (0, 3, 6)])
 
     def picture(self) -> str:
         """Returns the board as agents see it."""

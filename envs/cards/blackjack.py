@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from agentgym.core import TextEnv
+from agentgym.rendering import Scene, hand, table
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 
@@ -246,6 +247,11 @@ class Blackjack(TextEnv):
             admissible=("hit", "stand"),
             state_key=f"{count} {soft} {is_blackjack(player)} {points(shown)}",
         )
+
+    def _frame(self) -> Scene:
+        player, dealer = self.state.player, self.state.dealer
+        shown = [*dealer, None] if len(dealer) == 1 else dealer  # the dealer has a hidden card
+        return table([hand("dealer", shown), hand("you", player)], columns=7)
 
     def _end(self, paid: float) -> TimeStep:
         player, dealer = self.state.player, self.state.dealer

@@ -15,6 +15,7 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import Rewards
+from agentgym.rendering import Scene, hand, table
 from agentgym.tasks import Tasks, draw_level, task_rng
 from agentgym.time_step import TimeStep
 
@@ -174,6 +175,17 @@ class Gops(TextGame):
             ConfigError: if there are more than `limit`.
         """
         return GopsForm(self, self.cards, self.order, self.carry, limit)
+
+    def _frame(self, agent: str | None) -> Scene:
+        state, played = self.state, len(self.state.bids)
+        rows = [hand("prize", map(str, state.prizes[played : played + 1]))]
+        rows += [
+            hand(name, map(str, self._hand(number)))
+            for number, name in enumerate(self.possible_agents)
+        ]
+        caption = f"round {min(played + 1, self.cards)} of {self.cards}, points "
+        points = " to ".join(map(str, state.points))
+        return table(rows, caption + points, columns=1 + self.cards)
 
     def _acting(self) -> tuple[str, ...]:
         return self.possible_agents if len(self.state.bids) < self.cards else ()

@@ -10,6 +10,8 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import Rewards
+from agentgym.rendering import TABLE, Cell, Scene, card, table
+from agentgym.rendering.scene import BLUE, GOLD, GREEN, GREY, INK, RED
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 
@@ -29,6 +31,20 @@ def _hinted(card: Card, sizes: Sizes) -> str:
 
 def _either(names: tuple[str, ...] | str, some: list[int]) -> str:
     return " or ".join(names[i] for i in some)
+
+
+PAINT = (RED, GOLD, GREEN, GREY, BLUE)
+"""The colours of the cards in the picture."""
+
+
+def _as_seen(held: Card) -> Cell:
+    return card(str(held.rank + 1), PAINT[held.color])
+
+
+def _as_known(held: Card) -> Cell:
+    """Returns a card by the hints that its holder has."""
+    rank = str(held.ranks[0] + 1) if len(held.ranks) == 1 else "?"
+    return card(rank, PAINT[held.colors[0]] if len(held.colors) == 1 else INK)
 
 
 class Hanabi(TextGame):
@@ -198,6 +214,17 @@ class Hanabi(TextGame):
         """Returns the score if the game ended now."""
         state = self.state
         return 0 if state.fuses == 0 and self.lost == "zero" else sum(state.fireworks)
+
+    def _frame(self, agent: str | None) -> Scene:
+        state, sizes = self.state, self.sizes
+        built = [card(str(n), PAINT[color]) for color, n in enumerate(state.fireworks)]
+        rows = [[Cell(TABLE, color="#ffffff", label="built"), *built]]
+        for name, cards in zip(self.possible_agents, state.hands, strict=True):
+            shown = [_as_known(each) if name == agent else _as_seen(each) for each in cards]
+            rows.append([Cell(TABLE, color="#ffffff", label=name), *shown])
+        tokens = f"{state.hints} hints, {state.fuses} fuses, {len(state.deck)} cards in the deck"
+        most = 1 + max(sizes.colors, sizes.hand)
+        return table(rows, tokens, columns=most)
 
     def _look(self, agent: str) -> TimeStep:
         state, sizes, names = self.state, self.sizes, self.possible_agents

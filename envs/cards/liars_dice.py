@@ -22,6 +22,7 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import Rewards
+from agentgym.rendering import Scene, hand, table
 from agentgym.tasks import Tasks, task_draws
 from agentgym.time_step import TimeStep
 
@@ -166,6 +167,15 @@ class LiarsDice(TextGame):
         state = self.state
         higher = self.actions[state.last + 2 : state.total * FACES + 1]
         return (*higher, LIAR) if state.bids else higher
+
+    def _frame(self, agent: str | None) -> Scene:
+        state = self.state
+        rows = []
+        for name, dice in zip(self.possible_agents, state.hands, strict=True):
+            shown = agent in (None, name)
+            rows.append(hand(name, [str(face + 1) if shown else None for face in dice]))
+        bid = bid_name(state.last) if state.bids else "no bid yet"
+        return table(rows, f"last bid: {bid}", columns=1 + self.dice)
 
     def _look(self, agent: str) -> TimeStep:
         state, agents = self.state, self.possible_agents

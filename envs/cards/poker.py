@@ -18,6 +18,7 @@ from agentgym.envs.cards.solver import CHANCE, Node, Strategy
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.rules import Rewards
+from agentgym.rendering import Scene, hand, table
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 
@@ -301,6 +302,23 @@ class LimitPoker(TextGame):
             f"Moves so far: {told}.\n{asks}"
         )
         return TimeStep(text, progress=progress, admissible=options)
+
+    def _frame(self, agent: str | None) -> Scene:
+        state, rules = self.state, self.rules
+        number = min(state.hand, self.hands - 1)
+        over = state.hand == self.hands  # of the last hand, no cards are shown any more
+        rows = []
+        for name in self.possible_agents:
+            card = state.deals[number][(self.possible_agents.index(name) + number) % 2]
+            seen = agent in (None, name) and not over
+            rows.append(hand(name, [rules.name(card) if seen else None]))
+        if len(rules.bets) > 1:
+            board = None if over else self._board()
+            rows.append(hand("board", [None if board is None else rules.name(board)]))
+        paid = (0, 0) if over else self._now().paid
+        caption = f"hand {number + 1} of {self.hands}, {sum(paid)} chips in the pot"
+        won = f"{self.possible_agents[0]} has won {state.won}"
+        return table(rows, f"{caption}\n{won}")
 
     def privileged_text(self, agent: str) -> str:
         """Returns the cards of this hand and of the next ones, and the state of the betting."""

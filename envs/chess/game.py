@@ -11,6 +11,8 @@ import numpy as np
 
 from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.rendering import Cell, Scene
+from agentgym.rendering.scene import INK
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 
@@ -29,6 +31,10 @@ SHOWN = {
 }
 """The instructions' description of each view."""
 INITIAL = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+
+
+SQUARES = "#e9d8b8", "#b58863"
+"""The colours of the squares in the picture."""
 
 
 @dataclass
@@ -55,6 +61,13 @@ def describe(board: chess.Board, fen: str, view: str) -> str:
         return fen
     rows = [f"{8 - i} {row}" for i, row in enumerate(str(board).splitlines())]
     return "\n".join([*rows, "  a b c d e f g h", fen])
+
+
+def _square(piece: str, ground: str) -> Cell:
+    """Returns a square of the picture with its piece, such as "K" (White), "k" or "."."""
+    if piece == ".":
+        return Cell(ground)
+    return Cell(ground, "disc", "#ffffff" if piece.isupper() else INK, piece.upper())
 
 
 class Chess(TextEnv):
@@ -329,6 +342,16 @@ class Chess(TextEnv):
     def __getstate__(self) -> dict[str, Any]:
         # A copy starts its own Stockfish process.
         return {name: value for name, value in self.__dict__.items() if name != "_stockfish"}
+
+    def _frame(self) -> Scene:
+        rows = [line.split() for line in str(self._board).split("\n")]
+        return Scene(
+            [
+                [_square(piece, SQUARES[(row + column) % 2]) for column, piece in enumerate(pieces)]
+                for row, pieces in enumerate(rows)
+            ],
+            lines=False,
+        )
 
     def _picture(self) -> str:
         assert self._last is not None

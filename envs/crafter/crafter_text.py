@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agentgym.core import TextEnv
 from agentgym.envs.crafter.expert import best_action
+from agentgym.envs.crafter.picture import picture
 from agentgym.envs.crafter.rules import possible, turn
 from agentgym.envs.crafter.state import (
     ACHIEVEMENTS,
@@ -18,6 +19,7 @@ from agentgym.envs.crafter.state import (
     State,
 )
 from agentgym.envs.crafter.world import HEALTH, MATERIALS, SIZE, generate
+from agentgym.rendering import Scene
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 
@@ -123,6 +125,9 @@ class CrafterText(TextEnv):
             admissible=() if dead else possible(state),
             feedback=feedback,
         )
+
+    def _frame(self) -> Scene:
+        return picture(self.state, ACROSS, DOWN)
 
     def expert(self) -> str | None:
         """Meets the needs, then collects, crafts and hunts in a fixed order. It knows the world."""

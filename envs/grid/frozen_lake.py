@@ -11,11 +11,22 @@ import numpy as np
 
 from agentgym.core import TextEnv, TurnLimit
 from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves
+from agentgym.rendering import Cell, Scene, from_map
+from agentgym.rendering.scene import GOLD, ICE, RED, WATER
 from agentgym.tasks import Tasks, draw_level, task_rng
 from agentgym.time_step import TimeStep
 
 NAMES = tuple(DIRECTIONS)
 STEPS = tuple(DIRECTIONS.values())
+LEGEND = {
+    "_": Cell(ICE),
+    "O": Cell(WATER),
+    "G": Cell(ICE, "star", GOLD),
+    "P": Cell(ICE, "disc", RED),
+    "X": Cell(WATER, "cross", RED),
+    "√": Cell(GOLD, "disc", RED),
+}
+"""The cells of the picture."""
 
 
 @dataclass
@@ -235,6 +246,9 @@ class FrozenLake(TextEnv):
             progress=0.0 if left is None else max(0.0, 1 - left / whole),
             admissible=() if over else NAMES,
         )
+
+    def _frame(self) -> Scene:
+        return from_map(self.state.picture().split("\n"), LEGEND)
 
     def achieved(self) -> Square | None:
         """Returns the current square if it is ice and not the initial one, else None.

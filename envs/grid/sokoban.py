@@ -7,6 +7,8 @@ from functools import cache, lru_cache
 
 from agentgym.core import TextEnv
 from agentgym.envs.grid.moves import DIRECTIONS, Square, read_moves, shortest_path
+from agentgym.rendering import Cell, Scene, from_map
+from agentgym.rendering.scene import BLUE, BROWN, DARK, GOLD, GREEN, RED
 from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
 from agentgym.utils.fast_pcg64 import Draws
@@ -31,6 +33,18 @@ class Room:
     def wall(self, square: Square) -> bool:
         """Whether a square is a wall."""
         return self.walls[square[0]][square[1]] == "#"
+
+
+LEGEND = {
+    "#": Cell(DARK),
+    "_": Cell(),
+    "O": Cell(shape="ring", color=RED),
+    "X": Cell(shape="box", color=BROWN),
+    "√": Cell(shape="box", color=GREEN, label="ok"),
+    "P": Cell(shape="disc", color=BLUE),
+    "S": Cell(GOLD, "disc", BLUE),
+}
+"""The cells of the picture."""
 
 
 @dataclass
@@ -356,6 +370,9 @@ class Sokoban(TextEnv):
             progress=len(state.boxes & state.targets) / len(state.targets),
             admissible=() if solved else tuple(DIRECTIONS),
         )
+
+    def _frame(self) -> Scene:
+        return from_map(self.state.picture().split("\n"), LEGEND)
 
     def privileged_text(self) -> str:
         """Returns whether a box is stuck in a corner, and the map."""

@@ -9,6 +9,9 @@ from typing import Any
 
 from agentgym.core import TextEnv, TurnLimit
 from agentgym.errors import did_you_mean
+from agentgym.rendering import Cell as Tile
+from agentgym.rendering import Scene, from_map
+from agentgym.rendering.scene import BLUE, DARK, GOLD
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 
@@ -306,6 +309,15 @@ class Maze(TextEnv):
         rows[state.goal[0]][state.goal[1]] = "G"
         rows[state.position[0]][state.position[1]] = "A"
         return "\n".join("".join(row) for row in rows)
+
+    def _frame(self) -> Scene:
+        legend = {
+            "#": Tile(DARK),
+            ".": Tile(),
+            "A": Tile(shape="disc", color=BLUE),
+            "G": Tile(shape="star", color=GOLD),
+        }
+        return from_map(self._picture().split("\n"), legend)
 
     def achieved(self) -> Cell | None:
         """Returns the cell reached, or None if it is the start or goals are not observed."""

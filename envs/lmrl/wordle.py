@@ -13,6 +13,8 @@ import numpy as np
 from agentgym.core import TextEnv, UnreadableAction
 from agentgym.envs.lmrl.words import COMMON
 from agentgym.errors import DataError
+from agentgym.rendering import Cell, Scene
+from agentgym.rendering.scene import DARK, GOLD, GREEN, PALE
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
@@ -24,6 +26,7 @@ SOLVED = 3**LENGTH - 1
 CODES = tuple("".join(MARKS[code // 3**i % 3] for i in range(LENGTH)) for code in range(3**LENGTH))
 """The marks of a guess by their code: digits b 0, y 1, g 2, the first letter least significant."""
 CODE = {marks: code for code, marks in enumerate(CODES)}
+MARK_COLORS = {"b": DARK, "y": GOLD, "g": GREEN}
 CACHED_BYTES = 64_000_000
 """Marks of all pairs of words, one byte per pair, are cached up to this size."""
 POOL = 3000
@@ -324,6 +327,17 @@ class Wordle(TextEnv):
         """Returns the number of possible words, and the secret word if it is fixed."""
         secret = f" Secret: {' '.join(self.state.secret)}." if self.fixed_secret else ""
         return f"Possible words: {len(self.vocabulary.consistent(self.state.history))}.{secret}"
+
+    def _frame(self) -> Scene:
+        rows = [
+            [
+                Cell(MARK_COLORS[mark], color="#ffffff", label=letter.upper())
+                for letter, mark in zip(guess, marks, strict=True)
+            ]
+            for guess, marks in self.state.history
+        ]
+        blank = [[Cell(PALE)] * LENGTH] * (TRIES - len(rows))
+        return Scene([*rows, *blank])
 
     def expert(self) -> str | None:
         """Returns the guess with the most informative marks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 
@@ -23,12 +23,14 @@ from agentgym.envs.overcooked.errands import BOARDS, MOVES, errands_of, tick
 from agentgym.envs.overcooked.instructions import MAX_MESSAGE, instructions
 from agentgym.envs.overcooked.kitchen import CHOPS, ORDER, Square
 from agentgym.envs.overcooked.partners import View, announce, aside, plan, reach
+from agentgym.envs.overcooked.picture import picture
 from agentgym.envs.overcooked.salad import REWARDS
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import Rewards
+from agentgym.rendering import Scene
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 
@@ -292,6 +294,20 @@ class Cooks(TextGame):
                 lines.append(f"{agent} is out of sight.")
         lines += [line for name in ITEMS if (line := self._place(me, name))]
         return "\n".join([*lines, *me.heard])
+
+    def _frame(self, agent: str | None) -> Scene:
+        layout, state = self.layout, self.state
+        away = {cook.holding for cook in state.cooks}.union(*state.inside.values())
+        items = {name: square for name, square in state.where.items() if name not in away}
+        seen = None
+        if agent is not None:
+            me = state.cooks[self.possible_agents.index(agent)]
+            squares = product(range(layout.size), range(layout.size))
+            seen = {square for square in squares if in_view(me, square, self.radius)}
+        cooks = [(cook.at, cook.holding) for cook in state.cooks]
+        parts = layout.floor, layout.boards, layout.delivery
+        caption = f"{self.recipe}, step {state.steps} of {self.horizon}"
+        return picture(*parts, items, state.chops, cooks, caption, seen)
 
     def privileged_text(self, agent: str) -> str:
         """Returns the errands, squares and hands of all cooks, all items, and the steps left."""

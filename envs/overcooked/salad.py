@@ -20,8 +20,10 @@ from agentgym.envs.overcooked.kitchen import (
     lies,
 )
 from agentgym.envs.overcooked.macros import look, run
+from agentgym.envs.overcooked.picture import picture
 from agentgym.envs.overcooked.texts import action_text, board_name, describe
 from agentgym.errors import did_you_mean
+from agentgym.rendering import Scene
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 
@@ -288,6 +290,15 @@ class Salad(TextEnv):
             f"{', '.join(parts)}. Holding: {state.holding or 'nothing'}. Wrong: {wrong}. "
             f"Steps left: {max(0, HORIZON - state.steps)}."
         )
+
+    def _frame(self) -> Scene:
+        layout, state = self.layout, self.state
+        away = (state.holding, *state.bowl)
+        items = {name: square for name, square in state.where.items() if name not in away}
+        cooks = [(state.cook, state.holding)]
+        caption = f"{self.recipe}: in the bowl {', '.join(state.bowl) or 'nothing'}"
+        parts = layout.floor, layout.boards, layout.delivery
+        return picture(*parts, items, state.chops, cooks, caption)
 
     def expert(self) -> str:
         """Returns the next action of a shortest plan. Recovers from detours."""

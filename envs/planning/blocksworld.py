@@ -10,6 +10,8 @@ import numpy as np
 from agentgym.core import TurnLimit
 from agentgym.envs.planning.env import PlanningEnv
 from agentgym.envs.planning.strips import Domain, Fact, Facts, Schema, World
+from agentgym.rendering import Cell, Scene
+from agentgym.rendering.scene import BLUE, BROWN, GOLD, GREEN, PINK, PURPLE, RED
 
 DOMAIN = Domain(
     sentences={
@@ -104,6 +106,11 @@ MYSTERY_INSTRUCTIONS = (
 )
 
 
+def _block(name: str) -> Cell:
+    color = (RED, GOLD, GREEN, BLUE, PURPLE, PINK)[int(name[1:]) % 6]
+    return Cell(shape="box", color=color, label=name, width=0.96)
+
+
 class Blocksworld(PlanningEnv):
     """Rearrange blocks into goal towers, moving one block at a time.
 
@@ -181,6 +188,19 @@ class Blocksworld(PlanningEnv):
         while not goal:
             goal = frozenset(fact for fact in towers(rng, self.blocks) if fact[0] == "on")
         return frozenset(towers(rng, self.blocks)), goal
+
+    def _frame(self) -> Scene:
+        facts, blocks = self.state.facts, self.blocks
+        upper = {fact[2]: fact[1] for fact in facts if fact[0] == "on"}
+        columns = []
+        for number in range(blocks):
+            tower = [f"b{number + 1}"] if ("table", f"b{number + 1}") in facts else []
+            while tower and tower[-1] in upper:
+                tower.append(upper[tower[-1]])
+            columns.append([*map(_block, tower), *[Cell()] * (blocks - len(tower))])
+        held = [_block(fact[1]) for fact in facts if fact[0] == "holding"]
+        rows = [list(row) for row in zip(*columns, strict=True)]
+        return Scene([held, *reversed(rows), [Cell(BROWN)] * blocks], lines=False)
 
     @staticmethod
     def estimate(facts: Facts, goal: Facts) -> int:

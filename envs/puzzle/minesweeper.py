@@ -15,6 +15,8 @@ from agentgym.envs.puzzle.mines import (
     risks,
     solvable,
 )
+from agentgym.rendering import Cell, Scene, from_map
+from agentgym.rendering.scene import BLUE, DARK, GREEN, GREY, INK, PALE, PURPLE, RED
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
@@ -52,6 +54,17 @@ def lay_mines(task: str, first: int, shape: tuple[int, int], mines: int, must_so
         laid = sum(1 << allowed[i] for i in rng.permutation(len(allowed))[:mines].tolist())
         if not must_solve or solvable(first, near, laid):
             return laid
+
+
+COUNTS = (BLUE, GREEN, RED, PURPLE, DARK, DARK, DARK, INK)
+"""The colours of the numbers 1 to 8."""
+LEGEND = {
+    "#": Cell(GREY),
+    "*": Cell(RED, "disc", INK),
+    ".": Cell(PALE),
+    **{str(n): Cell(PALE, color=color, label=str(n)) for n, color in enumerate(COUNTS, 1)},
+}
+"""The cells of the picture."""
 
 
 class Minesweeper(TextEnv):
@@ -207,6 +220,11 @@ class Minesweeper(TextEnv):
         """Returns the number of safe cells to open, and the field with its mines (*)."""
         left = self.safe - self.state.opened.bit_count()
         return f"Safe cells to open: {left}. Field: {' '.join(self._rows(self.state.mines))}"
+
+    def _frame(self) -> Scene:
+        assert self._last is not None
+        lines = self._last.text.split("\n")[1 : self.shape[0] + 1]  # a lost field shows one mine
+        return from_map([line.split()[1:] for line in lines], LEGEND)
 
     def expert(self) -> str | None:
         """Returns a provably safe cell, or else the cell with the lowest mine probability."""

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 
 from agentgym.core import TextEnv, TurnLimit
+from agentgym.rendering import Cell, Scene
+from agentgym.rendering.scene import BLUE, GOLD, GREEN, PURPLE, RED
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
@@ -66,6 +68,15 @@ def shown(rods: list[int]) -> list[str]:
         disks = [str(i + 1) for i in reversed(range(len(rods))) if rods[i] == rod]
         lines.append(f"{letter}: {' '.join(disks) or 'empty'}")
     return lines
+
+
+def _disk(column: list[int], place: int, count: int) -> Cell:
+    """Returns the cell of a rod at a place counted from its foot, which is -1."""
+    if -place > len(column):
+        return Cell()
+    disk = column[place]
+    color = (RED, GOLD, GREEN, BLUE, PURPLE)[disk % 5]
+    return Cell(shape="bar", color=color, label=str(disk + 1), width=(disk + 2) / (count + 1))
 
 
 class TowerOfHanoi(TextEnv):
@@ -175,6 +186,12 @@ class TowerOfHanoi(TextEnv):
         """Returns the number of moves to the goal, and the disks on each rod."""
         rods = self.state.rods
         return f"Moves to the goal: {moves_left(rods, 2)}. {', '.join(shown(rods))}."
+
+    def _frame(self) -> Scene:
+        rods, count = self.state.rods, len(self.state.rods)
+        columns = [[disk for disk in range(count) if rods[disk] == rod] for rod in range(3)]
+        rows = [[_disk(column, row - count, count) for column in columns] for row in range(count)]
+        return Scene([*rows, [Cell(label=letter) for letter in "ABC"]], lines=False)
 
     def expert(self) -> str | None:
         """Returns the next move of an optimal solution."""

@@ -321,7 +321,8 @@ def known(game: Any, agent: str) -> tuple[Any, ...]:
     progress = 0 if isinstance(game, Cooks | Auction) else step.progress
     # The key of a home is one of the complete state, as in WatchAndHelp-v0.
     key = "" if isinstance(game, WatchAndHelpTwoPlayer) else step.state_key
-    seen = step.text, step.feedback, step.admissible, key, step.success, progress
+    picture = game._frame(agent) if game.has_pictures() else None
+    seen = step.text, step.feedback, step.admissible, key, step.success, progress, picture
     return (*seen, advice, game.expert(agent))
 
 
