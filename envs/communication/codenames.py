@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,11 +22,13 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
+from agentgym.rendering.scene import BLUE, GREY, INK, PAPER, RED, Cell, Scene
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
 
 TEAMS = ("red", "blue")
+PAINT = {"red": RED, "blue": BLUE, "neutral": GREY, "assassin": INK}
 NEUTRAL, ASSASSIN = "neutral", "assassin"
 PASS = "[pass]"
 FIRST = 9
@@ -283,6 +286,18 @@ class Codenames(TextGame):
             progress=1.0 if won else 1 - left[me // 2] / total,
             admissible=self._options(me) if agent in self.acting else (),
         )
+
+    def _frame(self, agent: str | None) -> Scene:
+        state = self.state
+        knows = agent is None or self.possible_agents.index(agent) % 2 == 0  # a spymaster
+        cells = []
+        for word, kind in state.key.items():
+            over = word in state.shown
+            ground = PAINT[kind] if over else PAPER
+            color = PAINT[kind] if knows and not over else INK
+            cells.append(Cell(ground, color=color, label="" if over else word))
+        side = math.isqrt(len(cells) - 1) + 1
+        return Scene([cells[i : i + side] for i in range(0, len(cells), side)])
 
     def _asks(self, agent: str) -> str:
         state = self.state
