@@ -112,3 +112,9 @@ def test_a_notebook_shows_the_outputs_of_its_code(
         assert kinds(cell) == before_kinds, cell.source
         if not varies(cell):
             assert texts(cell) == before_texts, cell.source
+
+
+def test_the_credit_of_the_first_notebook_has_the_right_signs():
+    text = (ROOT / "notebooks" / "01_quickstart.ipynb").read_text("utf-8")
+    found = dict(re.findall(r"(right|wrong) moves: mean advantage ([+-][\d.]+) ±", text))
+    assert float(found["right"]) > 0 > float(found["wrong"])
