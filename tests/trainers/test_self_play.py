@@ -135,7 +135,7 @@ def test_nashconv_of_each_evaluation_is_that_of_the_policy(tmp_path: Path):
     for changes, message in (
         ({"env_id": "Werewolf-Menu-v0", "env_kwargs": {}}, "has no exact evaluation"),
         ({"eval_episodes": 0}, "set eval_episodes above 0"),
-        ({"learners": ("player_0",)}, "in all seats: leave learners empty"),
+        ({"learners": ("player_0",)}, r"in all seats: set learners to \(\)"),
     ):
         with pytest.raises(ConfigError, match=message):
             run("rae", tmp_path / "wrong", **shown | changes)

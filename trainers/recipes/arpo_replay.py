@@ -26,15 +26,15 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rewards.penalties import without_equal_groups
 from agentgym.trainers.settings import LossConfig, defaults
-from agentgym.trainers.settings.credit import SAME_RETURNS
 from agentgym.trainers.settings.kinds import GroupConfig
+from agentgym.trainers.settings.learning import SAME_RETURNS
 
 
 @dataclass
 class Config(GroupConfig):
     """Settings of success replay."""
 
-    lacks: ClassVar[tuple[str, ...]] = ("filter_groups", *SAME_RETURNS)
+    lacks: ClassVar[tuple[str, ...]] = ("filter_groups", *SAME_RETURNS.others)
 
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none", clip_high=0.3)
 

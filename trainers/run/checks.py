@@ -18,7 +18,9 @@ from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rewards.shaping import OWN_SCORES, scorer
 from agentgym.trainers.run.environment import check_replies
+from agentgym.trainers.settings import settings_of
 from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.kinds import SAMPLED
 
 
 def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
@@ -93,16 +95,11 @@ def _check_data(recipe: str, config: TrainConfig, algorithm: Algorithm) -> None:
     """Raises ConfigError for settings that need the policy's own actions."""
     if algorithm.data == "own":
         return
-    sampled: dict[str, Any] = {}
-    if isinstance(algorithm.signal, PolicyGradient):
-        sampled["epsilon"] = 0.0
+    explored = ("epsilon",) if isinstance(algorithm.signal, PolicyGradient) else ()
+    known = settings_of(type(config))
     config.fixed(
         f"in {recipe}, the policy has not sampled some of the actions that it learns from",
-        **sampled,
-        max_staleness=0,
-        cross_policy=0,
-        importance_cap=None,
-        check_logprobs=None,
+        **{name: known[name].default for name in (*SAMPLED, *explored) if name in known},
     )
 
 

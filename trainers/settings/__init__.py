@@ -14,6 +14,7 @@ from agentgym.trainers.settings.fields import (
     Count,
     EnvIds,
     Fraction,
+    KeyNumbers,
     KeyValues,
     NonNegative,
     Normalize,
@@ -35,6 +36,7 @@ from agentgym.trainers.settings.schema import (
     defaults,
     group_of,
     groups_of,
+    needs,
     settings_of,
 )
 
@@ -51,6 +53,7 @@ __all__ = [
     "Fraction",
     "GameConfig",
     "GroupRolloutConfig",
+    "KeyNumbers",
     "KeyValues",
     "LossConfig",
     "ModelConfig",
@@ -68,5 +71,6 @@ __all__ = [
     "defaults",
     "group_of",
     "groups_of",
+    "needs",
     "settings_of",
 ]

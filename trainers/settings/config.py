@@ -256,6 +256,11 @@ class TrainConfig(Absent):
         return "return"
 
     @property
+    def credits_rewards(self) -> bool:
+        """Whether credit is assigned from rewards that settings may change."""
+        return "overlong_margin" in self.acting()
+
+    @property
     def samples_otherwise(self) -> bool:
         """Whether older weights or `epsilon` sample some of the actions."""
         rollout = self.rollout

@@ -11,18 +11,27 @@ from agentgym.trainers.settings.fields import (
     ByModel,
     Count,
     Fraction,
-    KeyValues,
+    KeyNumbers,
     NonNegative,
     Positive,
 )
 from agentgym.trainers.settings.learning import GROUPED
-from agentgym.trainers.settings.schema import When
+from agentgym.trainers.settings.schema import When, needs
 
-SAME_RETURNS = ("process_reward", "reward_constraints", "novelty_bonus", "count_bonus")
-"""Settings with which returns differ from the environment's."""
 PROCESS = When("process_reward")
 SEPARATE = When("critic_backbone", ("separate",))
 SHARED = When("critic_backbone", ("shared",))
+
+SEEN = (
+    needs(
+        "the critic reads the observations of all agents of a game",
+        "opponents to mirror or another kind than scripted", of=("all",), scripted=False,
+    ),
+    needs(
+        "the critic reads the hidden state of an environment of a single agent",
+        of=("hidden", "state"), opponents="scripted",
+    ),
+)  # fmt: skip
 
 
 @dataclass
@@ -55,7 +64,7 @@ class RewardConfig:
     ("outcome", ReNorm), or the mean score in a success and 0 in a failure ("gated", DeepTravel). Or
     the rewards of all agents, divided anew in proportion to the scores: over all turns of the
     episode ("episode"), or over the agents that act in a turn of the environment ("turn")."""
-    reward_constraints: KeyValues = field(default_factory=dict)
+    reward_constraints: KeyNumbers = field(default_factory=dict)
     """Least means of reward terms per played episode, such as format=0. The weight of a term starts
     at 1, grows while its mean is below and falls while it is above."""
     constraint_lr: Annotated[NonNegative, When("reward_constraints")] = 0.1
@@ -91,7 +100,7 @@ class CriticConfig:
     value_clip: Annotated[NonNegative | None, SHARED] = None
     """Clip of the value change per iteration, of a critic that shares the policy's backbone (None:
     no clip)."""
-    critic_layers: tuple[int, ...] = (256,)
+    critic_layers: tuple[Positive, ...] = (256,)
     """Widths of the critic's hidden layers."""
     critic_detach: Annotated[bool, SHARED] = False
     """Stop the gradient of the value loss at the model's hidden states."""
@@ -105,7 +114,7 @@ class CriticConfig:
     """Backbone of the critic: shared with the policy, or a separate copy that only the value loss
     trains (an adapter's base is shared). Values of the copy are normalised. Roles with policies of
     their own share one such critic."""
-    critic_sees: Annotated[Literal["own", "all", "hidden", "state"], SEPARATE] = "own"
+    critic_sees: Annotated[Literal["own", "all", "hidden", "state"], SEPARATE, *SEEN] = "own"
     """Input of a critic with a separate backbone: the prompt of the agent ("own"), or a text that
     the policy never reads. "hidden": the hidden state (`TextEnv.privileged_text`) beside the prompt
     (asymmetric actor-critic). "state": the same in place of the prompt, with less computation.

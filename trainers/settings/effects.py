@@ -12,6 +12,7 @@ from agentgym.errors import ConfigError, UnknownArgumentError
 from agentgym.trainers.policy.model_defaults import DEFAULTS
 from agentgym.trainers.settings.names import FAMILIAR, suggestion, with_new_names
 from agentgym.trainers.settings.schema import (
+    Needs,
     Setting,
     When,
     groups_of,
@@ -58,19 +59,38 @@ def idle_settings(config: TrainConfig) -> dict[str, When]:
 
 def _value(config: TrainConfig, name: str) -> Any:
     """Returns the value of a setting, or of a property of the configuration or of a group."""
-    groups = (getattr(config, group) for group in groups_of(type(config)))
-    owner = next(each for each in (*groups, config) if hasattr(each, name))
-    value = getattr(owner, name)
+    value = getattr(_owner(config, name), name)
     return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
+def _owner(config: TrainConfig, name: str) -> Any:
+    """Returns the configuration or the group with a setting or a property, None without one."""
+    groups = (getattr(config, group) for group in groups_of(type(config)))
+    return next((each for each in (*groups, config) if hasattr(each, name)), None)
+
+
+def _unmet(config: TrainConfig, need: Needs) -> dict[str, Any]:
+    """Returns the values that others must have and have not. A recipe may lack some of them."""
+    lacking = lacking_settings(type(config))
+    return {
+        name: value
+        for name, value in need.others.items()
+        if name not in lacking and _owner(config, name) and _value(config, name) != value
+    }
+
+
 def check_effects(config: TrainConfig) -> None:
-    """Raises ConfigError for a setting that differs from its default and has no effect."""
+    """Raises ConfigError for a setting without effect, or one that others contradict."""
     for name, when in idle_settings(config).items():
         setting = settings_of(type(config))[name]
         value = _of(config, setting)
         if not (_is_default(value, setting) or _is_off(value)):
             raise IdleSettingError(name, when.advice(name))
+    for name, setting in settings_of(type(config)).items():
+        value = _of(config, setting)
+        for need in setting.needs:
+            if need.concerns(value) and (unmet := _unmet(config, need)):
+                raise ConfigError(need.advice(name, value, setting.default, unmet))
     for name, setting in lacking_settings(type(config)).items():
         if _of(config, setting) != setting.default:
             raise unknown_setting(type(config), name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypeVar
 
 import tyro
@@ -19,6 +20,9 @@ KeyValues = Annotated[
         str_from_instance=lambda value: [f"{key}={item}" for key, item in value.items()],
     ),
 ]
+
+KeyNumbers = Annotated[KeyValues, Ge(-math.inf)]
+"""Numbers by name."""
 
 
 def _one_or_more(metavar: str) -> Any:

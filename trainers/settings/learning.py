@@ -18,14 +18,28 @@ from agentgym.trainers.settings.fields import (
     Normalize,
     Positive,
 )
-from agentgym.trainers.settings.schema import When
+from agentgym.trainers.settings.schema import When, needs
 
+Decay = Annotated[float, Ge(0.0), Lt(1.0)]
 RATIO = When("ratio", but=("none",), of="a probability ratio", remedy="ratio to token")
 GROUPED = When("group_size", but=(1,), of="groups of episodes", remedy="group_size above 1")
 PENALISED = When("kl_coef", remedy="kl_coef above 0")
 CLONED = When(
     "imitates", of="behaviour cloning before RL", remedy="bc_demonstrations, bc_share or data"
 )
+
+CREDITED = needs(
+    "the penalty is subtracted from the rewards, from which this recipe assigns no credit",
+    "kl_in to loss or loss_k2", of=("reward",), credits_rewards=True,
+)  # fmt: skip
+SAME_RETURNS = needs(
+    "groups are dropped for equal returns of the environment, which may differ in rewards",
+    process_reward="", reward_constraints={}, novelty_bonus=0.0, count_bonus=0.0,
+)  # fmt: skip
+SHARED_BUDGET = needs(
+    "demonstrations and rollouts share the budget of env_steps", bc_demonstrations=0, data=()
+)
+REPLACED = "its episodes replace demonstrations of the expert"
 
 
 @dataclass
@@ -47,7 +61,7 @@ class OptimisationConfig:
     increase linearly to their full values."""
     weight_decay: NonNegative = 0.0
     """Decoupled weight decay (AdamW)."""
-    adam_betas: tuple[float, float] = (0.9, 0.999)
+    adam_betas: tuple[Decay, Decay] = (0.9, 0.999)
     """Decay rates of AdamW's averages of the gradient and of its square."""
     adam_eps: ByModel[NonNegative] = BY_MODEL
     """Added to the denominator of AdamW's step (None: 1e-5, for a loaded model 1e-8)."""
@@ -100,7 +114,7 @@ class LossConfig:
     iterations ("moving:K"), or the exponential moving average of its weights, or of the weights of
     its adapter, with the coefficient TAU per iteration ("polyak:TAU"). In self-play, a penalty on
     leaving a slowly moving reference damps the cycles of the last policy."""
-    kl_in: Annotated[Literal["loss", "loss_k2", "reward"], PENALISED] = "loss"
+    kl_in: Annotated[Literal["loss", "loss_k2", "reward"], PENALISED, CREDITED] = "loss"
     """Where the KL penalty is: in the loss, as in GRPO (the estimator k3, whose gradient is that of
     KL(reference, policy)), in the loss with the gradient of KL(policy, reference) ("loss_k2"), or
     subtracted from the rewards, which has that gradient too, with credit assigned over turns."""
@@ -121,7 +135,7 @@ class LossConfig:
     covariance_clip: Fraction = 0.0
     """Maximum share of tokens detached from the gradient because they lower the entropy most
     (Clip-Cov)."""
-    filter_groups: Annotated[bool, GROUPED] = False
+    filter_groups: Annotated[bool, GROUPED, SAME_RETURNS] = False
     """Drop groups whose episodes all have the same return of the environment, or the same success
     in a recipe that compares successes (dynamic sampling). If no group would remain, none is
     dropped."""
@@ -178,9 +192,9 @@ class CloningConfig:
     fewer than 400 steps in all)."""
     bc_lm_coef: Annotated[NonNegative, CLONED] = 0.0
     """Loss coefficient of the observation tokens. Above 0, a new model learns to read them."""
-    bc_share: Annotated[Fraction, When("env_steps")] = 0.0
+    bc_share: Annotated[Fraction, When("env_steps"), SHARED_BUDGET] = 0.0
     """Share of `env_steps` spent on demonstrations, in place of `bc_demonstrations`."""
-    data: tuple[str, ...] = ()
+    data: Annotated[tuple[str, ...], needs(REPLACED, bc_demonstrations=0)] = ()
     """Files with episodes to learn from, in place of the scripted expert's: chats (`messages`),
     ShareGPT, AgentInstruct, `agentgym export`, or folders of runs. They are cloned before RL, and
     are the data set of a recipe that learns offline."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 
 from agentgym.registration.making import short_id
 from agentgym.trainers.policy.sampling import Normalization
 from agentgym.trainers.rollout.context import Mode
+from agentgym.trainers.rollout.task_sampling import MINIMUM
 from agentgym.trainers.settings.fields import (
     BY_MODEL,
     ByModel,
@@ -21,10 +22,9 @@ from agentgym.trainers.settings.fields import (
     Opponents,
     Positive,
 )
-from agentgym.trainers.settings.learning import GROUPED
 from agentgym.trainers.settings.opponents import POOLS, Opponent, parse_opponents
 from agentgym.trainers.settings.running import LOADED, SELF_PLAY
-from agentgym.trainers.settings.schema import When
+from agentgym.trainers.settings.schema import When, needs
 
 POOLED = When("plays_pool", of="snapshots as opponents", remedy="opponents, as in past:5")
 OWN_ROLES = When(
@@ -32,7 +32,41 @@ OWN_ROLES = When(
 )
 LISTED = When("constrain")
 VLLM = When("engine", ("vllm",))
+SIZED = When(
+    "group_size",
+    but=tuple(range(1, MINIMUM + 1)),
+    of=f"groups of more than {MINIMUM} episodes",
+    remedy=f"group_size to at least {MINIMUM + 1}",
+)
 WORKERS = When("rollout_workers", of="rollout workers", remedy="rollout_workers above 0")
+
+MIRROR = "opponents to 'mirror'"
+SEVERAL = "several policies act and learn in one process"
+LEARNERS = (
+    needs(SEVERAL, MIRROR, of=("separate", "adapters"), mirrored=True),
+    needs(
+        SEVERAL, of=("separate", "adapters"),
+        engine="own", rollout_workers=0, continuous_batching=False,
+    ),
+)  # fmt: skip
+FOLLOWS = "a reference that moves follows one policy"
+ALL_SEATS = needs(
+    "opponents or explorers 'one', groups of one size take the seats in turn",
+    f"{MIRROR} and explorers to 'all'", in_turn=False,
+)  # fmt: skip
+ONE_SERVER = "the server loads the weights of one process"
+ONE_POLICY = needs("Rollout workers hold one policy", MIRROR, frozen=False)
+IN_TURN = needs("several policies act in turn", MIRROR, frozen=False)
+TWO_POLICIES = needs(
+    "two policies act in turn in this process",
+    rollout_workers=0, continuous_batching=False, engine="own",
+)  # fmt: skip
+ONE_AGENT = needs("the older copy plays turns in episodes of one agent", opponents="scripted")
+SCORED = "the trained model scores whole actions, which vLLM does not do"
+MIXED = needs(
+    "actions come from a mixture, whose log-probabilities vLLM does not return",
+    engine="own", check_logprobs=None,
+)  # fmt: skip
 
 
 @dataclass
@@ -59,7 +93,7 @@ class EnvironmentConfig:
     tasks again ("failures"), tasks with the largest regret again ("regret"), tasks with the
     largest learning progress ("progress"), or the environments of several ids one after another
     ("levels"). module:function proposes tasks from success rates."""
-    horizons: tuple[int, ...] = ()
+    horizons: tuple[Positive, ...] = ()
     """Turn limits of successive stages, for example 5 10 20. Empty: the environment's limit."""
     horizon_every: Annotated[Positive, When("horizons")] = 100
     """Iterations per stage of `horizons`."""
@@ -120,15 +154,15 @@ class GameConfig:
         Positive, When("plays_psro", of="opponents of psro", remedy="opponents to psro")
     ] = 100
     """Deals that each pair of snapshots plays, in all seats, for the payoff matrix of psro."""
-    roles: Annotated[Literal["shared", "separate", "adapters"], SELF_PLAY] = "shared"
+    roles: Annotated[Literal["shared", "separate", "adapters"], SELF_PLAY, *LEARNERS] = "shared"
     """Policies of the roles of a game: one for all roles ("shared"), a full policy for each role
     ("separate"), or one frozen base model with a LoRA adapter for each role ("adapters")."""
-    role_lr: Annotated[KeyValues, OWN_ROLES] = field(default_factory=dict)
+    role_lr: Annotated[KeyValues, Ge(0.0), OWN_ROLES] = field(default_factory=dict)
     """Learning rates of roles that have a policy of their own, such as verifier=1e-5, in place of
     `lr`. 0 freezes a role: its policy, and its critic with a shared backbone."""
     alternate: Annotated[Count, OWN_ROLES] = 0
     """Train one role at a time, for this number of iterations (0: all roles at once)."""
-    exchange: Annotated[Count, OWN_ROLES] = 0
+    exchange: Annotated[Count, OWN_ROLES, needs(FOLLOWS, kl_reference="start")] = 0
     """Iterations after which each role takes over the policy, critic and optimiser of the role
     before it (0: never)."""
 
@@ -145,6 +179,16 @@ class GameConfig:
     def scripted(self) -> bool:
         """Whether the policy plays a single seat of an environment, as a single agent."""
         return self.opponents in ("scripted", ("scripted",))
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether the policy plays all trained seats in every episode."""
+        return all(each.kind == "mirror" for each in self.mixture)
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether the seats are trained, or explore, one after another."""
+        return not self.scripted and (self.explorers == "one" or not self.mirrored)
 
     @property
     def pool(self) -> Opponent | None:
@@ -189,7 +233,7 @@ class RolloutConfig:
     """Episodes per iteration."""
     group_size: Positive = 1
     """Episodes per task and seed. Group-relative credit needs at least 2."""
-    adaptive_groups: Annotated[bool, GROUPED] = False
+    adaptive_groups: Annotated[bool, SIZED, ALL_SEATS] = False
     """Play more episodes of tasks with a medium success rate in earlier iterations, and fewer, at
     least 2, of tasks that always fail or succeed. `group_size` is then the mean."""
     num_envs: Positive = 64
@@ -197,14 +241,14 @@ class RolloutConfig:
     engine: Literal["own", "vllm"] = "own"
     """Engine that generates the actions: the trained model itself ("own"), or vLLM in the same
     process, with a copy of the weights that follows every update ("vllm")."""
-    engine_url: Annotated[str | None, VLLM] = None
+    engine_url: Annotated[str | None, VLLM, needs(ONE_SERVER, rollout_workers=0)] = None
     """Address of a running vLLM server that generates in place of this process, such as
     http://localhost:8000 (None: none)."""
     engine_memory: Annotated[float, Gt(0.0), Lt(1.0), VLLM] = 0.3
     """Share of a GPU's memory that vLLM takes for its copy of the weights and its cache."""
     engine_sleep: Annotated[bool, VLLM] = False
     """Free that memory while the model is trained: vLLM's weights wait in the CPU's memory."""
-    rollout_workers: Count = 0
+    rollout_workers: Annotated[Count, ONE_POLICY] = 0
     """Processes of Ray that play the episodes, each with a copy of the model and its share of
     `num_envs` (0: this process plays them)."""
     worker_cpus: Annotated[Positive, WORKERS] = 1
@@ -217,30 +261,30 @@ class RolloutConfig:
     max_staleness: Annotated[Count, WORKERS] = 0
     """Maximum age of the weights that play an episode, in iterations. Above 0, rollout workers
     play while the policy is updated (0: they wait for the new weights)."""
-    cross_policy: Fraction = 0.0
+    cross_policy: Annotated[Fraction, TWO_POLICIES, ONE_AGENT] = 0.0
     """Share of the turns that an older copy of the policy samples (cross-policy sampling, arXiv
     2510.04206). Episodes then reach states that the policy alone no longer visits."""
-    cross_policy_every: Annotated[Positive, When("cross_policy", remedy="cross_policy above 0")] = (
-        10
-    )
-    """Iterations after which the older copy is renewed."""
+    cross_policy_every: Annotated[
+        int, Ge(2), When("cross_policy", remedy="cross_policy above 0")
+    ] = 10
+    """Iterations after which the older copy is renewed, at least 2: with 1, it would never play."""
     generation_batch: Positive | None = None
     """Maximum number of actions generated together (None: by the device and the lengths of the
     prompts)."""
-    continuous_batching: bool = False
+    continuous_batching: Annotated[bool, IN_TURN] = False
     """Step environments and begin their next actions while other actions are still generated. Meant
     for slow environments (env_workers): with fast ones on a CPU it gains nothing."""
-    temperature: float = 1.0
-    """Sampling temperature."""
+    temperature: Annotated[float, Gt(0.0)] = 1.0
+    """Sampling temperature, above 0: greedy rollouts never explore."""
     top_k: Count = 0
     """Top-k sampling: sample from the k most probable tokens (0: all)."""
-    top_p: float = 1.0
+    top_p: Annotated[float, Gt(0.0), Le(1.0)] = 1.0
     """Nucleus sampling: sample from the most probable tokens with this total probability."""
-    normalization: Annotated[Normalization | None, LISTED] = None
+    normalization: Annotated[Normalization | None, LISTED, needs(SCORED, engine="own")] = None
     """Sampling of admissible actions. None: token by token. Otherwise a softmax over the
     log-probabilities of whole actions: their sum ("sum"), or the sum divided by the number of
     tokens ("token") or words ("word")."""
-    epsilon: Annotated[float, Ge(0.0), Lt(1.0), LISTED] = 0.0
+    epsilon: Annotated[float, Ge(0.0), Lt(1.0), LISTED, MIXED] = 0.0
     """Epsilon-greedy exploration: probability of a uniform choice among the admissible actions, in
     place of the policy's (with `constrain`). Behaviour log-probabilities are those of the mixture,
     and `importance_cap` corrects for them. Frozen opponents explore too. Evaluations do not."""

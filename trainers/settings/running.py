@@ -16,7 +16,7 @@ from agentgym.trainers.settings.fields import (
     Positive,
     Seed,
 )
-from agentgym.trainers.settings.schema import When
+from agentgym.trainers.settings.schema import When, needs
 
 AUTOCAST = {"bf16": "bfloat16", "fp16": "float16"}
 """Data types of `mixed_precision`."""
@@ -37,6 +37,13 @@ SELF_PLAY = When(
     "opponents", but=("scripted", ("scripted",)), of="self-play", remedy="opponents, as in mirror"
 )
 EVALUATED = When("eval_episodes", remedy="eval_episodes above 0")
+
+TEAM = needs(
+    "the policy plays all seats of one game without wrappers, and all of them are trained",
+    "opponents to mirror, and leave learners, wrap and eval_env_id empty",
+    of=("self",), trains_whole_game=True,
+)  # fmt: skip
+ALL_PLAYED = "the policy plays in all seats"
 
 
 @dataclass
@@ -83,12 +90,14 @@ class EvaluationConfig:
     eval_env_id: Annotated[tuple[str, ...], EVALUATED] = ()
     """Further environments of the evaluations, which are not trained on. `env_kwargs` are not
     theirs: ID:arg=value,... has arguments of its own."""
-    eval_partners: Annotated[Literal["auto", "scripted", "self"], EVALUATED, SELF_PLAY] = "auto"
+    eval_partners: Annotated[Literal["auto", "scripted", "self"], EVALUATED, SELF_PLAY, TEAM] = (
+        "auto"
+    )
     """Players of the other seats of a game in evaluations. scripted: scripted players. self: the
     policy, which then plays all seats as a team. eval/reward is the mean over the agents, and a
     success is one of all agents. auto: self in a game with a common reward whose seats are all
     played and trained by the policy and its snapshots, otherwise scripted."""
-    eval_nashconv: Annotated[bool, EVALUATED] = False
+    eval_nashconv: Annotated[bool, EVALUATED, needs(ALL_PLAYED, learners=())] = False
     """Also compute NashConv of the policy in each evaluation, exactly, in a small game. It is
     logged as eval/nashconv and drawn in curve.png. With `eval_temperature` 1, the policy is
     evaluated as it plays in training."""

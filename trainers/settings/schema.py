@@ -14,7 +14,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,38 @@ class When:
         return f"{name} belongs to {of}: set {remedy or self.setting}, or leave out {name}."
 
 
+@dataclass(frozen=True, eq=False)  # hashed by identity: values may be dictionaries
+class Needs:
+    """An annotation: the setting works only beside certain values of others.
+
+    Attributes:
+        because: the reason, in a sentence that begins with the value of the setting.
+        others: the value that each of them must have. They are settings, or properties of the
+            configuration, for which `remedy` names the settings to change.
+        of: the values of the annotated setting that need them. Empty: all that switch it on.
+        remedy: names the values to set in messages, as in "opponents to 'mirror'".
+    """
+
+    because: str
+    others: Mapping[str, Any]
+    of: tuple[Any, ...] = ()
+    remedy: str = ""
+
+    def concerns(self, value: Any) -> bool:
+        """Returns whether a value of the annotated setting needs the others."""
+        return value in self.of if self.of else bool(value)
+
+    def advice(self, name: str, value: Any, default: Any, unmet: Mapping[str, Any]) -> str:
+        """Returns a sentence that names the setting, the reason and the remedies."""
+        shown = self.remedy or ", ".join(f"{key} to {each!r}" for key, each in unmet.items())
+        return f"With {name} = {value!r}, {self.because}: set {shown}, or {name} to {default!r}."
+
+
+def needs(because: str, remedy: str = "", of: tuple[Any, ...] = (), **others: Any) -> Needs:
+    """Returns the annotation of a setting that works only beside certain values of others."""
+    return Needs(because, others, of, remedy)
+
+
 @dataclass(frozen=True)
 class Setting:
     """A setting of a configuration class.
@@ -60,6 +94,7 @@ class Setting:
         hint: its type, with bounds.
         default: its default in the configuration class.
         conditions: the settings beside which it acts.
+        needs: the settings beside which it works.
     """
 
     name: str
@@ -68,6 +103,7 @@ class Setting:
     hint: Any
     default: Any
     conditions: tuple[When, ...] = ()
+    needs: tuple[Needs, ...] = ()
 
     @property
     def help(self) -> str:
@@ -121,8 +157,8 @@ def _declared(kind: type) -> Iterator[Setting]:
 def _setting(kind: type, name: str, group: str, owner: type, hint: Any, default: Any) -> Setting:
     """Returns a setting with the conditions in its annotation and those that the class adds."""
     added = (vars(base).get("conditions", {}).get(name) for base in kind.__mro__)
-    conditions = (*_whens(hint), *(when for when in added if when is not None))
-    return Setting(name, group, owner, hint, default, conditions)
+    conditions = (*_extras(hint, When), *(when for when in added if when is not None))
+    return Setting(name, group, owner, hint, default, conditions, _extras(hint, Needs))
 
 
 def _lacking(kind: type, declared: Mapping[str, Setting]) -> set[str]:
@@ -141,12 +177,12 @@ def _lacking(kind: type, declared: Mapping[str, Setting]) -> set[str]:
         lacking |= more
 
 
-def _whens(hint: Any) -> tuple[When, ...]:
-    """Returns the conditions in an annotation."""
+def _extras(hint: Any, kind: type[T]) -> tuple[T, ...]:
+    """Returns the extras of a type in an annotation."""
     if get_origin(hint) is not Annotated:
         return ()
     inner, *extras = get_args(hint)
-    return (*_whens(inner), *(each for each in extras if isinstance(each, When)))
+    return (*_extras(inner, kind), *(each for each in extras if isinstance(each, kind)))
 
 
 @cache

@@ -329,8 +329,8 @@ def test_settings_that_cannot_work_say_why(recipe, setting, value, expected, cap
         ({"lr": float("nan")}, "'lr' of the settings must be finite, got nan"),
         ({"lr": float("inf")}, "'lr' of the settings must be finite, got inf"),
         ({"lora_alpha": float("nan")}, "'lora_alpha' of the settings must be finite, got nan"),
-        ({"adam_betas": ("a", 0.9)}, r"be two numbers in \[0, 1\), got \('a', 0.9\)"),
-        ({"adam_betas": (0.9,)}, "adam_betas must be two numbers"),
+        ({"adam_betas": ("a", 0.9)}, "adam_betas must be numbers, got 'a'"),
+        ({"adam_betas": (0.9,)}, "adam_betas must be 2 numbers"),
     ],
 )
 def test_settings_made_in_python_are_checked_at_once(setting, expected):

@@ -253,7 +253,7 @@ def test_a_critic_that_cannot_see_all_is_refused(tmp_path: Path):
         {"opponents": "scripted"},
         {"env_id": "NumberLine-v0", "env_kwargs": {}, "opponents": "scripted"},
     ):
-        with pytest.raises(ConfigError, match=r"critic_sees (= 'all' shows|belongs to critic_b)"):
+        with pytest.raises(ConfigError, match=r"critic_sees (= 'all', the|belongs to critic_b)"):
             run("turn", tmp_path / "run", critic_sees="all", **changes)
 
 
@@ -261,7 +261,7 @@ def test_a_critic_that_cannot_see_the_hidden_state_is_refused(tmp_path: Path):
     alone = {"env_id": "NumberLine-v0", "env_kwargs": {}, "opponents": "scripted"}
     for changes, message in (
         ({**alone, "critic_backbone": "shared"}, "belongs to critic_backbone separate"),
-        ({}, "opponents to scripted"),
+        ({}, "opponents to 'scripted'"),
         ({**alone, "env_id": "Arithmetic-v0"}, "Arithmetic .* WebShop-v0, .* TicTacToe-v0"),
     ):
         with pytest.raises(ConfigError, match=f"critic_sees .*{message}"):

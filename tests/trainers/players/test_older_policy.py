@@ -77,7 +77,7 @@ def test_settings_that_cannot_work_are_refused():
     assert grpo.Config.of(cross_policy=0.5).loss.importance_cap == 5.0
     with pytest.raises(ConfigError, match="two policies act in turn"):
         grpo.Config.of(cross_policy=0.5, rollout_workers=1)
-    with pytest.raises(ConfigError, match="never plays: set it above 1"):
+    with pytest.raises(ConfigError, match="cross_policy_every must be at least 2, got 1"):
         grpo.Config.of(cross_policy=0.5, cross_policy_every=1)
     with pytest.raises(ConfigError, match="episodes of one agent"):
         grpo.Config.of(cross_policy=0.5, opponents="mirror")

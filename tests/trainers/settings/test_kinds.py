@@ -64,7 +64,7 @@ def others(setting: Setting) -> Iterator[Any]:
         elif kind is str:
             yield "moving:3"
         elif get_origin(kind) is tuple or kind is tuple:
-            yield (3,) if int in get_args(kind) else ("player_0",)
+            yield ("player_0",) if str in get_args(kind) else (3,)
         elif get_origin(kind) is dict:
             yield {"name": 0.5}
 
