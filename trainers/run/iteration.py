@@ -44,6 +44,7 @@ class Iteration:
         # Whether ratios start from log-probabilities of a pass before the update.
         self._recomputes = trainer.algorithm.recomputes(self._config)
         self._sampling = self._config.sampling()
+        self._passes, self._shown = 0, time.monotonic()
 
     def run(self) -> None:
         """Plays episodes, assigns credit, updates policy and critic, and logs."""
@@ -52,20 +53,20 @@ class Iteration:
         begun = time.perf_counter()
         trajectories = [] if trainer.algorithm.data == "fixed" else self._play()
         collected = time.perf_counter()
-        trainer.callbacks.call("on_rollout_end", trainer, trajectories)
-        self._sleep()
-        first_pass = self._first_pass_recomputes
-        batch, forward = self._batch(trajectories), None
-        if not first_pass:
-            batch, forward = self._evaluate_actions(batch)
-        credit, entering, rewarded = self._assign_credit(batch, forward)
-        alternatives: Alternatives = {}
-        if trainer.is_main:
-            count = self._config.run.transcripts
-            alternatives = find_alternatives(trainer.policies, batch, count, self._sampling)
-        self._sleep()
-        trust = self._set_learning_rates(batch, credit)
         with trainer.stop.during(self._stopping), trainer.log.phases.phase("update"):
+            trainer.callbacks.call("on_rollout_end", trainer, trajectories)
+            self._sleep()
+            first_pass = self._first_pass_recomputes
+            batch, forward = self._batch(trajectories), None
+            if not first_pass:
+                batch, forward = self._evaluate_actions(batch)
+            credit, entering, rewarded = self._assign_credit(batch, forward)
+            alternatives: Alternatives = {}
+            if trainer.is_main:
+                count = self._config.run.transcripts
+                alternatives = find_alternatives(trainer.policies, batch, count, self._sampling)
+            self._sleep()
+            trust = self._set_learning_rates(batch, credit)
             losses = self._updater.update(
                 batch, entering, forward, self._number, first_pass=first_pass, check=self._check
             )
@@ -90,12 +91,16 @@ class Iteration:
         return self._trainer.accelerator.num_processes == 1 and self._trainer.is_saved()
 
     def _check(self) -> None:
-        """Stops an update if the run is told to stop. It is repeated with the same episodes."""
+        """Stops an update if the run is told to stop, and shows its progress once a second."""
+        self._passes += 1
+        now, stop = time.monotonic(), self._trainer.stop
+        if stop.heard is None and now - self._shown < 1:
+            return
+        self._shown = now
         if self._may_leave:
-            self._trainer.stop.check()
-        self._trainer.log.phases.tick()
+            stop.check()
+        self._trainer.log.phases.tick(self._passes)
 
-    @property
     def _stopping(self) -> str:
         """When the run stops if it is told to in an update."""
         if self._may_leave:

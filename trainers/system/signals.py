@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, cast
 
@@ -24,8 +24,6 @@ SLOW = 1.0
 """Seconds after which a run that stops names the environments that it waits for."""
 GRACE = 3.0
 """Seconds that a process has to close everything after the second signal."""
-SAFE = "at the next safe point"
-"""When a run stops, where it has no better answer."""
 
 
 class Interrupted(Exception):
@@ -56,16 +54,19 @@ class StopSignal:
 
     Args:
         accelerator: the accelerator. Its processes stop together.
+
+    Attributes:
+        heard: the first signal, None before it.
     """
 
     def __init__(self, accelerator: Accelerator):
         self._accelerator = accelerator
-        self._heard: int | None = None
+        self.heard: int | None = None
         self._since = 0.0
         self._repeated = False
         self._left = threading.Event()
         self._handled = self._taken = 0
-        self._when = SAFE
+        self._when: Callable[[], str] = _safe
         self._before: dict[int, Any] = {}
         self._pipe: tuple[int, int, int] | None = None
 
@@ -93,13 +94,13 @@ class StopSignal:
             self._pipe = None
 
     @contextlib.contextmanager
-    def during(self, when: str) -> Iterator[None]:
+    def during(self, when: Callable[[], str]) -> Iterator[None]:
         """Says in a block when the run will stop, for the first signal."""
         self._when = when
         try:
             yield
         finally:
-            self._when = SAFE
+            self._when = _safe
 
     def _handle(self, number: int, _: Any) -> None:
         self._handled += 1
@@ -127,9 +128,9 @@ class StopSignal:
 
     def _hear(self, number: int) -> None:
         now = time.monotonic()
-        if self._heard is None:
-            self._heard, self._since = number, now
-            _write(f"Stopping {self._when}. Repeat to stop immediately.")
+        if self.heard is None:
+            self.heard, self._since = number, now
+            _write(f"Stopping {self._when()}. Repeat to stop immediately.")
             threading.Thread(target=self._name_calls, daemon=True).start()
             return
         if number != signal.SIGINT and now - self._since <= 1:
@@ -160,17 +161,22 @@ class StopSignal:
 
     def check(self, _: Any = None) -> None:
         """Raises Interrupted if this process received a signal: for work in `processes.shared`."""
-        if self._heard is not None:
-            raise Interrupted(self._heard)
+        if self.heard is not None:
+            raise Interrupted(self.heard)
 
     def agree(self) -> None:
         """Raises Interrupted in all processes if any of them received a signal."""
         if self._accelerator.num_processes > 1:
-            mine = torch.tensor([self._heard or 0], device=self._accelerator.device)
+            mine = torch.tensor([self.heard or 0], device=self._accelerator.device)
             heard: Any = self._accelerator.gather(mine)
             if heard.any():
                 raise Interrupted(int(heard.max()))
         self.check()
+
+
+def _safe() -> str:
+    """When a run stops, where there is no better answer."""
+    return "at the next safe point"
 
 
 def environment_calls() -> list[str]:

@@ -160,7 +160,7 @@ def test_an_interruption_between_cloning_and_training_leaves_out_nothing(
 
             def then_a_signal() -> None:
                 make_hooks()
-                run.stop._heard = 15
+                run.stop.heard = 15
 
             monkeypatch.setattr(run, "make_hooks", then_a_signal)
             with pytest.raises(Interrupted):
