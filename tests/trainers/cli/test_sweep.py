@@ -390,7 +390,7 @@ def test_recipes_are_an_axis_and_their_folders_are_portable():
     ("words", "messages"),
     [
         (["--seeds", "0"], ["Name at least one recipe before the options"]),
-        (["poad", "trun"], ["Did you mean: turn?"]),
+        (["poad", "turm"], ["Did you mean: turn?"]),
         (["poad", "bc"], ["bc plays no episodes", "suit poad, not bc", "agentgym plot"]),
         (["poad", "rloo", "turn", "--lambda-token", "0.9"],
          ["rloo and turn lack the setting lambda_token", "suit poad, not rloo, turn"]),
