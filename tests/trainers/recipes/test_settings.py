@@ -73,10 +73,13 @@ REPLAYED = {
     "env_kwargs": {"size": 6, "max_turns": 2}, "episodes_per_iteration": 16, "group_size": 2,
     "iterations": 4, "lr": 1e-3,
 }  # fmt: skip
+# A few steps, after which the policy still fails.
+CLONED = {"bc_demonstrations": 8, "bc_epochs": 1, "bc_batch_tokens": 8192}
 # Groups with failures that a success can revise.
 REVISED = {
     "model": "nano", "env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32,
     "group_size": 8, "constrain": False, "bc_demonstrations": 32, "bc_epochs": 4, "bc_lr": 2e-3,
+    "bc_batch_tokens": 8192,
 }  # fmt: skip
 # Many different actions and situations.
 LATENT = REVISED | {"bc_epochs": 2, "lr": 3e-4, "episodes_per_iteration": 16}
@@ -139,7 +142,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
 def start(tmp_path_factory) -> Path:
     """A policy that solves some of the tasks."""
     folder = tmp_path_factory.mktemp("start")
-    few = {"model": "nano", "iterations": 0, "bc_demonstrations": 8, "bc_epochs": 1, "bc_lr": 1e-3}
+    few = {"model": "nano", "iterations": 0, **CLONED, "bc_lr": 1e-3}
     train("grpo", **BASE | few, run_dir=str(folder))
     return folder / "policy"
 
