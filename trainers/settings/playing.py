@@ -32,6 +32,7 @@ OWN_ROLES = When(
 )
 LISTED = When("constrain")
 VLLM = When("engine", ("vllm",))
+IN_PROCESS = When("engine_url", (None,), of="vLLM in this process", remedy="engine_url to None")
 SIZED = When(
     "group_size",
     but=tuple(range(1, MINIMUM + 1)),
@@ -244,9 +245,9 @@ class RolloutConfig:
     engine_url: Annotated[str | None, VLLM, needs(ONE_SERVER, rollout_workers=0)] = None
     """Address of a running vLLM server that generates in place of this process, such as
     http://localhost:8000 (None: none)."""
-    engine_memory: Annotated[float, Gt(0.0), Lt(1.0), VLLM] = 0.3
+    engine_memory: Annotated[float, Gt(0.0), Lt(1.0), VLLM, IN_PROCESS] = 0.3
     """Share of a GPU's memory that vLLM takes for its copy of the weights and its cache."""
-    engine_sleep: Annotated[bool, VLLM] = False
+    engine_sleep: Annotated[bool, VLLM, IN_PROCESS] = False
     """Free that memory while the model is trained: vLLM's weights wait in the CPU's memory."""
     rollout_workers: Annotated[Count, ONE_POLICY] = 0
     """Processes of Ray that play the episodes, each with a copy of the model and its share of

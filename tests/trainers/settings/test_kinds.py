@@ -182,3 +182,13 @@ def test_a_flag_switches_off_the_settings_of_a_file_that_belong_to_it(tmp_path: 
     assert read_config("poad", ["--config", str(file), *off]).cloning.bc_epochs == 10
     with pytest.raises(ConfigError, match="bc_epochs belongs to behaviour cloning"):
         read_config("poad", ["--config", str(file), *off, "--bc-epochs", "3"])
+
+
+@pytest.mark.parametrize("setting", [{"engine_memory": 0.5}, {"engine_sleep": True}])
+def test_the_memory_of_a_server_is_not_set_here(setting: dict[str, Any]):
+    server = {"engine": "vllm", "engine_url": "http://localhost:8000"}
+    with pytest.raises(
+        ConfigError, match="belongs to vLLM in this process: set engine_url to None"
+    ):
+        recipes.load("poad").Config.of(**server, **setting)
+    recipes.load("poad").Config.of(engine="vllm", **setting)
