@@ -151,8 +151,9 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        if "_frame" in vars(cls):
-            cls.metadata = metadata_of(pictures=True)
+        modes = metadata_of(pictures=True)["render_modes"]
+        if cls._frame is not TextEnv._frame and cls.metadata.get("render_modes") != modes:
+            cls.metadata = metadata_of(pictures=True) | cls.metadata | {"render_modes": modes}
 
     # Implemented by a subclass.
 

@@ -125,7 +125,7 @@ class Trainer:
             config.run,
             self.accelerator,
             settings=config.to_json(),
-            watch=Watch.of(config),
+            watch=Watch.of(config, self.state),
         )
         introduce(self, self.saver.saved)
 

@@ -245,6 +245,8 @@ def view_run(
     first, console = runs[0], standard_output()
     path = out or (first.with_suffix(".html") if first.is_file() else first / "view.html")
     if any(map(holds_runs, runs)):
+        if out is None and not holds_runs(first):  # whose own page is view.html
+            path = first / "runs.html" if first.is_dir() else first.with_suffix(".html")
         for note in write_pages(runs, path, last):
             console.print(Text(printable(f"note: {note}")), soft_wrap=True)
     else:

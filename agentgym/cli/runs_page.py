@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from agentgym.cli.viewer import render
-from agentgym.errors import AgentGymError, MissingExtraError
+from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.evaluation.comparison import compact, compare_groups, duration, grouped, number, table
 from agentgym.evaluation.comparison_figure import draw_comparison
 from agentgym.evaluation.runs import TrainingRun, find_runs, run_folders
@@ -61,16 +61,26 @@ def write_pages(folders: Sequence[Path], out: Path, last: int | None = None) -> 
         ConfigError: if no run can be read.
     """
     runs, notes = find_runs(folders)
+    if any(out.resolve() == (run.folder / PAGE).resolve() for run in runs):
+        raise ConfigError(f"{out} is the page of a run: give the page of all runs another name.")
     links: dict[Path, str] = {}
     for run in runs:
         try:
             (run.folder / PAGE).write_text(render(run.folder, last), encoding="utf-8")
-            links[run.folder] = quote(os.path.relpath(run.folder / PAGE, out.parent))
+            links[run.folder] = _link(run.folder / PAGE, out.parent)
         except (AgentGymError, OSError) as error:
             notes.append(f"no page: {error}")
     title = ", ".join(folder.resolve().name for folder in folders)
     out.write_text(_page(title, runs, links, notes), encoding="utf-8")
     return notes
+
+
+def _link(page: Path, folder: Path) -> str:
+    """Returns the address of a page, relative to a folder if it is on the same drive."""
+    try:
+        return quote(Path(os.path.relpath(page, folder)).as_posix())
+    except ValueError:  # on another drive
+        return page.resolve().as_uri()
 
 
 def _page(

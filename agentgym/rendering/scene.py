@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -10,6 +11,10 @@ Shape = Literal[
     "", "disc", "ring", "cross", "box", "star", "up", "right", "down", "left", "bar", "card"
 ]
 """A figure in a cell: "up" to "left" are triangles that point there, "bar" spans the width."""
+
+MOST_LINES = 12
+"""Maximum number of lines of a caption."""
+_COLOR = re.compile("#[0-9a-fA-F]{6}")
 
 INK, PAPER = "#1f2430", "#f4f1ea"
 BLUE, RED, GREEN, GOLD = "#2f6fb5", "#c8423b", "#3f9a56", "#e2a93b"
@@ -35,6 +40,13 @@ class Cell:
     label: str = ""
     width: float = 0.7
 
+    def __post_init__(self) -> None:
+        for color in (self.ground, self.color):
+            if not _COLOR.fullmatch(color):
+                raise ValueError(f"A colour is written as '#rrggbb', got {color!r}.")
+        if "\n" in self.label:
+            raise ValueError(f"A label is one line, got {self.label!r}.")
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -53,6 +65,10 @@ class Scene:
     lines: bool = True
     ground: str = PAPER
     columns: int = 1
+
+    def __post_init__(self) -> None:
+        if self.caption.count("\n") >= MOST_LINES:
+            raise ValueError(f"A caption has at most {MOST_LINES} lines, got {self.caption!r:.80}.")
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from agentgym.errors import ConfigError
+from agentgym.utils.files import portable_name
 
 Setting = tuple[tuple[str, str], ...]
 """Names and values of the settings that vary."""
@@ -39,8 +39,9 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The name of its folder, such as `lr=0.001,epochs=1/seed-0` or `poad,lr=0.001/seed-0`."""
-        return f"{re.sub(r'[^A-Za-z0-9_.,=+-]', '_', ','.join(self.parts))}/seed-{self.seed}"
+        """The name of its folder, such as `poad,lr=0.001/seed-0`."""
+        words = [self.recipe, *(f"{name}={value}" for name, value in self.setting)]
+        return f"{portable_name(','.join(words))}/seed-{self.seed}"
 
     @property
     def words(self) -> str:

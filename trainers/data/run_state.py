@@ -24,6 +24,7 @@ class RunState:
         last: the latest evaluation.
         reference: the iteration in which the reference policy last moved (-1: never).
         demonstrated: success rate of the demonstrations that were cloned (None: none were).
+        cloned: success rate of their clone on held-out tasks (None: it was not evaluated).
     """
 
     iteration: int = 0
@@ -37,3 +38,4 @@ class RunState:
     last: dict[str, Any] | None = None
     reference: int = field(default=-1, metadata=ADDED)
     demonstrated: float | None = field(default=None, metadata=ADDED)
+    cloned: float | None = field(default=None, metadata=ADDED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
+from agentgym.trainers.data.run_state import RunState
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.wrappers.wrapping import answer_format
 
@@ -29,11 +30,18 @@ class Watch:
     Args:
         replies: whether actions are read from longer replies (`ExtractAction`).
         cloned: whether RL started from a clone of demonstrations.
-        greedy: whether evaluations play greedily, in contrast to training.
+        greedy: whether evaluations play greedily, in contrast to training, and the same game.
+        clone_success: success rate of the clone on held-out tasks. None: that of the first
+            evaluation.
     """
 
     def __init__(
-        self, *, replies: bool = False, cloned: bool = False, greedy: bool = False
+        self,
+        *,
+        replies: bool = False,
+        cloned: bool = False,
+        greedy: bool = False,
+        clone_success: float | None = None,
     ) -> None:
         self._replies, self._cloned, self._greedy = replies, cloned, greedy
         self._clone = (
@@ -42,19 +50,22 @@ class Watch:
             else "clone the expert first (--bc-demonstrations 300)"
         )
         self._success: float | None = None
-        self._clone_success: float | None = None
+        self._clone_success = clone_success
         self._returns: deque[float] = deque(maxlen=PATIENCE)
         self._explained: deque[float] = deque(maxlen=CRITIC_PATIENCE)
         self._equal: deque[bool] = deque(maxlen=PATIENCE)
         self._warned: set[str] = set()
 
     @classmethod
-    def of(cls, config: TrainConfig) -> Watch:
-        """Returns the watch of a run with these settings."""
+    def of(cls, config: TrainConfig, state: RunState) -> Watch:
+        """Returns the watch of a run with these settings and counters."""
         return cls(
             replies=answer_format(config.environment.wrap) is not None,
             cloned=config.imitates,
-            greedy=config.evaluation.eval_temperature == 0,
+            greedy=config.evaluation.eval_temperature == 0
+            and config.game.scripted
+            and config.environment.curriculum == "uniform",
+            clone_success=state.cloned,
         )
 
     def warnings(self, metrics: Mapping[str, float]) -> list[str]:

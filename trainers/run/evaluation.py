@@ -252,8 +252,8 @@ class Evaluator:
             return
         begun = time.perf_counter()
         name = trainer.recipe if at else ("imitation" if config.imitates else "start")
-        with trainer.log.phases.phase("evaluate", config.evaluation.eval_episodes):
-            report, numbers = self._evaluate(trainer.agent(name))
+        report, numbers = self._evaluate(trainer.agent(name))
+        numbers |= exact_metrics(config, trainer.agent(name))
         reward = numbers["eval/reward"]
         state.evaluated, state.last = at, report.to_json()
         if at == 0:
@@ -267,15 +267,16 @@ class Evaluator:
                 )
         numbers["time/evaluate"] = time.perf_counter() - begun
         trainer.log.row(state, numbers)
-        if at == 0 and state.demonstrated is not None and trainer.is_main:
-            self._compare_clone(numbers["eval/success"], state.demonstrated)
+        if at == 0 and state.demonstrated is not None:
+            state.cloned = numbers["eval/success"]
+            if not config.run.quiet:
+                self._compare_clone(state.cloned, state.demonstrated)
         trainer.callbacks.call("on_evaluation_end", trainer, report)
 
     def _compare_clone(self, success: float, demonstrated: float) -> None:
         """Says how well the cloned policy plays, beside its demonstrations and a random agent."""
-        trainer, config = self._trainer, self._trainer.config
-        report = _baseline(config, trainer.make_eval_env, "random", team=trainer.lineup.team)
-        random = of_training(report, config).aggregate()["success"].mean
+        trainer = self._trainer
+        random = self._evaluate("random")[1]["eval/success"]
         trainer.log.say(
             f"The clone succeeds in {success:.0%} of held-out tasks (its demonstrations: "
             f"{demonstrated:.0%}, a random agent: {random:.0%})."
@@ -283,7 +284,7 @@ class Evaluator:
         if success < max(random, demonstrated / 2):
             trainer.log.say(f"warning: {POOR_CLONE}")
 
-    def _evaluate(self, agent: Agent) -> tuple[Report, dict[str, float]]:
+    def _evaluate(self, agent: Agent | str) -> tuple[Report, dict[str, float]]:
         """Returns the report of an evaluation and its scalars, of each trained seat of a game."""
         trainer, config = self._trainer, self._trainer.config
         seats = config.game.learners
@@ -291,15 +292,16 @@ class Evaluator:
             seats = trainer.lineup.agents.get("", seats)
         arguments = config, trainer.make_eval_env, agent
         processes = trainer.accelerator, trainer.pulse
-        exact = exact_metrics(config, agent)
-        if trainer.lineup.team:
-            report, reports = evaluate_team(config, agent, *processes)
-        elif seats:
-            reports = evaluate_seats(*arguments, seats, *processes)
-            report = join_seats(reports)
-        else:
-            report, reports = evaluate_agent(*arguments, *processes), {}
-        numbers = evaluation_metrics(report, config) | exact
+        count = config.evaluation.eval_episodes // trainer.accelerator.num_processes
+        with trainer.log.phases.phase("evaluate", count):
+            if trainer.lineup.team:
+                report, reports = evaluate_team(config, agent, *processes)
+            elif seats:
+                reports = evaluate_seats(*arguments, seats, *processes)
+                report = join_seats(reports)
+            else:
+                report, reports = evaluate_agent(*arguments, *processes), {}
+        numbers = evaluation_metrics(report, config)
         for seat, part in reports.items():
             numbers |= {f"eval/{seat}/{name}": e.mean for name, e in part.aggregate().items()}
         return report, numbers

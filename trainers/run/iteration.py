@@ -105,6 +105,8 @@ class Iteration:
         """When the run stops if it is told to in an update."""
         if self._may_leave:
             return "at the next forward pass. --resume repeats the update with the same episodes"
+        if self._trainer.accelerator.num_processes > 1:
+            return "after this update, as all processes stop together"
         return "after this update, because the last checkpoint is older"
 
     def _play(self) -> list[Trajectory]:

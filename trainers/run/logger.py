@@ -226,7 +226,7 @@ def global_step(progress: RunState) -> int:
 
     Recipes are compared by environment steps. A recipe that learns from a data set plays none.
     """
-    return progress.env_steps or progress.iteration
+    return progress.env_steps if progress.episodes else progress.iteration
 
 
 # Label, metric, digits, and whether it is shown when it is 0.

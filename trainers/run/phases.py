@@ -41,7 +41,7 @@ class Phases:
         self._console, self._budget, self._clock = console, budget, clock
         self._iteration = state.iteration
         self._share = self._first_share = self._spent(state)
-        self._playing_since: float | None = None  # when the first iteration of this process began
+        self._iterating_since: float | None = None  # when the first iteration of this process began
         self._name, self._total, self._done = "", 0, 0
         self._begun = self._shown = clock()
         self._bar: Progress | None = None
@@ -73,9 +73,9 @@ class Phases:
     def seconds_left(self) -> float | None:
         """Estimated seconds until the budget is spent. None before the first iteration ends."""
         done = self._share - self._first_share
-        if self._playing_since is None or done <= 0:
+        if self._iterating_since is None or done <= 0:
             return None
-        return (self._clock() - self._playing_since) * (1 - self._share) / done
+        return (self._clock() - self._iterating_since) * (1 - self._share) / done
 
     def advance(self, state: RunState) -> None:
         """Takes note of a finished iteration."""
@@ -92,8 +92,8 @@ class Phases:
             name: its name, such as "play".
             total: number of its steps (0: unknown).
         """
-        if name == "play" and self._playing_since is None:
-            self._playing_since = self._clock()
+        if name in ("play", "update") and self._iterating_since is None:
+            self._iterating_since = self._clock()
         before = self._name, self._total, self._done, self._begun
         self._name, self._total, self._done, self._begun = name, total, 0, self._clock()
         if self._bar is not None and not before[0]:

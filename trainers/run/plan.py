@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torch import nn
+
 from agentgym.trainers.rollout.env_pool import instructions_by_id
 from agentgym.trainers.run.setup import slow_precision
 from agentgym.utils.files import shown
@@ -53,14 +55,17 @@ def plan(trainer: Parts) -> str:
     texts = instructions_by_id(trainer.pool.env(0)).values()
     if lengths := [trainer.context.check_room(text, 1) for text in texts]:
         parts.append(f"instructions of {max(lengths):,} tokens")
-    modules = [part.trained for part in trainer.updaters.parts.values()]
-    parameters = [p for module in modules for p in module.parameters()]
+    modules: list[nn.Module] = [part.trained for part in trainer.updaters.parts.values()]
+    if trainer.own_critic is not None:
+        modules.append(trainer.own_critic)
+    # Roles may share their base.
+    parameters = list({id(p): p for module in modules for p in module.parameters()}.values())
     trained = [p for p in parameters if p.requires_grad]
     everything, learned = (sum(p.numel() for p in found) for found in (parameters, trained))
     size = sum(p.numel() * p.element_size() for p in parameters) + 12 * learned
     share = "all" if learned == everything else f"{learned / 1e6:,.2f} M"
     parts.append(
         f"{everything / 1e6:,.2f} M parameters, {share} trained, {size / 2**30:,.2f} GiB with "
-        "gradients and optimiser states and without activations"
+        "gradients and optimiser states, without activations and a frozen reference"
     )
     return f"Plan: {'; '.join(parts)}."

@@ -74,8 +74,9 @@ def test_a_sweep_needs_processes_and_names_each_setting_and_seed_once():
     stops = [read_config("poad", run.flags).rollout.stop for run in found.runs[:2]]
     assert stops == [("--",), ("x",)]
     assert settings_of(["lr=1,1,2"], 0) == [(("lr", "1"),), (("lr", "2"),)]
-    with pytest.raises(ConfigError, match=r"the same folder, model=a_b/seed-0"):
-        sweep.read_sweep(["poad", "--vary", "model=a/b,a:b"])
+    found, _ = sweep.read_sweep(["poad", "--vary", "model=a/b,a:b", "--seeds", "0"])
+    names = [run.name for run in found.runs]
+    assert len(set(names)) == 2 and all(name.startswith("poad,model=a-b-") for name in names)
 
 
 @pytest.mark.parametrize(
@@ -129,11 +130,15 @@ def test_a_sweep_continues_reports_and_refuses_other_settings(
     words = ["sweep", "rloo", "--constrain", *out]
     assert main([*words, "--vary", "lr=1e-3,7", "--seeds", "0"]) == 1
     shown = capsys.readouterr()
-    assert "lr=7/seed-0 failed with status 1: error: diverged" in shown.err
+    assert "rloo,lr=7/seed-0 failed with status 1: error: diverged" in shown.err
     assert "1 of 2 runs have finished" in shown.out
     varied = ["--vary", "lr=1e-3", "epochs=1", "--seeds", "0", "1"]
     assert main([*words, *varied]) == 0
-    assert trained == ["lr=1e-3/seed-0", "lr=1e-3,epochs=1/seed-0", "lr=1e-3,epochs=1/seed-1"]
+    assert trained == [
+        "rloo,lr=1e-3/seed-0",
+        "rloo,lr=1e-3,epochs=1/seed-0",
+        "rloo,lr=1e-3,epochs=1/seed-1",
+    ]
     assert main([*words, *varied, "--report"]) == 0 and len(trained) == 3
     text = capsys.readouterr().out
     assert "2 of 2 runs" in text and "epochs=1" in text and "best of n settings of rloo" in text
@@ -163,7 +168,7 @@ def test_a_sweep_refuses_finished_runs_of_another_settings_file(
         assert main([*words, "--vary", "lr=1e-3", "--seeds", "0", "1", *report]) == 2
         assert "run of other settings (clip = 0.1 -> 0.3)" in capsys.readouterr().err
     assert main([*words, "--vary", "lr=1e-3", "--seeds", "1"]) == 0
-    assert trained == ["lr=1e-3/seed-0", "lr=1e-3/seed-1"]
+    assert trained == ["rloo,lr=1e-3/seed-0", "rloo,lr=1e-3/seed-1"]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +196,7 @@ def test_damaged_files_of_a_finished_run_are_named(
 ):
     words = ["sweep", "rloo", "--out", str(tmp_path), "--vary", "lr=1e-3", "--seeds", "0", "1"]
     assert main(words) == 0
-    damaged = tmp_path / "lr=1e-3" / "seed-1"
+    damaged = tmp_path / "rloo,lr=1e-3" / "seed-1"
     if text is None:
         (damaged / file).unlink()
     else:
@@ -203,7 +208,7 @@ def test_damaged_files_of_a_finished_run_are_named(
         assert str(damaged) in shown and message in shown and "delete the folder" in shown
     shutil.rmtree(damaged)
     (tmp_path / "sweep.json").write_text("{")
-    assert main(words) == 0 and trained[2:] == ["lr=1e-3/seed-1"]
+    assert main(words) == 0 and trained[2:] == ["rloo,lr=1e-3/seed-1"]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +266,7 @@ def test_runs_that_fail_alike_are_named_together(
     words = ["sweep", "rloo", "--out", str(tmp_path), "--vary", "lr=1e-3,7", "--seeds", "0", "1"]
     assert main(words) == 1
     shown = capsys.readouterr()
-    assert "lr=7/seed-0, lr=7/seed-1 failed with status 1: error: diverged" in shown.err
+    assert "rloo,lr=7/seed-0, rloo,lr=7/seed-1 failed with status 1: error: diverged" in shown.err
     assert "2 of 4 runs have finished" in shown.out
 
 
@@ -273,7 +278,7 @@ def test_a_sweep_that_is_stopped_starts_no_other_run(
     assert main([*words, "--vary", "lr=1e-3,8,1e-4"]) == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == before
     assert "The same command continues the sweep" in capsys.readouterr().err
-    assert trained == ["lr=1e-3/seed-0"]
+    assert trained == ["rloo,lr=1e-3/seed-0"]
     assert len(json.loads((tmp_path / "sweep.json").read_text())["runs"]) == 1
 
 
@@ -372,12 +377,14 @@ def test_settings_are_ordered_by_training_and_values_are_pooled(tmp_path: Path):
 
 
 def test_recipes_are_an_axis_and_their_folders_are_portable():
-    settings = settings_of(["env_id=A:b/c", "lr=1e-3,1e-4"], 0)
+    settings = settings_of(["env_id=A-v0", "lr=1e-3,1e-4"], 0)
     runs = runs_of(["poad", "my_lab.own"], settings, [0])
     assert [run.name for run in runs] == [
-        "poad,env_id=A_b_c,lr=1e-3/seed-0", "poad,env_id=A_b_c,lr=1e-4/seed-0",
-        "my_lab.own,env_id=A_b_c,lr=1e-3/seed-0", "my_lab.own,env_id=A_b_c,lr=1e-4/seed-0",
+        "poad,env_id=A-v0,lr=1e-3/seed-0", "poad,env_id=A-v0,lr=1e-4/seed-0",
+        "my_lab.own,env_id=A-v0,lr=1e-3/seed-0", "my_lab.own,env_id=A-v0,lr=1e-4/seed-0",
     ]  # fmt: skip
+    alone = {run.name for run in runs_of(["poad"], settings, [0])}
+    assert alone < {run.name for run in runs}  # more recipes extend a sweep
     found, _ = sweep.read_sweep(["poad", "turn", "poad", "--seeds", "1", "0", "--constrain"])
     assert found.recipes == ("poad", "turn") and found.flags == ("--constrain",)
     names = [run.name for run in found.runs]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentgym.trainers import train
+from agentgym.trainers.data.run_state import RunState
 from agentgym.trainers.run.diagnostics import (
     CRITIC_PATIENCE,
     LARGEST_GAP,
@@ -16,6 +17,7 @@ from agentgym.trainers.run.diagnostics import (
     Watch,
 )
 from agentgym.trainers.run.evaluation import POOR_CLONE
+from agentgym.trainers.settings.config import TrainConfig
 
 from ...helpers.echo import Echo
 
@@ -213,3 +215,20 @@ def test_a_clone_is_compared_with_its_demonstrations_and_a_random_agent(
         clone = f"The clone succeeds in {0 if poor else 100}% of held-out tasks"
         assert f"{clone} (its demonstrations: 100%, a random agent: 0%)." in shown
         assert (POOR_CLONE in shown) == poor
+
+
+def test_a_resumed_run_knows_its_clone():
+    config = TrainConfig.of(bc_demonstrations=8)
+    watch = Watch.of(config, RunState(cloned=0.9))
+    [warning] = watch.warnings({"eval/success": 0.3})
+    assert "30%" in warning and "its clone did in 90%" in warning
+
+
+@pytest.mark.parametrize(
+    ("settings", "compared"),
+    [({}, True), ({"opponents": "mirror"}, False), ({"curriculum": "window"}, False)],
+)
+def test_only_equal_tasks_are_compared(settings: dict[str, Any], compared: bool):
+    watch = Watch.of(TrainConfig.of(**settings), RunState())
+    watch.warnings(FINE)
+    assert bool(watch.warnings({"eval/success": 1.0})) == compared

@@ -84,7 +84,7 @@ def test_tensorboard_counts_environment_steps_and_a_resumed_run_replaces_later_o
 ):
     def state(iteration: int) -> RunState:
         steps = 40 * iteration * plays
-        return RunState(iteration=iteration, env_steps=steps, evaluated=iteration)
+        return RunState(iteration=iteration, env_steps=steps, evaluated=iteration, episodes=steps)
 
     def write(start: int, value: float) -> None:
         run = RunConfig(iterations=9, quiet=True)
