@@ -211,6 +211,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "eval_temperature": 1.0,
             "bc_demonstrations": 32,
             "bc_epochs": 6,
+            "bc_batch_tokens": 8192,
             "bc_lr": 2e-3,
             "group_size": 4,
             "num_envs": 128,

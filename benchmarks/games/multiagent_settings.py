@@ -23,7 +23,7 @@ NOT_CLONED: dict[str, Any] = {
     "bc_demonstrations": 0,
     "bc_epochs": 10,
     "bc_lr": None,
-    "bc_batch_tokens": 8192,
+    "bc_batch_tokens": None,
 }
 """The defaults of settings of behaviour cloning, for a variant without it."""
 

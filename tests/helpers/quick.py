@@ -34,7 +34,7 @@ def copied_policy(make_env: Callable[[], Any], *, seed: int, size: str, folder: 
     env.close()
     key = (repr(env.spec), seed, size)
     if env.spec is not None and key in MADE and MADE[key].is_dir():
-        shutil.copytree(MADE[key], folder)
+        shutil.copytree(MADE[key], folder, dirs_exist_ok=True)
     else:
         tiny_policy(make_env, seed=seed, size=size, folder=folder)
         MADE[key] = folder

@@ -35,7 +35,7 @@ def run(folder: Path) -> int:
         "--env-id NumberLine-v0 --env-kwargs size=4 max_turns=4 --model nano --context current "
         "--no-instructions --constrain --iterations 2 --episodes-per-iteration 16 --num-envs 4 "
         "--eval-every 1 --eval-episodes 8 --device cpu --threads 1 --bc-demonstrations 8 "
-        "--bc-epochs 3 --quiet --transcripts 0 --resume --log-with"
+        "--bc-epochs 3 --bc-batch-tokens 8192 --quiet --transcripts 0 --resume --log-with"
     ).split()
     return main(["poad", *flags, "--run-dir", str(folder)])
 

@@ -321,7 +321,7 @@ def test_finished_games_are_taken_from_the_journal(tmp_path: Path):
         ("poad", {"kl_reference": "polyak:1.5", "kl_coef": 0.1}, r"in \(0, 1\], got 'polyak:1.5'"),
         ("poad", {"kl_reference": "polyak:0", "kl_coef": 0.1}, r"in \(0, 1\], got 'polyak:0'"),
         ("cory", {"kl_reference": "polyak:0.1", "kl_coef": 0.1, "roles": "separate",
-                  "exchange": 2}, "needs kl_reference = 'start', got 'polyak:0.1'"),
+                  "exchange": 2}, "follows one policy: set kl_reference to 'start'"),
         ("poad", {"kl_reference": "moved:5", "kl_coef": 0.1}, "got 'moved:5'"),
         ("poad", {"kl_reference": "moving:5"}, "set kl_coef above 0"),
     ],

@@ -85,6 +85,7 @@ def played(recipe: str, folder: Path, env_id: str, model: str, **changes: Any) -
         last |= {"group_size": 4}
     settings |= own | few | last | changes
     del settings["bc_epochs"]
+    settings.pop("bc_batch_tokens", None)
     trainer = make_trainer(recipe, **settings)
     trainer.run()
     return trainer

@@ -185,6 +185,7 @@ def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
         "constrain": True,
         "bc_demonstrations": 32,
         "bc_epochs": 6,
+        "bc_batch_tokens": 8192,  # a few steps, after which the policy still fails
         "bc_lr": 2e-3,
         "iterations": 14,
         "episodes_per_iteration": 128,
@@ -205,7 +206,8 @@ def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
     known = settings_of(recipes.load(recipe).Config)
     given = {k: v for k, v in settings.items() if k in known} | SETTINGS.get(recipe, {}) | changes
     if not given["bc_demonstrations"]:
-        given = {k: v for k, v in given.items() if k not in ("bc_epochs", "bc_lr")}
+        unused = ("bc_epochs", "bc_lr", "bc_batch_tokens")
+        given = {k: v for k, v in given.items() if k not in unused}
     if not given["eval_episodes"]:
         del given["eval_every"]
     agentgym.trainers.train(recipe, **given)
