@@ -91,9 +91,8 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
     A subclass sets `instructions` and `tasks`, declares `State` (a dataclass that
     `agentgym.utils.serialization` can convert to JSON) and `reward_names`, and implements `_start`
     and `_advance`, which use `self.state` and `self.np_random`. The base class handles seeding,
-    task selection, turn limits, `info`, invalid actions, snapshots and rendering. Pictures need
-    `_frame`. The start of an episode depends only on the task and the seed, regardless of
-    whether the task was given or sampled.
+    tasks, turn limits, `info`, invalid actions, snapshots and rendering. Pictures need `_frame`.
+    The start of an episode depends on the task and the seed alone, however the task was chosen.
 
     Args:
         split: split that `reset` samples tasks from: "train" or "test".
@@ -151,9 +150,9 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        modes = metadata_of(pictures=True)["render_modes"]
-        if cls._frame is not TextEnv._frame and cls.metadata.get("render_modes") != modes:
-            cls.metadata = metadata_of(pictures=True) | cls.metadata | {"render_modes": modes}
+        if cls._frame is not TextEnv._frame:
+            known = metadata_of(pictures=True)
+            cls.metadata = known | cls.metadata | {"render_modes": known["render_modes"]}
 
     # Implemented by a subclass.
 

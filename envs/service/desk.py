@@ -89,8 +89,7 @@ class ServiceDesk(ToolEnv):
     """The factors of the reward: 1 or 0 each."""
     words: str | None = None
     """The user's next message, if it is an agent (`two_player`). None: `user` writes it."""
-    _found: tuple[str, Case] | None = None
-    """The name of a task and the task."""
+    _found: tuple[str, Case] | None = None  # the last task, by name
     _known: tuple[Changes, str] | None = None
     """The changes, and the digest of the changed records. None after a change."""
 
@@ -176,12 +175,8 @@ class ServiceDesk(ToolEnv):
     def case(self) -> Case:
         """The current task, which snapshots do not contain."""
         if self._found is None or self._found[0] != self.task:
-            self._found = self.task, self._find_case(self.task)
+            self._found = self.task, self._case(self.task)
         return self._found[1]
-
-    def _find_case(self, task: str) -> Case:
-        """Returns a task."""
-        return self._case(task)
 
     def _opening(self) -> DeskState:
         """Returns the state before the first message."""
@@ -197,8 +192,7 @@ class ServiceDesk(ToolEnv):
         state = self.state
         conversation = [*state.conversation, turn]
         answer, state.confirmed = self._user_message(message, conversation)
-        state.over = STOP in answer
-        answer = answer.replace(STOP, "").strip()
+        state.over, answer = STOP in answer, answer.replace(STOP, "").strip()
         state.conversation = [*conversation, ["user", answer]]
         return answer
 

@@ -64,10 +64,12 @@ class TauDesk(ServiceDesk):
         tables = self._files.original_tables(self.data_dir, self.tables_of_file)
         return Database(tables, self.state.changes)
 
-    def _find_case(self, task: str) -> Case:
+    @property
+    def case(self) -> Case:
+        """The current task, which snapshots do not contain."""
         if self.data_dir is None:
-            return self._case(task)
-        return self._files.original_case(self.data_dir, task)
+            return super().case
+        return self._files.original_case(self.data_dir, self.task)
 
     def _by_value(self, call: Call) -> Call:
         return super()._by_value(call) if self.data_dir is None else self._as_original(call)

@@ -1,4 +1,4 @@
-"""Records which settings of a configuration the code of a run reads."""
+"""The types of settings, and which of them the code of a run reads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import agentgym.trainers
 from agentgym.trainers.settings import groups_of, settings_of
@@ -58,3 +58,13 @@ def reads_of(kind: type[TrainConfig]) -> Iterator[set[str]]:
     finally:
         for owner in owners:
             del owner.__getattribute__
+
+
+def plain(hint: Any) -> tuple[Any, ...]:
+    """The types in an annotation."""
+    inner = get_args(hint)
+    if get_origin(hint) is Literal or not inner or get_origin(hint) in (dict, tuple, list):
+        return (hint,)
+    return tuple(
+        p for each in inner if isinstance(each, type) or get_args(each) for p in plain(each)
+    )

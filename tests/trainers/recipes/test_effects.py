@@ -27,7 +27,7 @@ from agentgym.trainers.settings.kinds import (
 )
 from agentgym.trainers.settings.schema import Setting
 
-from ...helpers.setting_reads import reads_of
+from ...helpers.setting_reads import plain, reads_of
 
 # Nothing is on that can be off.
 SPARSE: dict[str, Any] = {
@@ -106,16 +106,6 @@ class Ways:
                 continue
             for value in (*when.values, *values_of(known[name]), *words):
                 yield name, value
-
-
-def plain(hint: Any) -> tuple[Any, ...]:
-    """The types in an annotation."""
-    inner = get_args(hint)
-    if get_origin(hint) is Literal or not inner or get_origin(hint) in (dict, tuple, list):
-        return (hint,)
-    return tuple(
-        p for each in inner if isinstance(each, type) or get_args(each) for p in plain(each)
-    )
 
 
 def values_of(setting: Setting) -> Iterator[Any]:

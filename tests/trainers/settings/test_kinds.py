@@ -27,6 +27,8 @@ from agentgym.trainers.settings.kinds import (
 from agentgym.trainers.settings.names import FAMILIAR, RENAMED
 from agentgym.trainers.settings.schema import Setting, settings_of
 
+from ...helpers.setting_reads import plain
+
 KINDS: tuple[type[TrainConfig], ...] = (
     ActorCriticConfig, GroupConfig, ImitationConfig, OfflineConfig, PolicyGradientConfig,
     PreferenceConfig, RewardedConfig,
@@ -37,16 +39,6 @@ SIGNALS: dict[type, type[TrainConfig]] = {
     Preference: PreferenceConfig,
 }
 SHARED = {name: each for kind in KINDS for name, each in settings_of(kind).items()}
-
-
-def plain(hint: Any) -> tuple[Any, ...]:
-    """The types in an annotation."""
-    inner = get_args(hint)
-    if get_origin(hint) is Literal or not inner or get_origin(hint) in (dict, tuple, list):
-        return (hint,)
-    return tuple(
-        p for each in inner if isinstance(each, type) or get_args(each) for p in plain(each)
-    )
 
 
 def others(setting: Setting) -> Iterator[Any]:
