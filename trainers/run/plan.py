@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import nn
-
 from agentgym.trainers.rollout.env_pool import instructions_by_id
 from agentgym.trainers.run.setup import slow_precision
 from agentgym.utils.files import shown
@@ -55,9 +53,7 @@ def plan(trainer: Parts) -> str:
     texts = instructions_by_id(trainer.pool.env(0)).values()
     if lengths := [trainer.context.check_room(text, 1) for text in texts]:
         parts.append(f"instructions of {max(lengths):,} tokens")
-    modules: list[nn.Module] = [part.trained for part in trainer.updaters.parts.values()]
-    if trainer.own_critic is not None:
-        modules.append(trainer.own_critic)
+    modules = [part.trained for part in trainer.updaters.parts.values()]
     # Roles may share their base.
     parameters = list({id(p): p for module in modules for p in module.parameters()}.values())
     trained = [p for p in parameters if p.requires_grad]
@@ -66,6 +62,6 @@ def plan(trainer: Parts) -> str:
     share = "all" if learned == everything else f"{learned / 1e6:,.2f} M"
     parts.append(
         f"{everything / 1e6:,.2f} M parameters, {share} trained, {size / 2**30:,.2f} GiB with "
-        "gradients and optimiser states, without activations and a frozen reference"
+        "gradients and optimiser states, without activations, reference and separate critic"
     )
     return f"Plan: {'; '.join(parts)}."
