@@ -539,9 +539,10 @@ def test_what_exploration_finds_is_cloned_with_full_weight(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_every_switch_works_or_is_refused(recipe: str, tmp_path: Path):
-    missing = refused(recipe)
+    missing, config = refused(recipe), recipes.load(recipe).Config()
+    size = {"group_size": config.rollout.group_size} if "group_size" in config.acting() else {}
     for name in missing:
-        on = {name: (SWITCHES | FILTER)[name], "max_new_tokens": 3, "kl_coef": 0.01}
+        on = {name: (SWITCHES | FILTER)[name], "max_new_tokens": 3, "kl_coef": 0.01, **size}
         with pytest.raises(ConfigError, match=r"has no |belongs to |assigns no credit"):
             train_quickly(recipe, tmp_path / "refused", **on)
     on = {name: value for name, value in SWITCHES.items() if name not in missing}
