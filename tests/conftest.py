@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import gc
 import random
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import rich.style  # noqa: F401  # draws from `random` when it is imported
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import agentgym
 
 # No test may depend on the speed of the machine.
-settings.register_profile("agentgym", deadline=None)
-settings.register_profile("fast", deadline=None, max_examples=20)
+ANY_SPEED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("agentgym", **ANY_SPEED)
+settings.register_profile("fast", max_examples=20, **ANY_SPEED)
 settings.load_profile("agentgym")
 
 
@@ -35,6 +37,8 @@ SLOW_KINDS = (
 )  # fmt: skip
 """Architectures of models that `make test-fast` leaves out. It keeps gemma2, llama and mamba."""
 
+LONGEST_NAME = 100
+
 
 def _fast_ids() -> set[str]:
     """Returns the first id of each family of environments that needs no extra."""
@@ -43,6 +47,14 @@ def _fast_ids() -> set[str]:
         if entry.extra is None:
             first.setdefault(entry.entry_point.rpartition(".")[0], entry.id)
     return set(first.values())
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Shortens long texts: the names of all tests go from each process to the first one."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_NAME:
+        data = val if isinstance(val, bytes) else val.encode("utf-8", "surrogatepass")
+        return f"{data[:LONGEST_NAME].decode('ascii', 'replace')}...{zlib.crc32(data):08x}"
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` selects
