@@ -97,7 +97,7 @@ def test_an_invalid_action_costs_at_least_as_much_as_the_cheapest_valid_one(id: 
             _, info = env.reset()
 
 
-NODES = 300
+NODES = 100
 """States that a search for a cycle of positive reward visits."""
 
 
