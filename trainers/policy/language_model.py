@@ -35,6 +35,7 @@ from agentgym.trainers.policy.prefix_cache import LayerShape
 from agentgym.trainers.policy.probes import (
     Recomputed,
     allows_padding,
+    cache_argument,
     check_cache,
     check_causal,
     fills_cache,
@@ -59,9 +60,6 @@ CPU_ROWS = 32
 
 GPU_ROWS = 512
 """Maximum number of rows that are generated together on a GPU, if their keys and values fit."""
-
-CACHE_NAMES = ("past_key_values", "cache_params")
-"""Names of the cache argument in `transformers`: of attention models, of recurrent models."""
 
 
 class LanguageModel(nn.Module):
@@ -151,7 +149,7 @@ class LanguageModel(nn.Module):
         self._warned = False
         self._tries: Recent[tuple[TokenTrie, int]] = Recent(MEMO)
         accepted = inspect.signature(plain.forward).parameters
-        self.cache_name = next((n for n in CACHE_NAMES if n in accepted), CACHE_NAMES[0])
+        self.cache_name = cache_argument(accepted)
         layers = DynamicCache(config=model.config).layers
         self._takes_positions = "position_ids" in accepted
         self.padding = self._takes_positions and allows_padding(layers)
@@ -164,7 +162,7 @@ class LanguageModel(nn.Module):
             and getattr(config, "_attn_implementation", None) in ("sdpa", "eager")
             and not getattr(config, "alibi", False)  # biases of Falcon are made from 2D masks
             and reads_masks(model, self.end_token)
-            and fills_cache(model, self.new_cache(), self.end_token)
+            and fills_cache(model, {self.cache_name: self.new_cache()}, self.end_token)
         )
         self.inference_mode = self.blocks and not stores_tensors(plain)
         self.restricts = self.blocks and can_restrict(model, self.end_token)

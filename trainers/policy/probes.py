@@ -11,6 +11,7 @@ Shapes: b rows, n tokens, V vocabulary.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Container, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +27,10 @@ TOLERANCE = 0.01
 
 KNOWN = (DynamicLayer, DynamicSlidingWindowLayer, DynamicIndexedLayer)
 """Layers of a cache that hold an entry per token."""
+
+CACHE_NAMES = ("past_key_values", "cache", "cache_params")
+"""Names of the cache argument in `transformers`: before 5.24, from then on, and of recurrent models
+before."""
 
 OWN_WINDOWS = ("window", "local_attention", "attention_chunk")
 """Parts of the names of settings with which attention sees a part of the earlier tokens only."""
@@ -133,18 +138,27 @@ def allows_padding(layers: list[Any]) -> bool:
     return all(isinstance(each, DynamicLayer) and type(each).__module__ == own for each in layers)
 
 
+def cache_argument(accepted: Container[str]) -> str:
+    """Returns the name of the argument of a model's `forward` that takes its cache.
+
+    Args:
+        accepted: names of the arguments. A `forward` that names no cache may take any argument.
+    """
+    return next((name for name in CACHE_NAMES if name in accepted), CACHE_NAMES[0])
+
+
 @torch.no_grad()
-def fills_cache(model: Any, cache: Any, token: int) -> bool:
+def fills_cache(model: Any, cache: Mapping[str, Any], token: int) -> bool:
     """Returns whether all layers of a model keep tokens. Those for images (Mllama) do not.
 
     Args:
         model: a `transformers` causal LM.
-        cache: an empty cache of `transformers`.
+        cache: an empty cache of `transformers`, by the name of its argument.
         token: a token id of the probe.
     """
     tokens = torch.tensor([[token]], device=next(model.parameters()).device)
-    model(input_ids=tokens, past_key_values=cache, use_cache=True)
-    return all(layer.is_initialized for layer in cache.layers)
+    model(input_ids=tokens, **cache, use_cache=True)
+    return all(layer.is_initialized for each in cache.values() for layer in each.layers)
 
 
 def knows_cache(plain: Any, accepted: Any, layers: list[Any]) -> bool:
@@ -158,7 +172,7 @@ def knows_cache(plain: Any, accepted: Any, layers: list[Any]) -> bool:
     return (
         type(plain).__module__.startswith("transformers.")
         and plain._supports_attention_backend
-        and "past_key_values" in accepted
+        and any(name in accepted for name in CACHE_NAMES[:2])
         and all(type(layer) in KNOWN for layer in layers)
     )
 

@@ -128,7 +128,7 @@ def run_shared(
     states = run(
         input_ids=input_ids[first.leaders, : first.stop],
         position_ids=columns[None, : first.stop],
-        past_key_values=cache,
+        **{policy.cache_name: cache},
     )
     found = [_spread(states, first.group)]
     for before, part in pairwise([*parts, Part(width, every, every)]):
@@ -140,7 +140,7 @@ def run_shared(
             input_ids=input_ids[part.leaders, place],
             attention_mask=_of_rows(attention_mask, part.leaders)[:, :, place, : part.stop],
             position_ids=_of_rows(position_ids, part.leaders)[:, place],
-            past_key_values=cache,
+            **{policy.cache_name: cache},
         )
         found.append(states if part.leaders is every else _spread(states, part.group))
     return torch.cat(found, 1)

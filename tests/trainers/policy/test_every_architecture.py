@@ -6,6 +6,7 @@ are listed. `python -m pytest -m slow -rs` lists the skips.
 
 from __future__ import annotations
 
+import inspect
 import json
 import warnings
 from pathlib import Path
@@ -21,6 +22,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.loading import LoraSettings
 from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.probes import cache_argument
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 
 from ...helpers.architectures import ARCHITECTURES, small_config, small_model
@@ -87,9 +89,10 @@ def plain_logprobs(policy: Policy, prompt: Any, tokens: Any) -> Tensor:
 def equals_own_steps(model: Any) -> bool:
     """Returns whether steps with the cache of `transformers` equal a whole forward pass."""
     ids, cache = torch.arange(2, 42)[None], DynamicCache(config=model.config)
+    name = cache_argument(inspect.signature(model.forward).parameters)
     whole = model(input_ids=ids, use_cache=False).logits[0]
     steps = [
-        model(input_ids=ids[:, i : i + 1], past_key_values=cache, use_cache=True).logits[0, 0]
+        model(input_ids=ids[:, i : i + 1], **{name: cache}, use_cache=True).logits[0, 0]
         for i in range(ids.shape[1])
     ]
     return torch.allclose(torch.stack(steps), whole, atol=TOLERANCE, rtol=0)
