@@ -3,29 +3,17 @@
 `import agentgym` registers all environments, so that `gymnasium.make("AgentGym/WebShop-v0")` works.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agentgym import checkout as checkout
 from agentgym.core import TextEnv, UnreadableAction
-from agentgym.integrations.trl import ToolEnvironment, tool_rows
+from agentgym.lazy_names import lazy_names
 from agentgym.registration.games import make_aec, make_parallel, register_game
 from agentgym.registration.registry import REGISTRY, register_all
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.textify import textify
 from agentgym.time_step import TimeStep
-from agentgym.tools import (
-    Call,
-    FunctionToolEnv,
-    ToolEnv,
-    ToolError,
-    ToolState,
-    action_grammar,
-    reward,
-    tool,
-)
-from agentgym.version import __version__ as __version__
 
 __all__ = [
     "REGISTRY",
@@ -61,27 +49,36 @@ if TYPE_CHECKING:
     from agentgym.envs.team.team import Team as Team
     from agentgym.envs.team.team_search import search_team as search_team
     from agentgym.evaluation.runner import evaluate as evaluate
+    from agentgym.integrations.trl import ToolEnvironment, tool_rows
     from agentgym.multiagent.game import TextGame as TextGame
     from agentgym.registration.making import make_env as make_env
+    from agentgym.tools import (
+        Call,
+        FunctionToolEnv,
+        ToolEnv,
+        ToolError,
+        ToolState,
+        action_grammar,
+        reward,
+        tool,
+    )
+    from agentgym.version import __version__ as __version__
 else:
-    _LAZY = {
-        "Team": "agentgym.envs.team.team",
-        "TextGame": "agentgym.multiagent.game",
-        "evaluate": "agentgym.evaluation.runner",
-        "make_agent": "agentgym.agents",
-        "make_env": "agentgym.registration.making",
-        "search_team": "agentgym.envs.team.team_search",
-        "team_importance": "agentgym.envs.team.importance",
-    }
-
-    def __getattr__(name: str) -> Any:
-        """Imports `agentgym.wrappers` and a few functions and classes on first access."""
-        if name == "wrappers":
-            return importlib.import_module("agentgym.wrappers")
-        if name in _LAZY:
-            return getattr(importlib.import_module(_LAZY[name]), name)
-        raise AttributeError(f"module 'agentgym' has no attribute {name!r}")
-
-    def __dir__() -> list[str]:
-        """Names the attributes of first access too, for completion and suggestions."""
-        return sorted({*globals(), *_LAZY, "wrappers"})
+    _TOOLS = "Call FunctionToolEnv ToolEnv ToolError ToolState action_grammar reward tool"
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "Team": "agentgym.envs.team.team",
+            "TextGame": "agentgym.multiagent.game",
+            "ToolEnvironment": "agentgym.integrations.trl",
+            "__version__": "agentgym.version",
+            "evaluate": "agentgym.evaluation.runner",
+            "make_agent": "agentgym.agents",
+            "make_env": "agentgym.registration.making",
+            "search_team": "agentgym.envs.team.team_search",
+            "team_importance": "agentgym.envs.team.importance",
+            "tool_rows": "agentgym.integrations.trl",
+            "wrappers": "agentgym.wrappers",
+            **dict.fromkeys(_TOOLS.split(), "agentgym.tools"),
+        },
+    )

@@ -38,6 +38,7 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 FLOORS = {
     "agentgym": (
+        ("lazy_names",),
         ("checkout", "errors", "goals", "reading", "spaces", "version"),
         ("rendering", "snapshots", "time_limits", "time_step", "utils"),
         ("sandbox", "tasks"),
