@@ -31,7 +31,10 @@ RAY := $(CURDIR)/.venv-ray
 # that the trainer does not use.
 WEIGHTS := $(CURDIR)/.venv-weights
 
-.PHONY: help install demo test test-fast test-extras test-vllm test-verifiers test-nemo-gym test-ray test-pretrained lint check wheel bench docs clean
+# Builds and checks a release, without the project's own dependencies.
+RELEASE := .venv-release
+
+.PHONY: help install demo test test-fast test-extras test-vllm test-verifiers test-nemo-gym test-ray test-pretrained lint check wheel dist check-wheel bench docs clean
 
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
@@ -44,6 +47,8 @@ help:
 	@echo "make test-pretrained  run the tests of the trainer with a pre-trained model (135M)"
 	@echo "make lint    hooks, ruff, pyright, and the figures of README and docs"
 	@echo "make check   lint, tests, the site, and the wheel in an empty environment"
+	@echo "make dist    build the source archive and the wheel of a release, into dist/"
+	@echo "make check-wheel  train with the built wheel in an empty environment (PYTHON=python3.12)"
 	@echo "make bench   speed of environments and of credit assignment"
 	@echo "make docs    build the documentation site, offline, into site/"
 
@@ -147,6 +152,26 @@ wheel: $(INSTALLED)
 	mkdir -p build/empty
 	cd build/empty && ../venv/bin/python ../../tests/helpers/reset_every_id.py
 
+# The source archive of the latest tag, and the wheel that is built of it.
+dist: $(RELEASE)/.installed
+	rm -rf build dist
+	$(RELEASE)/bin/python -m build --quiet
+	$(RELEASE)/bin/twine check --strict dist/*
+
+$(RELEASE)/.installed:
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet build twine
+	touch $@
+
+# As a user installs the files of `make dist`, with the newest releases of all packages but PyTorch.
+check-wheel:
+	rm -rf build/user
+	$(PYTHON) -m venv build/user
+	build/user/bin/python -m pip install --quiet -c constraints.txt torch
+	build/user/bin/python -m pip install --quiet \
+		"agentgym-suite[train] @ file://$(CURDIR)/$$(ls dist/*.whl)"
+	cd build/user && bin/python ../../tests/helpers/first_hour.py
+
 bench: $(INSTALLED)
 	$(BIN)/python benchmarks/speed/env_speed.py
 	$(BIN)/python benchmarks/speed/credit_speed.py
@@ -157,4 +182,4 @@ docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 clean:
-	rm -rf $(VENV) $(EXTRAS) $(VLLM) $(VERIFIERS) $(NEMO_GYM) $(RAY) $(WEIGHTS) build dist runs site *.egg-info
+	rm -rf $(VENV) $(EXTRAS) $(VLLM) $(VERIFIERS) $(NEMO_GYM) $(RAY) $(WEIGHTS) $(RELEASE) build dist runs site *.egg-info

@@ -1,3 +1,8 @@
-"""The version of AgentGym. `pyproject.toml` has the same one."""
+"""The version of AgentGym: that of the installed distribution, which is made of a tag."""
 
-__version__ = "0.1.0"
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("agentgym-suite")
+except PackageNotFoundError:  # a checkout on the path, not installed
+    __version__ = "0+unknown"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import agentgym
+from agentgym import reading
 from agentgym.trainers import recipes
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +47,8 @@ def test_the_wheel_holds_exactly_the_tree(tmp_path: Path):
     for path in sources():  # a copy: the working tree's build/ may hold files of other days
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, tmp_path / path, follow_symlinks=False)
-    run([sys.executable, "-m", "build", "--wheel", "--no-isolation"], tmp_path)
+    build = ["build", "--wheel", "--no-isolation", "--skip-dependency-check"]
+    run([sys.executable, "-m", *build], tmp_path)
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     tops = ("agentgym", "agentgym_verifiers", "envs", "trainers")
@@ -59,7 +62,34 @@ def test_the_wheel_holds_exactly_the_tree(tmp_path: Path):
 def test_metadata_is_in_pyproject_only():
     assert "metadata" not in SETUP
     assert "packages" not in PROJECT.get("tool", {}).get("setuptools", {})
-    assert PROJECT["project"]["version"] == agentgym.__version__
+    assert PROJECT["project"]["dynamic"] == ["version"], "a tag is the version, no file"
+
+
+def test_the_version_is_that_of_the_installed_files():
+    assert agentgym.__version__ == importlib.metadata.version("agentgym-suite")
+
+
+def test_the_version_of_a_checkout_that_is_not_installed_is_unknown(tmp_path: Path):
+    (tmp_path / "agentgym").symlink_to(ROOT / "agentgym")
+    script = (
+        "import sys\n"
+        "sys.path.insert(0, '.')\n"
+        "from importlib import metadata\n"
+        "def absent(name): raise metadata.PackageNotFoundError(name)\n"
+        "metadata.version = absent\n"
+        "from agentgym.version import __version__\n"
+        "print(__version__)"
+    )
+    assert run([sys.executable, "-c", script], tmp_path) == "0+unknown\n"
+
+
+def test_every_public_name_is_there_though_imported_on_first_access():
+    for package in (agentgym, reading):
+        assert set(package.__all__) <= set(dir(package))
+        for name in package.__all__:
+            assert getattr(package, name) is getattr(package, name), name
+    assert agentgym.wrappers.__name__ == "agentgym.wrappers"
+    assert callable(agentgym.textify), "the function, not the package of the same name"
 
 
 def test_extras_of_the_table_exist():
@@ -153,6 +183,8 @@ def test_import_loads_nothing_heavy_and_no_environment(tmp_path: Path):
     ours = {m for m in modules if m.startswith(("agentgym.envs", "agentgym.trainers"))}
     assert not ours
     assert "agentgym.wrappers" not in modules
+    late = {"agentgym.tools", "agentgym.version", "agentgym.reading.numbers"}
+    assert not modules & late
 
 
 def test_wrappers_are_there_when_asked_for(tmp_path: Path):

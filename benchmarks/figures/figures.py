@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.figures import (
+    addresses,
     credit_figures,
     curriculum_figures,
     evidence_figures,
@@ -37,6 +38,7 @@ from benchmarks.figures import (
 
 BLOCKS = (
     figure_blocks.BLOCKS
+    | addresses.BLOCKS
     | evidence_figures.BLOCKS
     | gpu_figures.BLOCKS
     | grid_figures.BLOCKS

@@ -18,6 +18,7 @@ from jinja2 import Environment
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from benchmarks.figures.addresses import addresses, repository_name
 from benchmarks.figures.figures import build
 
 GENERATORS = (
@@ -41,7 +42,10 @@ PICTURE = re.compile(r"\]\(((?:\.\./)*)\.\./benchmarks/results/")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Fills in the navigation of the generated sections."""
+    """Fills in the navigation of the generated sections, and the public addresses."""
+    site = addresses().get("Documentation")
+    config.site_url = None if site is None else f"{site}/"
+    config.repo_url, config.repo_name = addresses().get("Repository"), repository_name()
     for entry in config.nav or []:
         for title, target in entry.items() if isinstance(entry, dict) else ():
             if isinstance(target, str) and target in SECTIONS:
