@@ -87,9 +87,12 @@ def test_without_listed_actions_there_is_no_coverage_of_them():
 @pytest.mark.parametrize(
     ("recipe", "changes"),
     [
-        ("vine", {}),
-        ("archer", {"critic_steps": 1, "critic_batch": 8}),
-        ("exit", {"guided": True, "teacher": "search:mcts,budget=4,value=policy"}),
+        ("vine", {"group_size": 2}),
+        ("archer", {"group_size": 2, "critic_steps": 1, "critic_batch": 8}),
+        (
+            "exit",
+            {"group_size": 2, "guided": True, "teacher": "search:mcts,budget=4,value=policy"},
+        ),
         ("early_experience", {"demonstrations": 2, "held_out": 0}),
     ],
 )
@@ -101,7 +104,7 @@ def test_tokens_are_those_that_the_policy_generated(
     """
     settings: dict[str, Any] = dict(
         env_id="NumberLine-v0", model="nano", constrain=True, iterations=1, seed=1,
-        episodes_per_iteration=4, num_envs=4, group_size=2, eval_episodes=0, threads=1,
+        episodes_per_iteration=4, num_envs=4, eval_episodes=0, threads=1,
         log_with=(), quiet=True, run_dir=str(tmp_path / "run"),
     )  # fmt: skip
     trainer = make_trainer(recipe, **settings | changes)

@@ -42,15 +42,14 @@ def test_a_second_sigterm_is_a_repeat_only_later(monkeypatch: pytest.MonkeyPatch
         monkeypatch.undo()
 
 
-def test_a_terminal_that_closes_stops_a_run_unless_it_is_to_go_on(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    with StopSignal(Accelerator()) as stop:
-        os.kill(os.getpid(), signal.SIGHUP)
-        with pytest.raises(Interrupted):
-            stop.check()
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+def test_a_terminal_that_closes_stops_a_run_unless_it_is_to_go_on():
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
+        with StopSignal(Accelerator()) as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            with pytest.raises(Interrupted):
+                stop.check()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
         with StopSignal(Accelerator()) as stop:
             os.kill(os.getpid(), signal.SIGHUP)
             stop.check()
