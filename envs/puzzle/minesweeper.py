@@ -36,6 +36,16 @@ class State:
     mines: int = 0
     opened: int = 0
 
+    @property
+    def safe(self) -> int:
+        """The open cells without a mine."""
+        return self.opened & ~self.mines
+
+    @property
+    def struck(self) -> int:
+        """The opened mine of a lost game, or 0."""
+        return self.opened & self.mines
+
 
 def lay_mines(task: str, first: int, shape: tuple[int, int], mines: int, must_solve: bool) -> int:
     """Returns the mines of a task. The first opened cell and its neighbours have none.
@@ -174,22 +184,22 @@ class Minesweeper(TextEnv):
         if not state.mines:
             state.mines = lay_mines(self.task, cell, self.shape, self.mines, self.solvable)
         if state.mines >> cell & 1:
-            return self._look(struck=1 << cell)
+            state.opened |= 1 << cell
+            return self._look()
         near = neighbours(*self.shape)
         state.opened = opened_with(cell, near, state.mines, state.opened)
         return self._look()
 
-    def _look(self, struck: int = 0) -> TimeStep:
-        """Returns the field. `struck` is the bit of the opened mine, or 0."""
-        count = self.state.opened.bit_count()
+    def _look(self) -> TimeStep:
+        """Returns the field."""
+        count, struck = self.state.safe.bit_count(), self.state.struck
         won = count == self.safe
         over = won or bool(struck)
         closed = ((1 << len(self._names)) - 1) & ~self.state.opened
         said = f"{self.mines} mines, {self.safe - count} safe cells to open."
         said = "All safe cells are open." if won else "That was a mine." if struck else said
         return TimeStep(
-            # A lost game shows the opened mine alone: another attempt could use the others.
-            text=f"{self._field(self.state.mines if won else struck)}\n{said}",
+            text=f"{self._field()}\n{said}",
             rewards={"task": float(won)},
             terminated=over,
             success=won,
@@ -197,20 +207,28 @@ class Minesweeper(TextEnv):
             admissible=() if over else tuple([self._names[cell] for cell in cells(closed)]),
         )
 
-    def _field(self, shown: int) -> str:
+    def _field(self) -> str:
         columns = self.shape[1]
         wide = len(str(columns))
         lines = ["   " + " ".join(f"{c + 1:>{wide}}" for c in range(columns))]
-        for row, line in enumerate(self._rows(shown), 1):
+        for row, line in enumerate(self._rows(self._shown()), 1):
             lines.append(f"{row:<2} " + " ".join(f"{sign:>{wide}}" for sign in line))
         return "\n".join(lines)
+
+    def _shown(self) -> int:
+        """Returns the mines that the field shows, one bit per cell.
+
+        A lost game shows the opened mine alone: another attempt could use the others.
+        """
+        won = self.state.safe.bit_count() == self.safe
+        return self.state.mines if won else self.state.struck
 
     def _rows(self, shown: int) -> list[str]:
         """Returns the rows of the field, with the shown mines (one bit per cell)."""
         rows, columns = self.shape
         near, mines = neighbours(rows, columns), self.state.mines
         signs = ["#"] * len(near)
-        for cell in cells(self.state.opened):
+        for cell in cells(self.state.safe):
             signs[cell] = str((near[cell] & mines).bit_count() or ".")
         for cell in cells(shown):
             signs[cell] = "*"
@@ -218,13 +236,11 @@ class Minesweeper(TextEnv):
 
     def privileged_text(self) -> str:
         """Returns the number of safe cells to open, and the field with its mines (*)."""
-        left = self.safe - self.state.opened.bit_count()
+        left = self.safe - self.state.safe.bit_count()
         return f"Safe cells to open: {left}. Field: {' '.join(self._rows(self.state.mines))}"
 
     def _frame(self) -> Scene:
-        assert self._last is not None
-        lines = self._last.text.split("\n")[1 : self.shape[0] + 1]  # a lost field shows one mine
-        return from_map([line.split()[1:] for line in lines], LEGEND)
+        return from_map(self._rows(self._shown()), LEGEND)
 
     def expert(self) -> str | None:
         """Returns a provably safe cell, or else the cell with the lowest mine probability."""
@@ -232,7 +248,7 @@ class Minesweeper(TextEnv):
         if not state.opened:
             rows, columns = self.shape
             return self._names[rows // 2 * columns + columns // 2]
-        known = constraints(near, state.mines, state.opened)
+        known = constraints(near, state.mines, state.safe)
         safe, _ = deduce(known)
         if safe:
             return self._names[next(cells(safe))]

@@ -16,7 +16,7 @@ from agentgym.envs.puzzle.mines import (
     risks,
     solvable,
 )
-from agentgym.envs.puzzle.minesweeper import Minesweeper, lay_mines
+from agentgym.envs.puzzle.minesweeper import LEGEND, Minesweeper, lay_mines
 
 
 def test_neighbours_of_corner_edge_and_middle():
@@ -125,6 +125,8 @@ def test_a_field_by_hand():
     text, reward, ended, _, info = env.step("1,3")
     assert ended and reward == 0 and not info["success"]
     assert text == grid.replace("1  . 1 #", "1  . 1 *") + "\nThat was a mine."
+    assert env.state.struck == 1 << 2 and info["progress"] == 8 / 14
+    assert [mark for row in env._frame().rows for mark in row].count(LEGEND["*"]) == 1
     env.restore(before)
     results = [env.step(f"open {cell}") for cell in ("2 3", "4 3", "1 4", "2 4", "3 4", "4 4")]
     assert [result[1] for result in results] == [0, 0, 0, 0, 0, 1]
