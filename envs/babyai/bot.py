@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from minigrid.utils.baby_ai_bot import BabyAIBot
+from minigrid.utils.baby_ai_bot import BabyAIBot, DisappearedBoxError
 
 from agentgym.envs.babyai.levels import Level
 from agentgym.envs.babyai.view import Map, Scene, move
@@ -16,6 +16,10 @@ LONGEST = 1000
 
 SEARCHES = 200
 """Path searches in one step after which the bot is considered stuck."""
+
+STUCK = (AssertionError, AttributeError, DisappearedBoxError, IndexError, RuntimeError, TypeError)
+"""Errors of the bot in states that it cannot handle: an assertion, an error of its own, the search
+limit, or the use of a cell or a path that is None."""
 
 Place = tuple[int, int, int, bytes]
 
@@ -66,9 +70,7 @@ def foresee(level: Level) -> Plan:
         try:
             bot = bot or Bot(level.env)
             action = bot.replan(action)
-        except Exception:
-            # The bot is stuck: in states that it cannot handle, it fails by an assertion, an error
-            # of its own or the use of a missing cell.
+        except STUCK:
             break
         if action == level.env.actions.done:
             break
