@@ -91,9 +91,10 @@ class Sweep:
             finished(run.recipe, [*self.flags, *run.flags], self.folder / run.name)
 
     def _check_folders(self) -> None:
+        """Raises ConfigError for runs with the same folder, on disks that ignore case too."""
         folders: dict[str, Run] = {}
         for run in self.runs:
-            if (other := folders.setdefault(run.name, run)) != run:
+            if (other := folders.setdefault(run.name.casefold(), run)) != run:
                 raise ConfigError(
                     f"{' '.join(flags_of(other.setting))!r} and {' '.join(flags_of(run.setting))!r}"
                     f" would have the same folder, {run.name}: give names that differ in letters."

@@ -393,6 +393,11 @@ def test_recipes_are_an_axis_and_their_folders_are_portable():
     assert {run.name for run in more.runs} <= set(names)
 
 
+def test_folders_differ_on_disks_that_ignore_case():
+    with pytest.raises(ConfigError, match=r"would have the same folder.*differ in letters"):
+        sweep.read_sweep(["poad", "--vary", "env_id=Desk-v0,desk-v0"])
+
+
 @pytest.mark.parametrize(
     ("words", "messages"),
     [
