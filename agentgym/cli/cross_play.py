@@ -22,6 +22,11 @@ from agentgym.multiagent.seats import game_agent
 from agentgym.registration.games import make_parallel
 from agentgym.utils.printable import printable
 
+NAME = 22
+"""Characters of a line with the name of an agent."""
+SIDE_BY_SIDE = 3
+"""Agents whose returns are shown with intervals."""
+
 
 def show_cross_play(
     env: str,
@@ -80,16 +85,28 @@ def show_cross_play(
 
 
 def matrix_table(result: CrossPlay) -> Table:
-    """Returns the mean returns of rows against columns, over all seats."""
+    """Returns the mean returns of rows against columns, over all seats.
+
+    A table of more than `SIDE_BY_SIDE` agents has numbers as headings and no intervals, so that it
+    fits into 80 columns.
+    """
     deals = len({match.deal for match in result.matches})
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column(f"return in {result.env.removeprefix('AgentGym/')}")
-    for name in result.agents:
-        table.add_column(Text(printable(f"vs {name}")), justify="right", overflow="fold")
-    for name, row in zip(result.agents, result.matrix(), strict=True):
-        table.add_row(Text(printable(name)), *map(_plus_minus, row))
-    table.caption = f"{deals} deals per line-up, each agent in all seats; ±: 95 % confidence"
-    table.caption_justify = "left"
+    names = [printable(name) for name in result.agents]
+    caption = f"{deals} deals per line-up, each agent in all seats"
+    if many := len(names) > SIDE_BY_SIDE:
+        headings = [f"vs {number}" for number in range(1, len(names) + 1)]
+        names = [f"{number} {name}" for number, name in enumerate(names, 1)]
+    else:
+        headings = [f"vs {name}" for name in names]
+        caption += "; ±: 95 % confidence"
+    env = result.env.removeprefix("AgentGym/")
+    table.add_column(Text(f"return in {env}"), max_width=NAME, overflow="fold")
+    for heading in headings:
+        table.add_column(Text(heading), justify="right", overflow="fold")
+    for name, row in zip(names, result.matrix(), strict=True):
+        table.add_row(Text(name), *(_mean(cell) if many else _plus_minus(cell) for cell in row))
+    table.caption, table.caption_justify = caption, "left"
     return table
 
 
@@ -105,7 +122,7 @@ def agent_table(result: CrossPlay, values: Sequence[NashConv]) -> Table:
         columns["NashConv"] = [f"{value.nashconv:.4f}" for value in values]
         columns["exploitability"] = [f"{value.exploitability:.4f}" for value in values]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("agent")
+    table.add_column("agent", max_width=NAME, overflow="fold")
     for title in columns:
         table.add_column(title, justify="right")
     for name, *cells in zip(result.agents, *columns.values(), strict=True):
@@ -121,6 +138,10 @@ def _between(rating: Estimate) -> str:
 
 def _percent(rate: float) -> str:
     return "" if math.isnan(rate) else f"{100 * rate:.1f}"
+
+
+def _mean(cell: Estimate) -> str:
+    return "" if math.isnan(cell.mean) else f"{cell.mean:.2f}"
 
 
 def _plus_minus(cell: Estimate) -> str:

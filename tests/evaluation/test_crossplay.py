@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -16,10 +17,11 @@ from agentgym.cli.cross_play import agent_table, matrix_table
 from agentgym.cli.viewer import render
 from agentgym.errors import AgentGymError
 from agentgym.evaluation import cross_play, evaluate, nashconv
-from agentgym.evaluation.crossplay import line_ups
+from agentgym.evaluation.crossplay import CrossPlay, line_ups
 from agentgym.evaluation.pictures import draw_cross_play
 from agentgym.evaluation.ratings import ELO, bradley_terry, elo
 from agentgym.evaluation.runner import plan_episodes
+from agentgym.evaluation.tables import Match
 from agentgym.registration.games import make_parallel
 
 
@@ -314,3 +316,22 @@ def test_two_agents_can_play_each_other_alone_on_given_tasks(tmp_path):
     assert (tmp_path / "matrix.png").stat().st_size > 1000
     hunts = cross_play("StagHunt-v0", ["random", "stag"], episodes=1, self_play=False)
     assert hunts.self_play_gap() is None
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 6])
+def test_the_tables_of_many_agents_fit_into_80_columns(count: int):
+    agents = tuple(f"an-agent-{i}" for i in range(count))
+    matches = [
+        Match(deal, pair, "opening/", deal, (-1.0, 1.0))
+        for deal in range(2)
+        for pair in itertools.product(range(count), repeat=2)
+    ]
+    result = CrossPlay("AgentGym/TicTacToe-v0", agents, "test", 0, True, matches=matches)
+    console = Console(width=80, color_system=None)
+    with console.capture() as capture:
+        console.print(matrix_table(result))
+        console.print(agent_table(result, ()))
+    shown = capture.get().splitlines()
+    rows = [line for line in shown if re.match(r"(\d )?an-agent-\d+ +\S*\d", line)]
+    assert len(rows) == 2 * count and len(shown) <= 2 * count + 7, "one line per agent"
+    assert max(map(len, shown)) <= 80
