@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.figures.addresses import install_cell
+
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 
@@ -19,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 LIBRARIES = {"02_wrappers_and_other_libraries": "sb3_contrib"}
 """Libraries that a notebook needs beside the extra `train`."""
+EXTRAS = {"02_wrappers_and_other_libraries": "train,sb3"}
+"""Extras of the package that a notebook needs, if there are others than `train`."""
 SHORTER = {
     "01_quickstart": ("iterations=10", "iterations=1"),
     "02_wrappers_and_other_libraries": ("in range(6)", "in range(1)"),
@@ -79,6 +83,14 @@ def test_outputs_are_stored_and_clean(path: Path):
         for text in texts(cell):
             assert not re.search(r"/(tmp|root|home|work|Users|var)/", text), text
     assert path.stat().st_size < LARGEST
+
+
+@every
+def test_a_notebook_opens_without_a_clone(path: Path):
+    notebook = nbformat.read(path, as_version=4)
+    first = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    assert first.source == install_cell(EXTRAS.get(path.stem, "train"))
+    assert not first.outputs
 
 
 @pytest.mark.slow

@@ -58,12 +58,12 @@ def _static(label: str, message: str) -> str:
     return f"{BADGE}/badge/{label}-{quote(message.replace('-', '--'))}-blue"
 
 
-def install_cell() -> str:
+def install_cell(extras: str = "train") -> str:
     """Returns the first code cell of a notebook, which installs the package where it is absent."""
     return (
         "import importlib.util\n\n"
         'if importlib.util.find_spec("agentgym") is None:  # such as on Colab\n'
-        f'    %pip install --quiet "{project()["name"]}[train]"'
+        f'    %pip install --quiet "{project()["name"]}[{extras}]"'
     )
 
 
