@@ -16,7 +16,7 @@ from agentgym.reading import (
     without_end_marks,
 )
 from agentgym.reading.number_words import SMALL, TENS
-from agentgym.utils.action_parsing import LONGEST, command, find_labelled
+from agentgym.utils.action_parsing import LONGEST, command, without_label
 
 MAX_MESSAGE = 280
 _NUMERIC = re.compile(rf"\d|(?<!\w)(?:{'|'.join((*SMALL, *TENS))})", re.IGNORECASE)
@@ -54,10 +54,7 @@ def clip(message: str, limit: int = MAX_MESSAGE) -> str:
 
 def spoken(message: str) -> str:
     """Returns a message without a label "Action:" before it and text behind an end mark."""
-    text = without_end_marks(message)
-    label = find_labelled(text) if ":" in text or not text.isascii() else None
-    before = label is not None and not text[: label[0]].strip()
-    return text[label[1] : label[2]] if label and before else text
+    return without_label(without_end_marks(message))
 
 
 def proposal(messages: list[str]) -> int | None:

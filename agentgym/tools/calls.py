@@ -20,7 +20,7 @@ from agentgym.tools.call_finding import find_calls
 from agentgym.tools.call_harmony import harmony_replies, is_harmony, read_harmony
 from agentgym.tools.call_markup import CLOSE, OPEN
 from agentgym.tools.call_objects import MAX_DEPTH, SEVERAL, Call, Signatures
-from agentgym.utils.action_parsing import blanked, find_answer
+from agentgym.utils.action_parsing import blanked, find_answer, without_label
 
 __all__ = [
     "CLOSE",
@@ -121,14 +121,17 @@ def _plain_call(text: str) -> Call | None:
 
 
 def message_of(text: str) -> str:
-    """Returns an answer without a call as a message: without thoughts and marks of chat models."""
-    if "<" not in text and "[" not in text:
-        return text
+    """Returns an answer without a call as a message.
+
+    It has no thoughts and marks of chat models, and no label "Action:" before it.
+    """
     if is_harmony(text):
-        return "\n".join(harmony_replies(text))
-    start, stop = find_answer(text)
-    inner, end = find_reply(blanked(text[start:stop]))
-    return text if stop - start == len(text) == end - inner else text[start + inner : start + end]
+        text = "\n".join(harmony_replies(text))
+    elif "<" in text or "[" in text:
+        start, stop = find_answer(text)
+        inner, end = find_reply(blanked(text[start:stop]))
+        text = text[start + inner : start + end]
+    return without_label(text)
 
 
 def _only_code(text: str, tools: Signatures | None) -> Call | None:

@@ -74,6 +74,12 @@ def find_labelled(answer: str) -> tuple[int, int, int] | None:
     return label.start(), label.end(), following.start() if following else len(answer)
 
 
+def without_label(text: str) -> str:
+    """Returns a message without the label "Action:" before it and the next label with its text."""
+    found = find_labelled(text)
+    return text if found is None or text[: found[0]].strip() else text[found[1] : found[2]]
+
+
 def blanked(text: str) -> str:
     """Returns the text with spaces in place of its JSON objects, whose strings may hold any marks.
 

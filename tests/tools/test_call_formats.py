@@ -293,6 +293,13 @@ def test_thoughts_and_marks_are_no_part_of_a_message():
                       "<|message|>Hello.<|return|>") == "Hello."  # fmt: skip
 
 
+def test_a_label_is_no_part_of_a_message():
+    for label in ("Action:", "action\uff1a", "**Action:**", "<think>hm</think>\nAction:"):
+        assert message_of(f"{label} Please pay the bill.") == "Please pay the bill."
+    for text in ("My next action: none.", "Actions: none."):
+        assert message_of(text) == text
+
+
 VARIANTS = {
     "-": "\u2212",
     "'": "\u2019",
