@@ -218,6 +218,14 @@ def test_every_recipe_has_a_page_with_its_settings(recipes: dict[str, str]):
         assert f"({name}.md)" in recipes["recipes/index.md"]
 
 
+def test_the_front_page_begins_with_the_commands_that_set_everything_up():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"```bash\n(.*?)```", text, re.DOTALL)
+    assert block is not None
+    commands = [line.partition("#")[0].strip() for line in block[1].splitlines()]
+    assert commands == ["make demo", "make test"]
+
+
 def test_the_front_page_names_and_counts_every_recipe():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     names = project.recipe_names()
