@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 
 class AgentGymError(Exception):
@@ -47,6 +48,13 @@ class SandboxError(AgentGymError, RuntimeError):
     """No sandbox is available in which untrusted programs could run."""
 
 
+TORCH = (
+    "\nPyPI's build of PyTorch for Linux is for GPUs and takes gigabytes. For CPUs, install it "
+    "first: pip install torch --index-url https://download.pytorch.org/whl/cpu"
+)
+"""Advice before the extra `train` is installed."""
+
+
 class MissingExtraError(AgentGymError, ImportError):
     """An optional dependency is not installed.
 
@@ -61,9 +69,10 @@ class MissingExtraError(AgentGymError, ImportError):
         self, what: str, extra: str, package: str | None = None, command: str | None = None
     ):
         install = command or f"pip install 'agentgym-suite[{extra}]'"
+        advice = TORCH if extra == "train" and not _installed("torch") else ""
         super().__init__(
             f"{what} needs the package {package or extra!r}, which is not installed. "
-            f"Install it with: {install}"
+            f"Install it with: {install}{advice}"
         )
         self._arguments = what, extra, package, command
 
@@ -71,6 +80,13 @@ class MissingExtraError(AgentGymError, ImportError):
         self,
     ) -> tuple[type[MissingExtraError], tuple[str, str, str | None, str | None]]:
         return type(self), self._arguments
+
+
+def _installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ImportError:  # an import hook may refuse it
+        return False
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import pickle
 
 import pytest
 
+from agentgym import errors
 from agentgym.errors import MissingExtraError, needs_extra
 
 
@@ -25,3 +26,12 @@ def test_a_missing_package_can_be_raised_in_another_process():
     error = MissingExtraError("A server", "serve", "nowhere")
     copy = pickle.loads(pickle.dumps(error))
     assert isinstance(copy, MissingExtraError) and str(copy) == str(error)
+
+
+@pytest.mark.parametrize(("extra", "spec"), [("train", None), ("train", "found"), ("serve", None)])
+def test_a_machine_without_torch_is_told_of_its_builds(
+    extra: str, spec: str | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(errors, "find_spec", lambda name: spec)
+    message = str(MissingExtraError("Training", extra, "annotated_types"))
+    assert ("pytorch.org/whl/cpu" in message) == (extra == "train" and spec is None)
