@@ -399,10 +399,11 @@ def test_a_long_list_is_shown_in_parts(saved: list[Path], tmp_path: Path):
 def test_the_page_opens_on_the_largest_spread_of_credit(run: Path, tmp_path: Path):
     line = trajectory(7, "-")
     lines = [json.loads(json.dumps(line)) for _ in range(4)]
-    for i, spread in enumerate((0.1, 0.9, 0.4, 0.2)):
+    lines.append(trajectory(1, "-"))
+    for i, spread in enumerate((0.1, 0.9, 0.4, 0.2, 2.0)):  # the last one is of an early iteration
         lines[i]["task"] = f"test/{i}"
         for turn in lines[i]["turns"]:
-            turn["advantages"] = [0.0] * len(turn["advantages"])
+            turn["advantages"] = [0.0, 3.0 * i]  # the second token is forced
         lines[i]["turns"][0]["advantages"][0] = -spread
     folder = tmp_path / "spread"
     folder.mkdir()
@@ -414,3 +415,16 @@ def test_the_page_opens_on_the_largest_spread_of_credit(run: Path, tmp_path: Pat
     script = f"{function}\nconsole.log(decisive({json.dumps(data)}).task)"
     shown = subprocess.check_output(["node", "-e", script], text=True)
     assert shown.strip() == "test/1"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_page_scrolls_to_the_turn_with_the_largest_credit_of_a_free_token():
+    turns = [
+        {"advantages": credit, "free": [True, False]} for credit in ([0.2, 0], [-0.5, 0], [0.1, 9])
+    ]
+    turns.append({})  # a turn without tokens
+    (function,) = re.findall(
+        r"function decisiveTurn\(t\) \{.*?\n\}\n", TEMPLATE.read_text(), re.DOTALL
+    )
+    script = f"{function}\nconsole.log(decisiveTurn({json.dumps({'turns': turns})}))"
+    assert subprocess.check_output(["node", "-e", script], text=True).strip() == "1"
