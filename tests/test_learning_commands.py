@@ -1,6 +1,8 @@
-"""Training commands of the tutorials learn: a short run of each, taken from its page.
+"""Every training command of README and docs is placed: a short run learns, or a fact prevents it.
 
-The policy of the first minutes is clearly better than a random agent on held-out tasks.
+A short run is the command itself with smaller numbers. Its policy is clearly better than a random
+agent on held-out tasks. In self-play of a zero-sum game, it is nearer to an equilibrium than at the
+start.
 """
 
 from __future__ import annotations
@@ -8,6 +10,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,27 +23,120 @@ pytest.importorskip("torch")
 from agentgym.evaluation import evaluate
 from agentgym.evaluation.report import Report
 from agentgym.trainers.cli.train import main, read_config
+from agentgym.trainers.run.logger import read_metrics
 from agentgym.utils.serialization import from_json
 
-from .test_tutorials import FENCE, ROOT
+from .test_tutorials import FENCE, ROOT, commands
 
-TUTORIALS = ROOT / "docs" / "tutorials"
-COMMANDS = {
-    "own_environment": ("vault:Vault-v0", "--iterations 2"),
-    "comparing_recipes": ("KG-QA-v0", "--iterations 4"),
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TRAINING = re.compile(r"(agentgym (train|sweep)|accelerate launch|python -m agentgym\.trainers) .*")
+
+
+@dataclass(frozen=True)
+class Short:
+    """A command that learns, by its first words, and the flags that shorten it.
+
+    `equilibrium`: learning is a lower NashConv than at the start. `explains`: the critic explains
+    more than half of the variance, too.
+    """
+
+    start: str
+    flags: str
+    equilibrium: bool = False
+    explains: bool = False
+
+
+LEARNS = (
+    Short("poad --config benchmarks/first_run.yaml", "--iterations 3", explains=True),
+    Short("poad turn --config benchmarks/numberline.yaml", "--iterations 4"),
+    Short("poad turn rloo --env-id KG-QA-v0", "--iterations 4"),
+    Short("poad turn --env-id KG-QA-v0", "--iterations 4"),
+    Short("poad --env-id vault:Vault-v0", "--iterations 2"),
+    Short("rae --env-id KuhnPoker-v0 --env-kwargs hands=1", "--iterations 8", equilibrium=True),
+    Short("poad --env-id nim:Mine/Nim-v0", "--iterations 2"),
+    Short("poad --env-id TicTacToe-v0", "--iterations 2"),
+    Short("exit --env-id NumberLine-v0", "--iterations 5"),
+    Short("poad --env-id TowerOfHanoi-v0", "--iterations 2"),
+)
+
+FACTS: dict[str, Callable[[list[str]], bool]] = {
+    "is a fragment": lambda words: "..." in words,
+    "prints the help": lambda words: words[-1] == "--help",
+    "starts several processes": lambda words: words[0] == "accelerate",
+    "goes on with a run": lambda words: "--resume" in words,
+    "asks a served model": lambda words: any("@http" in word for word in words),
+    "trains a pre-trained model": lambda words: "/" in dict(pairwise(words)).get("--model", ""),
 }
-"""Page -> environment of its first training command, and the flags that shorten it."""
+"""Reasons why a command has no short run here, each with a test of its words."""
+
+ELSEWHERE = {
+    "poad --config benchmarks/demo.yaml": "make demo, whose results are in README",
+    "poad --env-id desk:Desk-v0": "tests/test_agent_pages.py follows the skill",
+    "poad grpo --env-id desk:Desk-v0": "a sweep of the command above it",
+    "poad --env-id stock:Stock-v0": "tests/test_agent_pages.py follows the skill",
+}
+"""Commands that are run elsewhere, by their first words."""
 
 
-def command(page: Path) -> list[str]:
-    """Returns the first `agentgym train` or `sweep` of a page, as the words of one run."""
-    text = "\n".join(
-        body for kind, _, body in FENCE.findall(page.read_text("utf-8")) if kind == "bash"
-    )
-    found = re.search(r"^agentgym (?:train|sweep) ((?:.*\\\n)*.*)", text, re.MULTILINE)
-    assert found is not None
-    words = shlex.split(found[1].replace("\\\n", " "))
-    for flag in ("--seeds", "--jobs", "--vary", "--out"):  # of a sweep
+def training_commands() -> dict[str, Path]:
+    """Returns the training commands of all pages, without comments, each with its first page."""
+    found: dict[str, Path] = {}
+    for page in PAGES:
+        for line in commands(page):
+            line = " ".join(shlex.split(line, comments=True))
+            if TRAINING.match(line):
+                found.setdefault(line, page)
+    return found
+
+
+def settings(line: str) -> str:
+    """Returns a command from its recipes on."""
+    return re.sub(r"^agentgym (train|sweep) ", "", line)
+
+
+def places(line: str) -> list[str]:
+    """Returns where a command is placed: each reason or short run that holds for it."""
+    words = line.split(" ")
+    starts = [short.start for short in LEARNS] + list(ELSEWHERE)
+    facts = [reason for reason, holds in FACTS.items() if holds(words)]
+    return facts or [
+        start
+        for start in starts
+        if settings(line).startswith(f"{start} ") or settings(line) == start
+    ]
+
+
+def test_every_training_command_is_placed():
+    lines = training_commands()
+    assert len(lines) > 50
+    unplaced = [f"{page.name}: {line}" for line, page in lines.items() if not places(line)]
+    assert unplaced == [], "place each in LEARNS, or in ELSEWHERE with a reason that is a fact"
+    twice = [line for line in lines if len(places(line)) > 1 and places(line)[0] not in FACTS]
+    assert twice == []
+    used = {place for line in lines for place in places(line)}
+    assert used >= {short.start for short in LEARNS} | set(ELSEWHERE) | set(FACTS)
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("agentgym train poad --env-id Sokoban-v0", []),
+        ("agentgym train poad --env-id Sokoban-v0 ...", ["is a fragment"]),
+        (
+            "agentgym train poad --env-id Sokoban-v0 --model my/model",
+            ["trains a pre-trained model"],
+        ),
+        ("agentgym train poad --env-id Sokoban-v0 --model nano", []),
+    ],
+)
+def test_a_new_command_has_no_place_without_a_reason(line: str, place: list[str]):
+    assert places(line) == place
+
+
+def one_run(line: str) -> list[str]:
+    """Returns the recipe and the flags of the first run of `agentgym train` or `sweep`."""
+    words = shlex.split(settings(line))
+    for flag in ("--seeds", "--jobs", "--vary", "--draws", "--out", "--run-dir"):
         if flag in words:
             at = words.index(flag)
             stop = next((i for i in range(at + 1, len(words)) if words[i].startswith("--")), None)
@@ -46,23 +145,38 @@ def command(page: Path) -> list[str]:
     return [words[0], *words[first:]]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_training_command_learns(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    page, (env, flags) = TUTORIALS / f"{name}.md", COMMANDS[name]
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with the settings of the repository, from which modules are imported."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "benchmarks").mkdir()
+    for file in (ROOT / "benchmarks").glob("*.yaml"):
+        shutil.copy(file, tmp_path / "benchmarks")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("short", LEARNS, ids=lambda short: short.start)
+def test_a_training_command_learns(short: Short, folder: Path):
+    [(line, page)] = [(a, b) for a, b in training_commands().items() if places(a) == [short.start]]
     for _, title, body in FENCE.findall(page.read_text("utf-8")):
         if title:
-            (tmp_path / title).write_text(body, "utf-8")
-    recipe, *words = command(page)
-    assert env in words
-    words += shlex.split(f"--run-dir run --eval-episodes 100 --threads 1 --quiet {flags}")
+            (folder / title).write_text(body, "utf-8")
+    recipe, *words = one_run(line)
+    words += shlex.split(f"--run-dir run --eval-episodes 100 --threads 1 --quiet {short.flags}")
     assert main([recipe, *words]) == 0
-    *_, report = json.loads((tmp_path / "run" / "report.json").read_text("utf-8"))
+    rows = read_metrics(folder / "run")
+    if short.equilibrium:
+        before, *_, after = [row["eval/nashconv"] for row in rows if "eval/nashconv" in row]
+        assert after < 0.8 * before
+        return
+    if short.explains:
+        assert [r[key] for r in rows if (key := "losses/explained_variance") in r][-1] > 0.5
+    *_, report = json.loads((folder / "run" / "report.json").read_text("utf-8"))
     trained = from_json(Report, report).aggregate()["success"]
-    settings = read_config(recipe, words).environment
-    random = evaluate(env, "random", tasks=100, env_kwargs=dict(settings.env_kwargs))
+    config = read_config(recipe, words).environment
+    random = evaluate(config.env_id, "random", tasks=100, env_kwargs=dict(config.env_kwargs))
     chance = random.aggregate()["success"]
     assert trained.low is not None and chance.high is not None
     assert trained.low > chance.high

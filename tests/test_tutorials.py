@@ -196,6 +196,7 @@ def check_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if words[3:] == ["--help"]:
             assert words[2] in recipes.names()
             return
+        words = [word for word in words if word != "..."]  # of a fragment: more settings
         # The settings and the judge of runs that are not here.
         files = ["benchmarks/numberline.yaml" if w.endswith("/config.json") else w for w in words]
         files = ["progress" if word == "judge:runs/orm" else word for word in files]
