@@ -25,6 +25,9 @@ from agentgym.trainers.policy.loading import base_model
 TOLERANCE = 0.01
 """Largest difference from a plain forward pass, as a share of the largest logit, for rounding."""
 
+LOOKED_AT = 64
+"""Number of tokens among which one with another embedding is looked for."""
+
 KNOWN = (DynamicLayer, DynamicSlidingWindowLayer, DynamicIndexedLayer)
 """Layers of a cache that hold an entry per token."""
 
@@ -83,7 +86,7 @@ def check_causal(model: Any, token: int) -> None:
     Raises:
         ConfigError: if they do, as in encoders that are loaded with a language-modelling head.
     """
-    x, y = token, _other(token)
+    x, y = token, _other(model, token)
     device = next(model.parameters()).device
     logits = model(input_ids=torch.tensor([[x, x], [x, y]], device=device), use_cache=False).logits
     if bool(logits.isfinite().all()) and not equal_logits(logits[0, 0], logits[1, 0]):
@@ -118,7 +121,7 @@ def reads_masks(model: Any, token: int) -> bool:
     mask = torch.zeros(2, 1, 2, 2, dtype=embeddings.dtype, device=embeddings.device)
     mask[0, 0, 0, 1] = torch.finfo(mask.dtype).min  # the first row is causal, the other is not
     inputs = {
-        "input_ids": torch.tensor([[token, _other(token)]] * 2, device=mask.device),
+        "input_ids": torch.tensor([[token, _other(model, token)]] * 2, device=mask.device),
         "position_ids": torch.tensor([[0, 1]] * 2, device=mask.device),
         "attention_mask": mask,
     }
@@ -212,7 +215,7 @@ def caches(model: Cached, *, padded: bool) -> bool:
         model: the language model.
         padded: compute both in one batch, the shorter one padded on the left.
     """
-    x, y = model.end_token, _other(model.end_token)
+    x, y = model.end_token, _other(model.model, model.end_token)
     sequences = [np.array(each, np.int64) for each in ([x, y, x, x, y, y], [y, y, x])]
     device = model.device
     expected = [
@@ -258,8 +261,12 @@ def _padded(model: Cached, sequences: list[np.ndarray]) -> list[Tensor]:
     return list(model.next_logits(last, mask, lengths[:, None], cache).split(1))
 
 
-def _other(token: int) -> int:
-    return 0 if token else 1
+def _other(model: Any, token: int) -> int:
+    """Returns a token with another embedding: those of padding and of unused tokens may be 0."""
+    first = model.get_input_embeddings().weight[:LOOKED_AT]
+    own = model.get_input_embeddings().weight[token]
+    differs = (first != own).any(-1).nonzero()
+    return int(differs[0]) if len(differs) else 0 if token else 1
 
 
 class Recomputed:

@@ -6,6 +6,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from agentgym.trainers import make_trainer
+from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.sampling import Request, Sampling
 
@@ -168,3 +169,10 @@ def test_contexts_that_grow_from_call_to_call_are_read_once_and_seldom_copied(ma
     assert read == len(context) - 20 - 20  # without the last tokens of actions
     assert len(places) <= 6  # columns grow by a quarter: 128 * 1.25 ** 6 > 480
     assert cache._shape[1] < 1.25 * len(context) + 64
+
+
+def test_tokens_with_equal_embeddings_do_not_hide_how_masks_are_read(make_model, tokenizer):
+    model = make_model("llama")
+    unused = [0, 1, tokenizer.eos_token_id]
+    model.get_input_embeddings().weight.data[unused] = 0
+    assert Policy(model, tokenizer).blocks
