@@ -9,14 +9,16 @@ next actions of finished rows' episodes take their places: the window grows at i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from agentgym.trainers.data.trajectory import equal_tokens
+from agentgym.trainers.policy.cache_layers import Span
 from agentgym.trainers.policy.language_model import LanguageModel
-from agentgym.trainers.policy.prefix_cache import PrefixCache, Span, swapped
+from agentgym.trainers.policy.prefix_cache import PrefixCache, swapped
 from agentgym.trainers.policy.request_state import Row
 from agentgym.trainers.policy.shared_attention import WIDEST, Prefixes, Sharing, common_prefixes
 
@@ -25,6 +27,25 @@ Advance = Callable[[Sequence[Row], Tensor, Tensor | None], None]
 
 Refill = Callable[[Sequence[Row], bool], list[Row]]
 """Takes finished rows, and whether others are in progress, and returns further rows."""
+
+
+class Burst(Protocol):
+    """Generates several tokens of rows at once."""
+
+    def open(self) -> None:
+        """Forgets all keys and values, which other weights may have computed."""
+        ...
+
+    def run(self, rows: Sequence[Row], first: int, store: PrefixCache) -> bool:
+        """Appends tokens to rows. Returns False, without an effect, if it cannot.
+
+        Args:
+            rows: the rows, with few pending tokens.
+            first: the row of the store that belongs to the first one.
+            store: their keys and values. Those of the tokens that are fed are added.
+        """
+        ...
+
 
 PREFILL_CPU, PREFILL = 2048, 32768
 """Maximum number of prompt tokens per forward pass, on a CPU and on other devices."""
@@ -47,6 +68,7 @@ class Window:
         advance: appends a sampled token to rows.
         refill: called with the rows that have finished since the last call. If no others are in
             progress, it may wait for further rows. None: there are no further rows.
+        burst: generates several tokens at once. None: each pass generates one token per row.
     """
 
     def __init__(
@@ -57,6 +79,7 @@ class Window:
         cache: PrefixCache | None,
         advance: Advance,
         refill: Refill | None = None,
+        burst: Burst | None = None,
     ):
         self._waiting = list(rows)
         self._model, self._advance, self._keep = model, advance, cache is not None
@@ -64,6 +87,7 @@ class Window:
         self._caches = [(model, cache if cache is not None else PrefixCache())]
         if guide is not None:
             self._caches.append((guide, PrefixCache()))
+        self._burst = burst
         self._open()
         self._columns = _reach(rows)
         self._prefill = PREFILL_CPU if model.device.type == "cpu" else PREFILL
@@ -87,6 +111,8 @@ class Window:
         for owner, store in self._caches:
             store.open(owner.layer_shapes, owner.device, owner.weights_version())
         self._versions = self._weights_versions()
+        if self._burst is not None:
+            self._burst.open()
 
     def _weights_versions(self) -> list[int]:
         return [owner.weights_version() for owner, _ in self._caches]
@@ -208,6 +234,11 @@ class Window:
     def _step(self) -> None:
         """Feeds new rows if a quarter of the places are free, otherwise those in progress."""
         new = self._admitted()
+        if not new and self._burst is not None:
+            rows = self._rows[self._first : self._last]
+            if self._burst.run(rows, self._first, self._caches[0][1]):
+                self._let_go()
+                return
         first, last = (self._last, self._last + new) if new else (self._first, self._last)
         self._last = last
         self._feed_all(first, last)

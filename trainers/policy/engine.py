@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 
 from agentgym.trainers.policy.generate import Answer, generate, serve
+from agentgym.trainers.policy.graph_decoder import GraphDecoder
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.prefix_cache import PrefixCache, Slot
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
@@ -73,10 +74,12 @@ class OwnEngine:
 
     Args:
         policy: the policy.
+        graphs: decodes in steps of static shapes, which CUDA graphs replay. False: decodes token by
+            token. None: uses graphs on a GPU.
     """
 
-    def __init__(self, policy: LanguageModel):
-        self._policy = policy
+    def __init__(self, policy: LanguageModel, graphs: GraphDecoder | bool | None = None):
+        self._policy, self._graphs = policy, graphs
 
     def session(self) -> PrefixCache:
         """Returns an empty prefix cache."""
@@ -93,7 +96,7 @@ class OwnEngine:
     ) -> list[Sample]:
         """Generates one action for each request."""
         with self._mode():
-            return generate(self._policy, requests, sampling, session)
+            return generate(self._policy, requests, sampling, session, self._decoder())
 
     def serve(
         self,
@@ -104,7 +107,12 @@ class OwnEngine:
     ) -> None:
         """Generates actions, and those of the further requests that `answer` returns."""
         with self._mode():
-            serve(self._policy, requests, sampling, session, answer)
+            serve(self._policy, requests, sampling, session, answer, self._decoder())
+
+    def _decoder(self) -> GraphDecoder | None:
+        if self._graphs is True or (self._graphs is None and self._policy.device.type == "cuda"):
+            self._graphs = GraphDecoder(self._policy)
+        return self._graphs or None
 
     @contextmanager
     def _mode(self) -> Iterator[None]:

@@ -15,13 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agentgym.trainers.policy.continuous_batching import Advance, Refill, Window
+from agentgym.trainers.policy.continuous_batching import Advance, Burst, Refill, Window
 from agentgym.trainers.policy.distribution import check_finite, draw
 from agentgym.trainers.policy.exploration import TokenMixture
+from agentgym.trainers.policy.graph_decoder import GraphDecoder
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.request_state import Row
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
+from agentgym.trainers.policy.support import places_of
 
 Answer = Callable[[Sequence[tuple[Request, Sample]], bool], Sequence[Request]]
 """Takes finished actions, and whether others are in progress, and returns further requests."""
@@ -32,6 +34,7 @@ def generate(
     requests: Sequence[Request],
     sampling: Sampling,
     cache: PrefixCache | None = None,
+    decoder: GraphDecoder | None = None,
 ) -> list[Sample]:
     """Generates one action for each request.
 
@@ -41,6 +44,7 @@ def generate(
         sampling: sampling parameters.
         cache: key-value cache of earlier prompts. Ignored if the model does not support it or has a
             guide.
+        decoder: generates several tokens per look of the host. None: each token is a pass.
 
     Raises:
         ValueError: if a prompt or a list of candidates is empty, or a prompt and its action
@@ -48,8 +52,9 @@ def generate(
     """
     rows = [Row(request, model, sampling) for request in requests]
     waiting = [row for row in rows if not row.done]
+    burst = None if decoder is None else decoder.burst(sampling)
     if model.blocks:
-        _window(waiting, model, sampling, cache).run()
+        _window(waiting, model, sampling, cache, burst).run()
     else:
         for batch in _batches(waiting, model):
             _Batch(batch, model, _guide(model, sampling), _advance(sampling)).run()
@@ -62,6 +67,7 @@ def serve(
     sampling: Sampling,
     cache: PrefixCache | None,
     answer: Answer,
+    decoder: GraphDecoder | None = None,
 ) -> None:
     """Generates one action for each request, and for the further requests that `answer` returns.
 
@@ -71,6 +77,7 @@ def serve(
         sampling: sampling parameters.
         cache: as in `generate`.
         answer: called with finished actions while others are in progress.
+        decoder: as in `generate`.
 
     Raises:
         ValueError: as in `generate`.
@@ -91,7 +98,8 @@ def serve(
     waiting = [row for row in rows if not row.done]
     if len(waiting) < len(rows):
         waiting += refill([row for row in rows if row.done], bool(waiting))
-    _window(waiting, model, sampling, cache, refill).run()
+    burst = None if decoder is None else decoder.burst(sampling)
+    _window(waiting, model, sampling, cache, burst, refill).run()
 
 
 def _window(
@@ -99,11 +107,12 @@ def _window(
     model: LanguageModel,
     sampling: Sampling,
     cache: PrefixCache | None,
+    burst: Burst | None,
     refill: Refill | None = None,
 ) -> Window:
     guide = _guide(model, sampling)
     cache = cache if guide is None else None
-    return Window(rows, model, guide, cache, _advance(sampling), refill)
+    return Window(rows, model, guide, cache, _advance(sampling), refill, burst)
 
 
 def _guide(model: LanguageModel, sampling: Sampling) -> LanguageModel | None:
@@ -265,7 +274,7 @@ def choose(
         check_finite(logprobs)
         if mixture is not None:
             mixture.choose(columns)
-        kept = _places_of(drawn.kept) if sampling.restricts else None
+        kept = places_of(drawn.kept) if sampling.restricts else None
         for i, place in enumerate(places):
             token = ids[i][columns[i]] if ids else columns[i]
             allowed: Sequence[int] = ids[i] if ids else ()
@@ -273,13 +282,6 @@ def choose(
                 allowed = [ids[i][column] for column in kept[i]] if ids else kept[i]
             choices[place] = token, logprobs[i], allowed
     return choices
-
-
-def _places_of(kept: Tensor) -> list[list[int]]:
-    """Returns the columns of each row that are True. Only their numbers leave the device."""
-    counts, columns = kept.sum(-1).tolist(), kept.nonzero()[:, 1].tolist()
-    stops = itertools.accumulate(counts)
-    return [columns[stop - count : stop] for stop, count in zip(stops, counts, strict=True)]
 
 
 def _gather_allowed(logits: Tensor, ids: Sequence[Sequence[int]]) -> Tensor:

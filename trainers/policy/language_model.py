@@ -25,13 +25,13 @@ from agentgym.errors import ConfigError
 from agentgym.tokens.tokenizer import decode, silent_tokens
 from agentgym.tokens.trie import TokenTrie
 from agentgym.trainers.policy.action_format import ActionFormat
+from agentgym.trainers.policy.cache_layers import LayerShape
 from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
 from agentgym.trainers.policy.last_layer import can_restrict, last_layer_reads
 from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import REFERENCE, base_model, drop_nothing, stores_tensors
 from agentgym.trainers.policy.model_config import check_embedded, max_length, plain_outputs
 from agentgym.trainers.policy.plain_text import PlainText
-from agentgym.trainers.policy.prefix_cache import LayerShape
 from agentgym.trainers.policy.probes import (
     Recomputed,
     allows_padding,

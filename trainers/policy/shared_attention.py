@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -286,7 +287,10 @@ def _attention_of(
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     sharing: tuple[Sharing, tuple[Tensor, Tensor]] | None = getattr(key, "sharing", None)
-    if sharing is None or any(kwargs.get(name) is not None for name in PLAIN):
+    plain = all(kwargs.get(name) is None for name in PLAIN)
+    if getattr(key, "static", False) and plain and attention_mask is not None:
+        return _by_group(query, key, value, attention_mask, scaling), None
+    if sharing is None or not plain:
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **kwargs
         )
@@ -297,6 +301,20 @@ def _attention_of(
     with torch.autocast(query.device.type, enabled=False):
         found = plan.attend(prefix, scaled, own, mask)
     return found.transpose(1, 2).to(query.dtype), None
+
+
+def _by_group(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float | None
+) -> Tensor:
+    """Returns the results [b, n, h, size] of attention, without copies of the keys for each head.
+
+    The h / k heads that read the same keys become further queries.
+    """
+    b, h, n, size = query.shape
+    packed = query.reshape(b, key.shape[1], -1, size)
+    mask = mask.repeat(1, 1, packed.shape[2] // n, 1)
+    found = scaled_dot_product_attention(packed, key, value, mask, scale=scaling)
+    return found.reshape(b, h, n, -1).transpose(1, 2)
 
 
 AttentionInterface.register(NAME, _attention)

@@ -11,6 +11,8 @@ import numpy as np
 from agentgym.trainers.data.trajectory import Support
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from agentgym.trainers.policy.language_model import LanguageModel
 
 
@@ -31,3 +33,10 @@ def support_of(allowed: Sequence[Sequence[int]]) -> Support:
     offsets = np.cumsum([0, *map(len, allowed)]).astype(np.int32)
     ids = np.fromiter(itertools.chain.from_iterable(allowed), np.int32, offsets[-1])
     return Support(offsets, ids)
+
+
+def places_of(kept: Tensor) -> list[list[int]]:
+    """Returns the columns of each row [b, C] that are True. Only their numbers leave the device."""
+    counts, columns = kept.sum(-1).tolist(), kept.nonzero()[:, 1].tolist()
+    stops = itertools.accumulate(counts)
+    return [columns[stop - count : stop] for stop, count in zip(stops, counts, strict=True)]

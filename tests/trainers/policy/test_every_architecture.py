@@ -20,6 +20,7 @@ from transformers import DynamicCache
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.collate import collate, segment_rows
+from agentgym.trainers.policy.engine import OwnEngine
 from agentgym.trainers.policy.loading import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.probes import cache_argument
@@ -138,6 +139,8 @@ def check(policy: Policy, as_batch: Any, tolerance: float) -> None:
             with torch.no_grad():
                 expected = plain_logprobs(policy, prompt, sample.tokens).numpy()
             np.testing.assert_allclose(sample.logprobs, expected, atol=tolerance, rtol=0)
+    if policy.blocks:
+        check_graphs(policy, turns)
     prompts, samples = turns[1]
     batch = as_batch(prompts, samples)
     collated = collate(batch, segment_rows(batch), policy.pad_token)
@@ -153,6 +156,19 @@ def check(policy: Policy, as_batch: Any, tolerance: float) -> None:
         found = gradients(policy, (weights * policy(collated).logprobs).sum())
         assert distance(expected, found) < 1e-3
         policy.gradient_checkpointing = False
+
+
+def check_graphs(policy: Policy, turns: list[tuple[list[Any], list[Sample]]]) -> None:
+    """Checks that decode steps can be captured and generate the same."""
+    policy.use(OwnEngine(policy, graphs=True))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*without CUDA graphs")
+        again = two_turns(policy)
+    policy.use(None)
+    for (_, expected), (_, found) in zip(turns, again, strict=True):
+        for one, other in zip(expected, found, strict=True):
+            assert one.tokens.tolist() == other.tokens.tolist()
+            np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5, rtol=0)
 
 
 def check_files(policy: Policy, folder: Path) -> None:

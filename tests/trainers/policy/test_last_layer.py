@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from agentgym.trainers.policy.cache_layers import Span
 from agentgym.trainers.policy.forward import read
 from agentgym.trainers.policy.last_layer import can_restrict
-from agentgym.trainers.policy.prefix_cache import PrefixCache, Span
+from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.shared_attention import shares_attention
 
 FULL = {"layer_types": ["full_attention"] * 2}
