@@ -107,7 +107,7 @@ def test_a_part_that_fails_is_reported(capsys: pytest.CaptureFixture[str]):
     assert "no room" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("engine", ["own", "generate"])
+@pytest.mark.parametrize("engine", ["graph", "own", "generate"])
 def test_decoding(engine: str, tmp_path: Path):
     settings = gpu_decoding.Settings(
         models=("test",), rows=(2, 3), prompt=8, new_tokens=4, engines=(engine,)

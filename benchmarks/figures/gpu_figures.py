@@ -7,8 +7,13 @@ from typing import Any
 
 from benchmarks.shared.figure_results import NOTHING, results, results_if_any, table
 
-ENGINES = {"own": "own", "generate": "`generate` of `transformers`", "vllm": "vLLM",
-           "continuous": "continuous batching of `transformers`"}  # fmt: skip
+ENGINES = {
+    "graph": "own, with CUDA graphs",
+    "own": "own",
+    "generate": "`generate` of `transformers`",
+    "vllm": "vLLM",
+    "continuous": "continuous batching of `transformers`",
+}
 """The engines, as the documentation calls them."""
 
 

@@ -1,8 +1,9 @@
 r"""Decoding on one GPU, apart from prefill, beside the bound of its memory.
 
 Models of the Qwen2.5 configurations with random weights generate from random prompts: with this
-library, with `generate` of transformers, and with its continuous batching. The time of one new
-token is that of the prefill. The rest is decoding.
+library, whose decode steps are CUDA graphs ("graph") or run token by token ("own"), with `generate`
+of transformers, and with its continuous batching. The time of one new token is that of the prefill.
+The rest is decoding.
 
 A decode step must read all weights, and the keys and values of every row, once. At the speed of a
 large copy within the GPU's memory, that gives the most tokens/s that any implementation reaches
@@ -19,6 +20,7 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,7 @@ class Settings:
     """Length of these prompts in tokens."""
     new_tokens: int = 128
     """Tokens generated per prompt."""
-    engines: tuple[str, ...] = ("own", "generate", "continuous")
+    engines: tuple[str, ...] = ("graph", "own", "generate", "continuous")
     """Implementations to measure."""
     minutes: float = 10.0
     """Time limit, checked before each model and engine."""
@@ -57,12 +59,14 @@ Generate = Callable[[np.ndarray, int], int]
 """(prompts [rows, tokens], new tokens per prompt) -> number of generated tokens."""
 
 
-def own(model: Any, tokenizer: Any) -> Generate:
+def own(model: Any, tokenizer: Any, graphs: bool = False) -> Generate:
     """Returns generation with this library."""
+    from agentgym.trainers.policy.engine import OwnEngine
     from agentgym.trainers.policy.policy import Policy
     from agentgym.trainers.policy.sampling import Request, Sampling
 
     policy = Policy(model, tokenizer)
+    policy.use(OwnEngine(policy, graphs=graphs))
 
     def work(prompts: np.ndarray, new: int) -> int:
         requests = [Request(p, np.random.default_rng(i)) for i, p in enumerate(prompts)]
@@ -106,7 +110,12 @@ def continuous(model: Any, tokenizer: Any) -> Generate:
     return work
 
 
-ENGINES = {"own": own, "generate": generate, "continuous": continuous}
+ENGINES = {
+    "graph": partial(own, graphs=True),
+    "own": own,
+    "generate": generate,
+    "continuous": continuous,
+}
 
 
 def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -158,13 +167,13 @@ def measure_engine(name: str, engine: str, settings: Settings) -> dict[str, Any]
     for rows in settings.rows:
         prompts = rng.integers(10, 500, (rows, settings.prompt)).astype(np.int32)
         bound = rows * speed / step_bytes(model, rows, settings.prompt + settings.new_tokens / 2)
+        work(prompts, settings.new_tokens if engine == "graph" else 2)  # graphs are captured once
         found.append({"rows": rows, **timed(work, prompts, settings.new_tokens, bound)})
     return {"bandwidth": speed, "found": found}
 
 
 def timed(work: Generate, prompts: np.ndarray, new: int, bound: float) -> dict[str, Any]:
-    """Returns the times of prefill and decoding, after a call to warm up."""
-    work(prompts, 2)
+    """Returns the times of prefill and decoding."""
     prefill, _ = seconds(lambda: work(prompts, 1))
     whole, tokens = seconds(lambda: work(prompts, new))
     speed = (tokens - len(prompts)) / (whole - prefill)
