@@ -193,17 +193,22 @@ FILES = {"truncate": "webshop_files", "terminate": "webshop_files_terminal"}
 """Results on the original's products, by turn limit."""
 
 
+def _by_seed(name: str) -> str:
+    rows = []
+    for agents in _learned(name):
+        run, each = agents["run"], [_interval(agents[id]["reward"]) for id in LEARNED.values()]
+        rows.append((str(run["seed"]), *each, _range(run["explained_variance"])))
+    return table(("Seed", *LEARNED, "Explained variance"), rows)
+
+
 def learning_webshop() -> str:
     """Returns the rewards on generated products, and what the critic explains, by seed."""
-    rows = [
-        (
-            str(agents["run"]["seed"]),
-            *(_interval(agents[name]["reward"]) for name in LEARNED.values()),
-            _range(agents["run"]["explained_variance"]),
-        )
-        for agents in _learned("webshop")
-    ]
-    return table(("Seed", *LEARNED, "Explained variance"), rows)
+    return _by_seed("webshop")
+
+
+def learning_first_run() -> str:
+    """Returns the rewards of the first run, and what its critic explains, by seed."""
+    return _by_seed("first_run")
 
 
 def _range(curve: Sequence[Sequence[float]]) -> str:
@@ -234,6 +239,11 @@ def _gain(name: str) -> str:
 def learning_webshop_gain() -> str:
     """Returns the mean reward before and after POAD on generated products."""
     return _gain("webshop")
+
+
+def first_run_gain() -> str:
+    """Returns the mean reward before and after POAD in the first run."""
+    return _gain("first_run")
 
 
 def learning_webshop_files_one_epoch() -> str:
@@ -340,6 +350,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
         learning_webshop_success,
         learning_webshop_few,
         learning_longer,
+        learning_first_run,
+        first_run_gain,
         engines,
         demo_table,
     )
