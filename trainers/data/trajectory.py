@@ -158,6 +158,8 @@ class Trajectory:
         success: whether the task was solved.
         bootstrap: index of the segment that ends with the observation after the last turn, if any.
         final_observation: that observation as text.
+        final_state_key: identifies the state after the last turn, also of a terminated episode (see
+            `Turn.state_key`). "": not recorded.
         final_privileged: the text for the critic at that time (see `Turn.privileged`).
         agent: name of the agent in a game in which several seats are played, else "".
         role: its role in the game, such as "werewolf". Without roles, the name of the agent.
@@ -183,6 +185,7 @@ class Trajectory:
     success: bool
     bootstrap: int | None = None
     final_observation: str = ""
+    final_state_key: str = ""
     final_privileged: str = ""
     agent: str = ""
     role: str = ""

@@ -64,7 +64,7 @@ def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bo
 def new_states(batch: Batch) -> Float64:
     """Returns 1 for turns that lead to a state not seen before in the episode, else 0 [M].
 
-    States are compared by `state_key`. The state after the last turn has none, so it counts as 0.
+    States are compared by `state_key`. The last turn counts as 0: no action follows its state.
     """
     found = np.zeros(batch.num_turns)
     for trajectory, start in zip(batch.trajectories, batch.turn_offsets, strict=False):

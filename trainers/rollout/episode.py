@@ -263,7 +263,7 @@ class Play:
                 reward_terms={},
                 valid=True,
                 progress=0.0,
-                state_key=str(self.info.get("state_key", self.observation)),
+                state_key=self._state_key(),
                 admissible=self.admissible,
                 choice=sample.choice,
                 thought=thought,
@@ -316,6 +316,10 @@ class Play:
         turn.valid = bool(info.get("valid", True))
         turn.progress = float(info.get("progress", 0.0))
 
+    def _state_key(self) -> str:
+        """Returns the key of the state, the observation in environments without one."""
+        return str(self.info.get("state_key", self.observation))
+
     def _privileged(self) -> str:
         """Returns the text for the critic, "" unless it is in the info."""
         return str(self.info.get(PRIVILEGED, ""))
@@ -356,6 +360,7 @@ class Play:
             success=bool(self.info.get("success", False)),
             bootstrap=bootstrap,
             final_observation=str(self.observation),
+            final_state_key=self._state_key(),
             final_privileged=self._privileged(),
             start_progress=self.start_progress,
             stats=RolloutStats(

@@ -154,6 +154,7 @@ def test_turns_carry_what_the_environment_said():
             assert turn.reward_terms == info["reward_terms"]
         assert (trajectory.terminated, trajectory.truncated) == (terminated, truncated)
         assert trajectory.final_observation == observation
+        assert trajectory.final_state_key == info["state_key"]
         assert trajectory.success == info["success"]
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.trainers import recipes
-from agentgym.trainers.data.packing import pack
+from agentgym.trainers.data.packing import pack, unpack
 from agentgym.trainers.data.trajectory import Support, Trajectory
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.rollout import executor as executor_module
@@ -55,6 +55,13 @@ def test_episodes_come_back_exactly(tmp_path: Path):
     for number, [each] in found.items():
         assert pack(each) == pack(played(number))
         assert each.turns[0].logprobs.dtype == np.float32
+
+
+def test_an_episode_of_an_earlier_version_has_no_key_of_its_last_state():
+    old = pack(replace(played(0), final_state_key="room 3"))
+    assert unpack(old).final_state_key == "room 3"
+    del old["final_state_key"]
+    assert unpack(old).final_state_key == ""
 
 
 @pytest.mark.parametrize(
