@@ -43,7 +43,8 @@ from rich.table import Table
 
 from agentgym.trainers.credit.bilevel import BilevelGAE
 from agentgym.trainers.credit.chunk import ChunkGAE
-from agentgym.trainers.credit.group import GAGPO, HGPO, GiGPO, dr_grpo, grpo, rloo
+from agentgym.trainers.credit.graph import G2PO, GAGPO
+from agentgym.trainers.credit.group import HGPO, GiGPO, dr_grpo, grpo, rloo
 from agentgym.trainers.credit.joint import JointGAE
 from agentgym.trainers.credit.returns import discounted_returns
 from agentgym.trainers.credit.turn_rewards import (
@@ -79,6 +80,8 @@ ROWS = {
     "GiGPO": "gigpo",
     "MT-GRPO": "mt_grpo",
     "HGPO": "hgpo",  # without the level of episodes, as published
+    "GAGPO": "gagpo",
+    "G2PO": "g2po",
     "VinePPO": "vine",
     "iStar": "istar",
     "AgentPRM": "agentprm",
@@ -94,6 +97,7 @@ ABSENT = {
     ),
     "A trained model of preferences assigns credit, and has no exact target.": "sweet_rl",
     "With exact values, it is POAD with a lambda of 0 inside an action.": "lookahead",
+    "It needs successes, which `graph_oracle.py` has, and the world has rewards only.": "graphgpo",
 }
 
 
@@ -275,7 +279,10 @@ def without_critic() -> dict[str, Estimator]:
         "HGPO, F = 1": HGPO(gamma=1.0, scale=False),
         "HGPO": HGPO(gamma=1.0),
         "HGPO, episode level": HGPO(gamma=1.0, base=True),
-        "GAGPO": GAGPO(1.0, 0.9),
+        "GAGPO": GAGPO(1.0, 0.5),
+        "GAGPO, lambda = 0.9": GAGPO(1.0, 0.9),
+        "G2PO": G2PO(gamma=1.0),
+        "G2PO, F = 1": G2PO(gamma=1.0, scale=False),
         "iStar": StepBaseline(),
         "AgentPRM": agentprm,
         "VinePPO": vine,

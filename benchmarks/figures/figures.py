@@ -28,6 +28,7 @@ from benchmarks.figures import (
     families_figures,
     figure_blocks,
     gpu_figures,
+    graph_figures,
     grid_figures,
     interpreter_figures,
     multiagent_figures,
@@ -41,6 +42,7 @@ BLOCKS = (
     | addresses.BLOCKS
     | evidence_figures.BLOCKS
     | gpu_figures.BLOCKS
+    | graph_figures.BLOCKS
     | grid_figures.BLOCKS
     | multiagent_figures.BLOCKS
     | solve_figures.BLOCKS

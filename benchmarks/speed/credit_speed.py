@@ -23,7 +23,8 @@ from rich.table import Table
 
 from agentgym.trainers.credit.bilevel import BilevelGAE
 from agentgym.trainers.credit.chunk import ChunkGAE
-from agentgym.trainers.credit.group import GAGPO, HGPO, GiGPO, dr_grpo, grpo, rloo
+from agentgym.trainers.credit.graph import GAGPO
+from agentgym.trainers.credit.group import HGPO, GiGPO, dr_grpo, grpo, rloo
 from agentgym.trainers.credit.normalize import normalize_advantages
 from agentgym.trainers.credit.two_clock import ntpo, poad, turn
 from agentgym.trainers.data.batch import Batch, Values

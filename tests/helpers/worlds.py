@@ -23,6 +23,8 @@ def trajectory(
     actions: Sequence[str] | None = None,
     padding: int = 0,
     success: bool = False,
+    observations: Sequence[str] | None = None,
+    final_key: str = "",
 ) -> Trajectory:
     """One trajectory in one segment, `padding` observation tokens before each action."""
     turns, position = [], 0
@@ -35,7 +37,7 @@ def trajectory(
                 stop=position + length,
                 logprobs=np.full(length, -1.0, np.float32),
                 support=None,
-                observation="",
+                observation=observations[t] if observations else "",
                 action=actions[t] if actions else "",
                 reward=reward,
                 reward_terms={},
@@ -54,6 +56,7 @@ def trajectory(
         terminated=terminated,
         truncated=not terminated,
         success=success,
+        final_state_key=final_key,
         agent=agent,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from agentgym.trainers.credit import group, two_clock
+from agentgym.trainers.credit import graph, group, two_clock
 from agentgym.trainers.credit.bilevel import BilevelGAE
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.scan import discounted_returns
@@ -40,7 +40,7 @@ def side_by_side(batch: Batch, values: Values | None) -> Mapping[str, FloatArray
         found["grpo"] = group.grpo()(batch).advantages
         found["gigpo"] = group.GiGPO()(batch).advantages
         found["hgpo"] = group.HGPO()(batch).advantages
-        found["gagpo"] = group.GAGPO()(batch).advantages
+        found["gagpo"] = graph.GAGPO()(batch).advantages
         found["dr_grpo"] = group.dr_grpo()(batch).advantages
         found["flow_grpo"] = group.flow_grpo()(batch).advantages
     return found

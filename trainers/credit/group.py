@@ -7,15 +7,18 @@ is alone in its group gets advantage 0.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from agentgym.trainers.credit.scan import Float64, discounted_returns
-from agentgym.trainers.credit.two_clock import broadcast, check_fraction, turn
+from agentgym.trainers.credit.two_clock import broadcast, check_fraction
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.trajectory import IntArray
+
+Anchor = Literal["state", "observation"]
+"""The label of the state of a turn: `Turn.state_key` or `Turn.observation`."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,8 @@ class GiGPO:
         A_S(t) = (G_t - mean G over the anchor group) / F
         G_t    = sum_k gamma^k r_{t+k}
 
-    with F = std + epsilon, or 1. The anchor group of a turn holds all turns of its group with the
-    same `state_key`, in any trajectory and at any time. A state visited once gives A_S = 0.
+    with F = std + epsilon, or 1. The anchor group of a turn holds all turns of its group in the
+    same state, in any trajectory and at any time. A state visited once gives A_S = 0.
 
     Source: "Group-in-Group Policy Optimization for LLM Agent Training", arXiv 2505.10978.
 
@@ -114,21 +117,25 @@ class GiGPO:
         scale: divides by the sample standard deviation (n - 1). If False, F = 1.
         statistics: weighting of mean_u and std_u. "trajectories" counts each trajectory once, as in
             the paper. "steps" counts it once per turn, as the authors' code does by default.
+        anchor: states are the same if their keys are ("state"), or the texts that the agent read
+            ("observation").
         epsilon: added to the standard deviation.
 
     Raises:
-        ValueError: if `gamma` is not in [0, 1] or `statistics` is unknown.
+        ValueError: if `gamma` is not in [0, 1], or `statistics` or `anchor` is unknown.
     """
 
     gamma: float = 0.95
     omega: float = 1.0
     scale: bool = True
     statistics: Literal["trajectories", "steps"] = "trajectories"
+    anchor: Anchor = "state"
     epsilon: float = 1e-6
 
     def __post_init__(self) -> None:
         """Checks the parameters."""
         check_fraction("gamma", self.gamma)
+        _check_anchor(self.anchor)
         if self.statistics not in ("trajectories", "steps"):
             raise ValueError(
                 f"statistics must be 'trajectories' or 'steps', got {self.statistics!r}."
@@ -141,9 +148,10 @@ class GiGPO:
         episodes = members_of(batch.groups, weights)
         episode = episodes.compare(outcomes, scale=self.scale, epsilon=self.epsilon)
         returns = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
-        anchors = members_of(anchor_groups(batch))
+        anchors = members_of(anchor_groups(batch, self.anchor))
         step = anchors.compare(returns, scale=self.scale, epsilon=self.epsilon)
         metrics = episodes.metrics("group", outcomes) | anchors.metrics("anchor", returns)
+        metrics |= _merged(batch, anchors, self.anchor)
         advantages = episode[batch.turn_trajectory] + self.omega * step
         return Credit(broadcast(advantages, batch), metrics=metrics)
 
@@ -169,10 +177,11 @@ class HGPO:
         scale: divides by the population standard deviation (n), at level 0 by that of the sample (n
             - 1). If False, F = 1.
         base: adds the trajectory-level group-relative advantage as level 0.
+        anchor: as in `GiGPO`.
         epsilon: added to the standard deviation.
 
     Raises:
-        ValueError: if `gamma` is not in [0, 1] or `history` is negative.
+        ValueError: if `gamma` is not in [0, 1], `history` is negative or `anchor` is unknown.
     """
 
     history: int = 2
@@ -180,21 +189,24 @@ class HGPO:
     gamma: float = 0.95
     scale: bool = True
     base: bool = False
+    anchor: Anchor = "state"
     epsilon: float = 1e-6
 
     def __post_init__(self) -> None:
         """Checks the parameters."""
         check_fraction("gamma", self.gamma)
+        _check_anchor(self.anchor)
         if self.history < 0:
             raise ValueError(f"history must be at least 0, got {self.history}.")
 
     def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
         """Returns advantages. `values` are not used."""
         returns = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
-        states = anchor_groups(batch)
+        states = anchor_groups(batch, self.anchor)
+        anchors = members_of(states)
         place = np.arange(batch.num_turns) - batch.turn_offsets[batch.turn_trajectory]
         total, weight = np.zeros(batch.num_turns), np.zeros(batch.num_turns)
-        metrics: dict[str, float] = {}
+        metrics = anchors.metrics("anchor", returns) | _merged(batch, anchors, self.anchor)
         if self.base:
             outcomes = trajectory_outcomes(batch, "return")
             episodes = members_of(batch.groups, np.diff(batch.turn_offsets))
@@ -218,40 +230,6 @@ class HGPO:
             metrics[f"level_{k}/alone"] = float(1 - (members.count > 1).sum() / batch.num_turns)
         advantages = total / np.where(weight > 0, weight, 1.0)
         return Credit(broadcast(advantages, batch), metrics=metrics)
-
-
-@dataclass(frozen=True)
-class GAGPO:
-    """Turn-level GAE with group-based state values instead of a critic.
-
-    V(s) is the mean of G_t over the group's visits to s (`anchor_values`). The advantages are those
-    of `turn` with these values. With lambda = 1 they equal GiGPO's step-level advantage with F = 1.
-
-    Based on the abstract of GAGPO, arXiv 2605.13217 (the details are ours). Normalise per group.
-
-    Attributes:
-        gamma: discount per turn.
-        lambda_: GAE lambda per turn.
-    """
-
-    gamma: float = 0.95
-    lambda_: float = 0.95
-
-    def __call__(self, batch: Batch, values: Values | None = None) -> Credit:
-        """Returns advantages. `values` are not used."""
-        proxies = anchor_values(batch, self.gamma)
-        return Credit(turn(self.gamma, self.lambda_)(batch, proxies).advantages)
-
-
-def anchor_values(batch: Batch, gamma: float) -> Values:
-    """Returns state values: the mean return-to-go of the group's visits to each state.
-
-    Without a critic, the return after a truncation is unknown and counts as 0.
-    """
-    returns = discounted_returns(batch.rewards, batch.turn_offsets, gamma)
-    means = members_of(anchor_groups(batch)).mean(returns)
-    zeros = np.zeros(len(batch.trajectories), np.float32)
-    return Values(None, means.astype(np.float32), zeros)
 
 
 def weigh_by_difficulty(credit: Credit, batch: Batch) -> Credit:
@@ -285,20 +263,45 @@ def trajectory_outcomes(batch: Batch, outcome: Literal["return", "success"]) -> 
     return np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
 
 
-def anchor_groups(batch: Batch) -> IntArray:
-    """Returns group indices [M], equal for turns of one group with the same `state_key`."""
+def anchor_groups(batch: Batch, anchor: Anchor = "state") -> IntArray:
+    """Returns group indices [M], equal for turns of one group in the same state.
+
+    Args:
+        batch: the trajectories.
+        anchor: the label of a state, its key or the observation.
+    """
     numbers: dict[str, int] = {}
-    keys = np.array(
-        [
-            numbers.setdefault(turn.state_key, len(numbers))
-            for trajectory in batch.trajectories
-            for turn in trajectory.turns
-        ],
-        np.int64,
-    )
+    labels = (t.state_key if anchor == "state" else t.observation for t in batch.turns)
+    keys = np.array([numbers.setdefault(label, len(numbers)) for label in labels], np.int64)
     groups = np.unique(batch.groups, return_inverse=True)[1]
     joined = groups[batch.turn_trajectory] * len(numbers) + keys
     return np.unique(joined, return_inverse=True)[1]
+
+
+def anchor_values(batch: Batch, gamma: float) -> Float64:
+    """Returns the mean return-to-go of the group's visits to the state of each turn [M].
+
+    Without a critic, the return after a truncation is unknown and counts as 0.
+    """
+    returns = discounted_returns(batch.rewards, batch.turn_offsets, gamma)
+    return members_of(anchor_groups(batch)).mean(returns)
+
+
+def _check_anchor(anchor: str) -> None:
+    """Raises ValueError for an unknown anchor."""
+    if anchor not in get_args(Anchor):
+        raise ValueError(f"anchor must be 'state' or 'observation', got {anchor!r}.")
+
+
+def _merged(batch: Batch, anchors: Members, anchor: Anchor) -> dict[str, float]:
+    """Returns the share of turns whose observation the group has read in several states.
+
+    Empty if states are compared by their keys, which merge none.
+    """
+    if anchor == "state":
+        return {}
+    low, high = anchors.range(anchor_groups(batch).astype(np.float64))
+    return {"anchor/merged": float((low != high).mean())}
 
 
 @dataclass(frozen=True)

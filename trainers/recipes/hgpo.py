@@ -5,7 +5,8 @@ taken in the same state are compared, as in GiGPO, at several levels: level k re
 k states agree, and longer shared histories have a larger weight.
 
 Kept: levels up to history + 1, weights proportional to (k + 1)^alpha. Changed: a level whose
-advantage is 0 still counts (the authors' code drops it). `episode_level` is the authors'
+advantage is 0 still counts (the authors' code drops it). States are the same if their keys are
+(`anchor = "observation"`: if their texts are, as theirs). `episode_level` is the authors'
 `base_group`.
 """
 
@@ -16,6 +17,7 @@ from typing import ClassVar
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
+from agentgym.trainers.credit.group import Anchor
 from agentgym.trainers.settings import (
     Count,
     Fraction,
@@ -46,6 +48,9 @@ class Config(RewardedConfig):
     """Exponent of the weights of longer shared histories."""
     episode_level: bool = False
     """Also compare episodes with their group."""
+    anchor: Anchor = "state"
+    """States that are the same: those with one `info["state_key"]`, or those in which the agent
+    read the same observation, feedback included, as in the paper."""
 
 
 def build(config: Config) -> Algorithm:
@@ -53,7 +58,12 @@ def build(config: Config) -> Algorithm:
     return Algorithm(
         PolicyGradient(
             group.HGPO(
-                config.history, config.alpha, config.gamma, config.scale, config.episode_level
+                config.history,
+                config.alpha,
+                config.gamma,
+                config.scale,
+                config.episode_level,
+                config.anchor,
             )
         ),
         outcomes="group",

@@ -19,6 +19,10 @@ LARGEST_LOSS = 0.15
 """Success rate of a clone on held-out tasks that RL may lose without a warning."""
 LARGEST_GAP = 0.3
 """Difference between the success rates of training and of held-out tasks without a warning."""
+FEWEST_PEERS = 0.3
+"""Share of turns with another one in the same state that need no hint."""
+LARGEST_FORK = 0.01
+"""Share of repeated actions with different outcomes that a graph of states bears."""
 
 
 class Watch:
@@ -79,6 +83,8 @@ class Watch:
             "flat": self._flat(metrics),
             "critic": self._critic(metrics),
             "equal": self._equal_outcomes(metrics),
+            "peers": self._peers(metrics),
+            "forked": self._forked(metrics),
         }
         return self._new(found)
 
@@ -188,4 +194,26 @@ class Watch:
             "almost 0, the policy repeats one action per state: train again with a smaller --lr, "
             "or keep it exploring (--entropy-coef 0.01, --temperature 1.2). Otherwise compare more "
             "episodes (--group-size 16)."
+        )
+
+    def _peers(self, metrics: Mapping[str, float]) -> str | None:
+        alone = metrics.get("credit/anchor/alone", 0.0)
+        if 1 - alone >= FEWEST_PEERS:
+            return None
+        return (
+            f"In {1 - alone:.0%} of the turns, the group acted in the same state again. The others "
+            "are compared with none, so that the turn-level credit of this recipe adds little to "
+            "that of whole episodes (grpo). More peers need a larger --group-size. A critic needs "
+            "none (turn, poad)."
+        )
+
+    def _forked(self, metrics: Mapping[str, float]) -> str | None:
+        forked = metrics.get("credit/graph/forked", 0.0)
+        if forked <= LARGEST_FORK:
+            return None
+        return (
+            f"{forked:.0%} of the actions that the group repeated in a state led to different "
+            "states: chance, other players, a simulated user or hidden facts decide too. The "
+            "shortest path to a success may then be a gamble, which this recipe prefers. gagpo "
+            "weighs the odds, and so does a critic (turn, poad)."
         )

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentgym.trainers.credit.graph import GAGPO
 from agentgym.trainers.credit.group import (
-    GAGPO,
     HGPO,
     GiGPO,
     GroupBaseline,
@@ -225,7 +225,7 @@ def test_anchor_values_are_means_over_visits():
     batch = Batch.of(
         [trajectory([1, 1], [1.0, 2.0], keys=["a", "a"]), trajectory([1], [6.0], keys=["a"])]
     )
-    assert np.allclose(anchor_values(batch, 0.5).turns, (2 + 2 + 6) / 3)
+    assert np.allclose(anchor_values(batch, 0.5), (2 + 2 + 6) / 3)
     assert anchor_groups(batch).tolist() == [0, 0, 0]
 
 

@@ -74,7 +74,7 @@ def test_rows_are_of_recipes_that_there_are():
     assert sorted(listed) == sorted(recipes.names())
     rows = oracle.with_critic(0.9, 0.9).keys() | oracle.without_critic().keys()
     variants = {name for name in rows if "," in name}
-    assert rows - variants == oracle.ROWS.keys() | {"REINFORCE", "GAGPO"}  # of no recipe
+    assert rows - variants == oracle.ROWS.keys() | {"REINFORCE"}  # of no recipe
     saved = json.loads((RESULTS / "credit_oracle.json").read_text())
     assert saved["estimators"].keys() == rows
 

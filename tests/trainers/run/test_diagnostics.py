@@ -232,3 +232,15 @@ def test_only_equal_tasks_are_compared(settings: dict[str, Any], compared: bool)
     watch = Watch.of(TrainConfig.of(**settings), RunState())
     watch.warnings(FINE)
     assert bool(watch.warnings({"eval/success": 1.0})) == compared
+
+
+def test_few_turns_with_a_peer_are_reported_once():
+    found = watched([FINE | {"credit/anchor/alone": x} for x in (0.7, 0.72, 0.9, 0.9)])
+    assert [len(warnings) for warnings in found] == [0, 1, 0, 0]
+    assert "In 28% of the turns" in found[1][0] and "--group-size" in found[1][0]
+
+
+def test_repeated_actions_with_several_outcomes_are_reported_once():
+    found = watched([FINE | {"credit/graph/forked": x} for x in (0.0, 0.3, 0.5)])
+    assert [len(warnings) for warnings in found] == [0, 1, 0]
+    assert "30% of the actions" in found[1][0] and "gagpo" in found[1][0]
