@@ -66,7 +66,7 @@ from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.recipes.lookahead import Lookahead
 from agentgym.trainers.rewards.shaping import turn_scores
-from agentgym.trainers.rollout.episode import samples_of
+from agentgym.trainers.rollout.branches import samples_of
 from agentgym.trainers.update.metrics import correlation
 from benchmarks.credit import critic_episodes
 from benchmarks.credit.critic_episodes import ForkSpec, Player, clone, play

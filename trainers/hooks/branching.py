@@ -15,7 +15,8 @@ from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
+from agentgym.trainers.rollout.branches import samples_of
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.settings import NonNegative, Positive
 from agentgym.trainers.settings.kinds import GAMES, GroupConfig
 

@@ -19,8 +19,8 @@ from agentgym.registration.mixture import Mixture
 from agentgym.registration.single_seat import SingleSeat
 from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.rollout.branches import turns_before
-from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
+from agentgym.trainers.rollout.branches import samples_of, turns_before
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.settings.opponents import POOLS, Opponent

@@ -31,7 +31,8 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.support import candidate_support
-from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
+from agentgym.trainers.rollout.branches import samples_of
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,

@@ -28,8 +28,9 @@ from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.rollout.branches import samples_of
 from agentgym.trainers.rollout.env_pool import EnvPool
-from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,

@@ -41,9 +41,9 @@ from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.sampling import Sample
-from agentgym.trainers.rollout.branches import state_of
+from agentgym.trainers.rollout.branches import samples_of, state_of
 from agentgym.trainers.rollout.context import Tokens
-from agentgym.trainers.rollout.episode import EpisodeSpec, Play, samples_of
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 from agentgym.trainers.settings import CriticConfig, Fraction, RolloutConfig, defaults
 from agentgym.trainers.settings.kinds import GAMES, ActorCriticConfig
 

@@ -46,8 +46,8 @@ from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.trees import Node, grow, play, roots
-from agentgym.trainers.rollout.branches import single_turn
-from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
+from agentgym.trainers.rollout.branches import samples_of, single_turn
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.settings import (
     Count,

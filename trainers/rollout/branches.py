@@ -16,6 +16,26 @@ from agentgym.trainers.data.trajectory import Segment, Trajectory, episode_numbe
 from agentgym.trainers.policy.sampling import Sample
 
 
+def samples_of(trajectory: Trajectory, turns: int) -> tuple[Sample, ...]:
+    """Returns the first `turns` actions of a trajectory, as the `opening` of another episode."""
+    found = []
+    for turn in trajectory.turns[:turns]:
+        tokens = trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
+        found.append(
+            Sample(
+                tokens=tokens,
+                logprobs=turn.logprobs,
+                support=turn.support,
+                text=turn.action,
+                finished=True,
+                choice=turn.choice,
+                version=turn.version,
+                token_versions=turn.token_versions,
+            )
+        )
+    return tuple(found)
+
+
 def episodes_of(trajectories: Sequence[Trajectory]) -> list[list[Trajectory]]:
     """Returns the trajectories of each episode, in the order of the first ones."""
     found: dict[int, list[Trajectory]] = {}

@@ -382,23 +382,3 @@ def action_room(policy: Policy | Ensemble, sampling: Sampling, constrain: bool) 
         return max(lengths, default=sampling.max_new_tokens)
 
     return room
-
-
-def samples_of(trajectory: Trajectory, turns: int) -> tuple[Sample, ...]:
-    """Returns the first `turns` actions of a trajectory, as the `opening` of another episode."""
-    found = []
-    for turn in trajectory.turns[:turns]:
-        tokens = trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
-        found.append(
-            Sample(
-                tokens=tokens,
-                logprobs=turn.logprobs,
-                support=turn.support,
-                text=turn.action,
-                finished=True,
-                choice=turn.choice,
-                version=turn.version,
-                token_versions=turn.token_versions,
-            )
-        )
-    return tuple(found)

@@ -14,8 +14,9 @@ import gymnasium
 
 from agentgym.goals import GoalConditioned, towards
 from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.rollout.branches import samples_of
 from agentgym.trainers.rollout.context import Context
-from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room, samples_of
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room
 
 
 class _Again(Play):

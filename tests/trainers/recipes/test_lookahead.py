@@ -17,7 +17,8 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.recipes import lookahead
 from agentgym.trainers.recipes.lookahead import Look, Lookahead, Tried
-from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
+from agentgym.trainers.rollout.branches import samples_of
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.trainer import Trainer
 
 GAMMA, LEAST = 0.9, 0.05

@@ -23,9 +23,10 @@ from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.imitation.demonstrations import demonstrate, teach
 from agentgym.trainers.policy.sampling import Sample, Sampling
+from agentgym.trainers.rollout.branches import samples_of
 from agentgym.trainers.rollout.collector import collect, play_episodes
 from agentgym.trainers.rollout.env_pool import EnvPool
-from agentgym.trainers.rollout.episode import EpisodeSpec, samples_of
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.wrappers import ExtractAction
 
