@@ -16,7 +16,8 @@ CRITIC_PATIENCE = 5
 LARGEST_KL = 0.1
 """KL divergence per token, in nats, by which an update may move the policy without a warning."""
 LARGEST_LOSS = 0.15
-"""Success rate of a clone on held-out tasks that RL may lose without a warning."""
+"""Success rate of a clone on held-out tasks that RL may lose without a warning, if the intervals
+of the rewards overlap."""
 LARGEST_GAP = 0.3
 """Difference between the success rates of training and of held-out tasks without a warning."""
 FEWEST_PEERS = 0.3
@@ -55,6 +56,7 @@ class Watch:
         )
         self._success: float | None = None
         self._clone_success = clone_success
+        self._clone_reward: float | None = None  # the lower end of its interval
         self._returns: deque[float] = deque(maxlen=PATIENCE)
         self._explained: deque[float] = deque(maxlen=CRITIC_PATIENCE)
         self._equal: deque[bool] = deque(maxlen=PATIENCE)
@@ -119,14 +121,16 @@ class Watch:
         held_out = metrics.get("eval/success")
         if held_out is None or not self._cloned:
             return None
+        low, high = (metrics.get(f"eval/reward_{end}", 0.0) for end in ("low", "high"))
         if self._clone_success is None:
-            self._clone_success = held_out
-        if held_out >= self._clone_success - LARGEST_LOSS:
+            self._clone_success, self._clone_reward = held_out, low
+        apart = self._clone_reward is not None and low < high < self._clone_reward
+        if held_out >= self._clone_success - LARGEST_LOSS and not apart:
             return None
         return (
             f"The policy succeeds in {held_out:.0%} of held-out tasks, its clone did in "
             f"{self._clone_success:.0%}. Smaller steps keep more of the clone: a third of --lr, or "
-            "more --episodes-per-iteration."
+            "more --episodes-per-iteration. The folder best has the best policy of all evaluations."
         )
 
     def _gap(self, metrics: Mapping[str, float]) -> str | None:

@@ -31,6 +31,7 @@ from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.run.logger import Output, RunLog, draw_curve
 from agentgym.trainers.run.saving import write_policy
 from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.learning import CloningConfig
 from agentgym.trainers.system.checkpoint import RunFolder, replace_folder, write_text
 from agentgym.trainers.system.processes import map_across_processes
 from agentgym.utils.files import shown
@@ -39,10 +40,20 @@ from agentgym.utils.serialization import from_json
 if TYPE_CHECKING:
     from agentgym.trainers.run.parts import Parts
 
-POOR_CLONE = (
-    "The clone is far from its demonstrations. More of them help (--bc-demonstrations), more "
-    "epochs (--bc-epochs) if the action loss is still falling, or another --model."
-)
+MORE = 4
+"""Factor of demonstrations that is proposed for a clone that is far from them."""
+
+
+def poor_clone(cloning: CloningConfig) -> str:
+    """Returns the remedies for a clone that is far from its demonstrations."""
+    if cloning.bc_demonstrations:
+        flag = f"--bc-demonstrations {MORE * cloning.bc_demonstrations}"
+    else:
+        flag = "--data" if cloning.data else "--bc-share"
+    return (
+        f"The clone is far from its demonstrations. More of them help most ({flag}), then more "
+        "epochs (--bc-epochs) if the action loss is still falling, or another --model."
+    )
 
 
 def evaluate_agent(
@@ -282,7 +293,7 @@ class Evaluator:
             f"{demonstrated:.0%}, a random agent: {random:.0%})."
         )
         if success < max(random, demonstrated / 2):
-            trainer.log.say(f"warning: {POOR_CLONE}")
+            trainer.log.say(f"warning: {poor_clone(trainer.config.cloning)}")
 
     def _evaluate(self, agent: Agent | str) -> tuple[Report, dict[str, float]]:
         """Returns the report of an evaluation and its scalars, of each trained seat of a game."""

@@ -16,8 +16,9 @@ from agentgym.trainers.run.diagnostics import (
     PATIENCE,
     Watch,
 )
-from agentgym.trainers.run.evaluation import POOR_CLONE
+from agentgym.trainers.run.evaluation import poor_clone
 from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.learning import CloningConfig
 
 from ...helpers.echo import Echo
 
@@ -214,7 +215,7 @@ def test_a_clone_is_compared_with_its_demonstrations_and_a_random_agent(
         shown = " ".join(capsys.readouterr().out.split())
         clone = f"The clone succeeds in {0 if poor else 100}% of held-out tasks"
         assert f"{clone} (its demonstrations: 100%, a random agent: 0%)." in shown
-        assert (POOR_CLONE in shown) == poor
+        assert ("More of them help most (--bc-demonstrations 40)" in shown) == poor
 
 
 def test_a_resumed_run_knows_its_clone():
@@ -222,6 +223,32 @@ def test_a_resumed_run_knows_its_clone():
     watch = Watch.of(config, RunState(cloned=0.9))
     [warning] = watch.warnings({"eval/success": 0.3})
     assert "30%" in warning and "its clone did in 90%" in warning
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "lost"),
+    [(0.87, 0.97, True), (0.9, 1.0, False), (0.92, 0.92, False)],
+)
+def test_a_small_loss_is_reported_where_the_intervals_are_apart(
+    low: float, high: float, lost: bool
+):
+    watch = Watch(cloned=True)
+    start = {"eval/success": 1.0, "eval/reward_low": 0.99, "eval/reward_high": 1.0}
+    later = {"eval/success": 0.92, "eval/reward_low": low, "eval/reward_high": high}
+    assert watch.warnings(start) == []
+    assert bool(watch.warnings(later)) == lost
+
+
+@pytest.mark.parametrize(
+    ("settings", "remedy"),
+    [
+        ({"bc_demonstrations": 300}, "--bc-demonstrations 1200"),
+        ({"data": ("a.jsonl",)}, "--data"),
+        ({"bc_share": 0.1}, "--bc-share"),
+    ],
+)
+def test_a_poor_clone_needs_more_of_its_demonstrations(settings: dict[str, Any], remedy: str):
+    assert f"({remedy})" in poor_clone(CloningConfig(**settings))
 
 
 @pytest.mark.parametrize(
