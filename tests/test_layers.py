@@ -64,6 +64,7 @@ FLOORS = {
         ("rewards", "imitation", "players"),
         ("hooks",),
         ("algorithm", "callbacks"),
+        ("gateway",),
         ("run",),
         ("trainer",),
         ("recipes",),
