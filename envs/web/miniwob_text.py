@@ -198,8 +198,11 @@ class MiniWoBText(TextEnv):
         text = "\n".join([f"{which}: {site.text}", f"Page: {state.page}", *lines])
         if done:
             text = "Done." if solved else "That was the wrong final click, or a field was wrong."
+        shown = {widget.field for widget in widgets}
+        hidden = sorted(item for item in state.fields.items() if item[0] not in shown)
         return TimeStep(
             text=text,
+            state_key=text if done or not hidden else f"{text}\n{hidden}",
             rewards={"task": float(solved)},
             terminated=done,
             success=solved,

@@ -124,3 +124,20 @@ def test_tasks_follow_each_other_with_empty_fields():
 def test_other_arguments_are_refused(arguments: dict):
     with pytest.raises(ConfigError, match=f"^{next(iter(arguments))} must be"):
         MiniWoBText(**arguments)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_keys_have_equal_outcomes(kind: str):
+    """Fields that another page shows are part of the state, in whatever order they were set."""
+    env = MiniWoBText(kind=kind, max_turns=None)
+    outcomes: dict[tuple[str, str], set[tuple[str, float]]] = {}
+    for seed in range(40):
+        _, info = env.reset(seed=seed, options={"task": "train/0"})
+        rng = np.random.default_rng(seed)
+        terminated = False
+        while not terminated:
+            key, action = info["state_key"], str(rng.choice(info["admissible"]))
+            _, reward, terminated, _, info = env.step(action)
+            outcomes.setdefault((key, action), set()).add((info["state_key"], float(reward)))
+    assert all(len(found) == 1 for found in outcomes.values())
+    assert len(outcomes) > 1
