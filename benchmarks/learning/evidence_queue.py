@@ -17,7 +17,6 @@ resumes them. With `--commit`, each result becomes a commit that holds the resul
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -271,18 +270,18 @@ class Queue:
                 row = train(self.settings, job, self.children)
             except subprocess.CalledProcessError as error:
                 row = None
-                if self.children.heard is None:
+                if not self.children.stopping:
                     self.failed[job.name] = str(error)
             with self._changed:
                 self._running.discard(job.name)
-                if row is not None and self.children.heard is None:
+                if row is not None and not self.children.stopping:
                     self._record(job, row)
                 self._changed.notify_all()
 
     def _take(self) -> Job | None:
         """Returns the next job whose clone is measured, None if there is none or it is stopped."""
         with self._changed:
-            while self.children.heard is None:
+            while not self.children.stopping:
                 jobs = list(dict.fromkeys(grid(self.settings, self.rows, self.rule)))
                 for job in jobs:
                     done = job.name in self.rows or job.name in self._running
@@ -329,16 +328,14 @@ def show(settings: Settings, rows: Mapping[str, Any], rule: Rule) -> None:
 
 def run(settings: Settings, rows: dict[str, Any], rule: Rule) -> Sequence[str]:
     """Does the missing jobs until a signal or the time limit, and returns the failures."""
-    deadline = None if settings.minutes is None else time.monotonic() + 60 * settings.minutes
-    with Children() as children:
+    with Children(settings.minutes) as children:
         queue = Queue(settings, rows, children, rule)
         threads = [threading.Thread(target=queue.work) for _ in range(settings.jobs)]
         for thread in threads:
             thread.start()
-        while any(thread.is_alive() for thread in threads):
-            if deadline is not None and time.monotonic() > deadline and children.heard is None:
-                signal.raise_signal(signal.SIGTERM)
-            threads[0].join(0.5) if threads[0].is_alive() else time.sleep(0.5)
+        for thread in threads:
+            while thread.is_alive():  # signals are handled between two waits
+                thread.join(0.5)
     return [f"{name}: {error}" for name, error in queue.failed.items()]
 
 

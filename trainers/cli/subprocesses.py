@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,21 +28,38 @@ WITHOUT_EFFECT = ("run_dir", "resume", "quiet", "threads")
 class Children:
     """Context manager that passes signals to stop on to processes. Needs the main thread.
 
+    Args:
+        minutes: time limit of the block, at which the processes are told to stop, too. None: there
+            is no limit.
+
     Attributes:
         heard: the first signal, None if there was none.
+        late: whether the time limit has passed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, minutes: float | None = None) -> None:
         self.heard: int | None = None
+        self.late = False
+        self._timer = None if minutes is None else threading.Timer(60 * minutes, self._expire)
         self._running: list[subprocess.Popen[str]] = []
         self._before: dict[int, Any] = {}
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the processes were told to stop, so that no other one is to be started."""
+        return self.late or self.heard is not None
 
     def __enter__(self) -> Children:
         for number in handled_signals():
             self._before[number] = signal.signal(number, self._hear)
+        if self._timer is not None:
+            self._timer.daemon = True
+            self._timer.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -57,7 +75,7 @@ class Children:
         """
         with subprocess.Popen(command, **options) as process:
             self._running.append(process)
-            if self.heard is not None:  # after the command was started, before it was in the list
+            if self.stopping:  # after the command was started, before it was in the list
                 process.terminate()
             _, errors = process.communicate()
             self._running.remove(process)
@@ -67,10 +85,22 @@ class Children:
     def _hear(self, number: int, _: Any) -> None:
         if self.heard is None:
             self.heard = number
-            with contextlib.suppress(OSError):  # the reader may have left
-                os.write(2, b"Stopping the runs at their next safe points. Repeat to stop now.\n")
+            _write("Stopping the runs at their next safe points. Repeat to stop now.")
         for process in list(self._running):
             process.terminate()
+
+    def _expire(self) -> None:
+        self.late = True
+        if self.heard is None:
+            _write("The time limit has passed: stopping the runs at their next safe points.")
+            for process in list(self._running):
+                process.terminate()
+
+
+def _write(text: str) -> None:
+    # Unlike print, os.write is safe in a signal handler. The reader may have left.
+    with contextlib.suppress(OSError):
+        os.write(2, f"{text}\n".encode())
 
 
 def train_in_process(

@@ -24,6 +24,10 @@ from agentgym.trainers.cli.sweep_settings import Run, runs_of, settings_of
 from agentgym.trainers.system.signals import Interrupted
 from agentgym.utils.files import shown
 
+LATE = 124
+"""Exit status after the time limit."""
+CONTINUES = "The same command continues the sweep."
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -44,6 +48,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--jobs", type=int, default=1,
         help="runs in parallel, on one GPU too, whose memory they then share")  # fmt: skip
     add("--threads", type=int, default=1, help="threads per run")
+    add("--minutes", type=float,
+        help="time limit, at which the runs save and stop, with exit status 124. The same command "
+        "continues the sweep")  # fmt: skip
     add("--out", type=Path, default=Path("runs/sweep"),
         help=f"folder of the runs, {RESULT} and {FIGURE}")  # fmt: skip
     add("--report", action="store_true", help="start no runs, and show the finished ones")
@@ -69,22 +76,30 @@ def read_sweep(argv: Sequence[str]) -> tuple[Sweep, bool]:
         )
     recipes = tuple(dict.fromkeys(recipes))
     runs = runs_of(recipes, settings_of(given.vary, given.draws), given.seeds)
-    sweep = Sweep(recipes, tuple(flags), runs, given.out, given.jobs, given.threads)
+    sweep = Sweep(recipes, tuple(flags), runs, given.out, given.jobs, given.threads, given.minutes)
     sweep.check(plays=not given.report)
     return sweep, given.report
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `agentgym sweep` and returns the exit status: 1 if a run failed, 128 + a signal."""
+    """Runs `agentgym sweep` and returns the exit status.
+
+    It is 1 if a run failed, 124 after the time limit, as of `timeout`, and 128 + a signal.
+    """
     sweep, report = read_sweep(argv)
     try:
         failed = [] if report else sweep.play(lambda run, ended: _after(sweep, run, ended))
     except Interrupted as interrupted:
-        print("Stopped. The same command continues the sweep.", file=sys.stderr)
+        print(f"Stopped. {CONTINUES}", file=sys.stderr)
         return 128 + int(interrupted.args[0])
     for line in failed:
         print(f"error: {line}", file=sys.stderr)
     results, groups = sweep.results(), sweep.groups()
+    left = 0 if report else sweep.left()
+    if left:  # a signal has raised above
+        print(f"Time limit: {left} runs have not ended. {CONTINUES}", file=sys.stderr)
+    if left and not results:
+        return LATE
     if not results:
         raise ConfigError(f"No run of the sweep in {sweep.folder} has finished.")
     sweep.write()
@@ -92,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
     print(f"\n{len(results)} of {len(sweep.runs)} runs have finished: {sweep.folder / RESULT}")
     print(try_to_draw(groups, sweep.folder / FIGURE))
     print(f"`agentgym view {shown(sweep.folder)}` shows them with the episodes of each run.")
-    return 1 if failed else 0
+    return 1 if failed else LATE if left else 0
 
 
 def _after(sweep: Sweep, run: Run, ended: int) -> None:

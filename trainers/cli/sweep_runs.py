@@ -26,6 +26,8 @@ from agentgym.utils.masking import masked
 RESULT, FIGURE = "sweep.json", "compare.png"
 OWN = ("--seed", "--run-dir", "--resume", "--no-resume", "--threads")
 """Flags of a run that the sweep sets."""
+LONGEST = 1e6
+"""Minutes, about two years: a bound of the time limit, which a timer still counts."""
 
 
 def result_of(run: Run, folder: Path) -> TrainingRun:
@@ -54,6 +56,7 @@ class Sweep:
         folder: the folder of their folders and of the results.
         jobs: runs in parallel.
         threads: threads per run.
+        minutes: time limit, at which the runs save and stop. None: there is none.
     """
 
     recipes: tuple[str, ...]
@@ -62,6 +65,7 @@ class Sweep:
     folder: Path
     jobs: int = 1
     threads: int = 1
+    minutes: float | None = None
     _known: dict[Run, TrainingRun] = field(default_factory=dict, init=False, compare=False)
     _failed: dict[Run, str] = field(default_factory=dict, init=False, compare=False)
 
@@ -77,6 +81,11 @@ class Sweep:
         for name in ("jobs", "threads"):
             if (number := getattr(self, name)) < 1:
                 raise ConfigError(f"--{name} must be at least 1, got {number}.")
+        if self.minutes is not None and not 0 < self.minutes < LONGEST:
+            raise ConfigError(
+                f"--minutes is a time limit above 0 and below {LONGEST}, got {self.minutes:g}. "
+                "Leave it out for no limit."
+            )
         varied = [flag for run in self.runs for flag in flags_of(run.setting)]
         for flag in [*self.flags, *varied]:
             if (name := flag.partition("=")[0]) in OWN:
@@ -159,6 +168,8 @@ class Sweep:
     def play(self, on_end: Callable[[Run, int], None] = lambda run, ended: None) -> list[str]:
         """Runs all that has not finished and returns a line for the runs that failed alike.
 
+        At the time limit, the runs in progress save and stop, and no other one is started.
+
         Args:
             on_end: called after each run, which has finished or failed, with the number of runs
                 that have ended.
@@ -167,16 +178,19 @@ class Sweep:
             Interrupted: after a signal, when the runs in progress have stopped.
         """
         self.write()
-        children, waiting = Children(), [run for run in self.runs if not self._is_known(run)]
+        children = Children(self.minutes)
+        waiting = [run for run in self.runs if not self._is_known(run)]
         with children, ThreadPoolExecutor(self.jobs) as pool:
             futures = {pool.submit(self._train, run, children): run for run in waiting}
-            before = len(self.runs) - len(waiting)
-            for ended, future in enumerate(as_completed(futures), before + 1):
-                if (failure := future.result()) and children.heard is None:
-                    self._failed[futures[future]] = failure
+            ended = len(self.runs) - len(waiting)
+            for future in as_completed(futures):
+                run, failure = futures[future], future.result()
+                if failure and not children.stopping:
+                    self._failed[run] = failure
                 self.write()
-                if children.heard is None:
-                    on_end(futures[future], ended)
+                if children.heard is None and (run in self._known or run in self._failed):
+                    ended += 1
+                    on_end(run, ended)
         if children.heard is not None:
             raise Interrupted(children.heard)
         failed: dict[str, list[str]] = {}
@@ -190,7 +204,7 @@ class Sweep:
         flags = [*self.flags, *run.flags, "--threads", self.threads]
         folder = self.folder / run.name
         try:
-            if children.heard is None:
+            if not children.stopping:
                 train_in_process(run.recipe, flags, folder, self.threads, children=children)
         except subprocess.CalledProcessError as error:
             last = (error.stderr or "").strip().rpartition("\n")[2]
@@ -210,6 +224,10 @@ class Sweep:
     def failure(self, run: Run) -> str:
         """Returns why a run failed, "" if it did not."""
         return self._failed.get(run, "")
+
+    def left(self) -> int:
+        """Returns the number of runs that have neither finished nor failed."""
+        return sum(not self._is_known(run) and run not in self._failed for run in self.runs)
 
     def groups(self) -> list[Group]:
         """Returns the runs by recipe and setting: by recipe, and the best training return first."""

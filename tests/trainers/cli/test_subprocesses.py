@@ -22,3 +22,19 @@ def test_a_signal_is_passed_on_and_repeated(number: signal.Signals):
                 pool.submit(children.run, command, stderr=subprocess.PIPE, text=True).result()
             assert failed.value.returncode == -signal.SIGTERM
     assert children.heard == number
+
+
+def test_a_time_limit_stops_a_process_and_no_signal_is_heard():
+    command = [sys.executable, "-c", "import signal; signal.pause()"]
+    with Children(minutes=1e-4) as children, pytest.raises(subprocess.CalledProcessError) as failed:
+        children.run(command, stderr=subprocess.PIPE, text=True)
+    assert failed.value.returncode == -signal.SIGTERM
+    assert children.late and children.stopping and children.heard is None
+
+
+def test_a_block_that_ends_before_its_time_limit_leaves_no_timer():
+    with Children(minutes=600) as children:
+        children.run([sys.executable, "-c", ""])
+    assert not children.stopping and children._timer is not None
+    children._timer.join(10)
+    assert not children._timer.is_alive() and not children.late

@@ -92,6 +92,12 @@ def test_what_a_sweep_sets_itself_does_not_vary(word: str, message: str):
         sweep.read_sweep(["poad", "--vary", "lr=1e-3", word])
 
 
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf"])
+def test_a_time_limit_is_a_number_above_0(minutes: str):
+    with pytest.raises(ConfigError, match=r"--minutes is a time limit above 0 .*, got .*no limit"):
+        sweep.read_sweep(["rloo", "--minutes", minutes])
+
+
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The folders of runs that were started. A learning rate of 7 fails, 8 stops the sweep."""
@@ -315,6 +321,32 @@ def test_a_sweep_that_was_stopped_at_any_run_ends_with_the_same_table(
     assert len(trained) == started + killed
     assert main(parts) == 0 and len(trained) == 2 * started
     assert ends("parts") == whole
+
+
+def test_a_sweep_stops_at_its_time_limit_and_the_same_command_continues_it(
+    trained: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    run, late = Children.run, [True]
+
+    def second_is_late(children: Children, command: list[str], **options: Any) -> None:
+        if late and len(trained) == 1:
+            children._expire()
+            raise subprocess.CalledProcessError(143, command, stderr="Stopped.\n")
+        run(children, command, **options)
+
+    monkeypatch.setattr(Children, "run", second_is_late)
+    words = ["sweep", "rloo", "--constrain", "--out", str(tmp_path), "--minutes", "600"]
+    assert main(words) == 124 and trained == ["rloo/seed-0"]
+    shown = capsys.readouterr()
+    assert "Time limit: 2 runs have not ended. The same command continues the sweep." in shown.err
+    assert "1 of 3 runs have finished" in shown.out and "error" not in shown.err
+    assert json.loads((tmp_path / "sweep.json").read_text())["failed"] == {}
+    late.clear()
+    assert main(words) == 0 and trained == ["rloo/seed-0", "rloo/seed-1", "rloo/seed-2"]
+    assert "Time limit" not in capsys.readouterr().err
 
 
 @pytest.mark.slow
