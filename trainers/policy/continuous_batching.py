@@ -3,7 +3,8 @@
 The rows of a call are consecutive rows of a `PrefixCache`. Those in progress are a window over
 them: finished rows move to its front, which it leaves behind, and it grows at its back. A row moves
 only when another one ends, so no keys or values are copied from token to token. With `refill`, the
-next actions of finished rows' episodes take their places: the window grows at its front, too.
+next actions of finished rows' episodes take their places: the window grows at its front, too. Rows
+of an `eager` window begin as soon as they come: those that find no place in front go to its back.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ class Window:
         refill: called with the rows that have finished since the last call. If no others are in
             progress, it may wait for further rows. None: there are no further rows.
         burst: generates several tokens at once. None: each pass generates one token per row.
+        eager: further rows begin at once. Otherwise they wait until a third has finished, which
+            makes larger batches of prompts.
     """
 
     def __init__(
@@ -80,6 +83,8 @@ class Window:
         advance: Advance,
         refill: Refill | None = None,
         burst: Burst | None = None,
+        *,
+        eager: bool = False,
     ):
         self._waiting = list(rows)
         self._model, self._advance, self._keep = model, advance, cache is not None
@@ -87,7 +92,7 @@ class Window:
         self._caches = [(model, cache if cache is not None else PrefixCache())]
         if guide is not None:
             self._caches.append((guide, PrefixCache()))
-        self._burst = burst
+        self._burst, self._eager = burst, eager
         self._open()
         self._columns = _reach(rows)
         self._prefill = PREFILL_CPU if model.device.type == "cpu" else PREFILL
@@ -136,26 +141,47 @@ class Window:
         self._columns = max(self._columns, _reach(self._next[count:]))
         if not active:
             self._waiting, self._next = self._waiting + self._next, []
-        elif self._next and self._first and len(self._next) * 3 >= self._last - self._first:
-            self._rejoin()
+        elif self._next:
+            few = len(self._next) * 3 < self._last - self._first
+            if self._first and (self._eager or not few):
+                self._rejoin()
+            if self._eager and self._next:
+                self._queue()
 
     def _rejoin(self) -> None:
         """Begins with further rows, in the places before the window."""
         if any(store.max_rows(self._columns) < store.rows for _, store in self._caches):
             return  # they wait until the window is empty and contexts can be evicted
         rows, self._next = self._next[: self._first], self._next[self._first :]
-        sequences = [(row.request.slot if self._keep else None, row.pending) for row in rows]
-        busy = range(self._first, len(self._rows))
-        placed, *_ = [store.place(sequences, self._columns, busy) for _, store in self._caches]
+        placed = self._placed(rows, range(self._first, len(self._rows)))
         self._first -= len(rows)
         self._seat(rows, placed)
         self._feed_all(self._first, self._first + len(rows))
 
+    def _queue(self) -> None:
+        """Appends further rows at the back, where they begin as soon as there are free places."""
+        busy = range(self._first, len(self._rows))
+        most = min(store.max_rows(self._columns) for _, store in self._caches) - busy.stop
+        rows, self._next = self._next[: max(0, most)], self._next[max(0, most) :]
+        if rows:
+            placed = self._placed(rows, busy, behind=True)
+            self._rows += rows
+            self._seat(rows, placed)
+
+    def _placed(
+        self, rows: Sequence[Row], busy: range | None = None, *, behind: bool = False
+    ) -> list[tuple[int, int]]:
+        """Returns the places of rows in the caches: see `PrefixCache.place`."""
+        sequences = [(row.request.slot if self._keep else None, row.pending) for row in rows]
+        found, *_ = [
+            store.place(sequences, self._columns, busy, behind=behind) for _, store in self._caches
+        ]
+        return found
+
     def _place(self, rows: list[Row]) -> None:
         """Assigns a row of the cache to each of the rows."""
         rows.sort(key=lambda row: -len(row.pending))
-        sequences = [(row.request.slot if self._keep else None, row.pending) for row in rows]
-        placed, *_ = [store.place(sequences, self._columns) for _, store in self._caches]
+        placed = self._placed(rows)
         self._rows = list(rows)
         self._seat(rows, placed)
         self._first = self._last = 0

@@ -104,10 +104,13 @@ class OwnEngine:
         sampling: Sampling,
         session: PrefixCache | None,
         answer: Answer,
+        *,
+        eager: bool = False,
     ) -> None:
         """Generates actions, and those of the further requests that `answer` returns."""
         with self._mode():
-            serve(self._policy, requests, sampling, session, answer, self._decoder())
+            decoder = self._decoder()
+            serve(self._policy, requests, sampling, session, answer, decoder, eager=eager)
 
     def _decoder(self) -> GraphDecoder | None:
         if self._graphs is True or (self._graphs is None and self._policy.device.type == "cuda"):

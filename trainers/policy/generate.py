@@ -68,6 +68,8 @@ def serve(
     cache: PrefixCache | None,
     answer: Answer,
     decoder: GraphDecoder | None = None,
+    *,
+    eager: bool = False,
 ) -> None:
     """Generates one action for each request, and for the further requests that `answer` returns.
 
@@ -78,6 +80,7 @@ def serve(
         cache: as in `generate`.
         answer: called with finished actions while others are in progress.
         decoder: as in `generate`.
+        eager: further requests begin at once, see `Window`.
 
     Raises:
         ValueError: as in `generate`.
@@ -99,7 +102,7 @@ def serve(
     if len(waiting) < len(rows):
         waiting += refill([row for row in rows if row.done], bool(waiting))
     burst = None if decoder is None else decoder.burst(sampling)
-    _window(waiting, model, sampling, cache, burst, refill).run()
+    _window(waiting, model, sampling, cache, burst, refill, eager=eager).run()
 
 
 def _window(
@@ -109,10 +112,12 @@ def _window(
     cache: PrefixCache | None,
     burst: Burst | None,
     refill: Refill | None = None,
+    *,
+    eager: bool = False,
 ) -> Window:
     guide = _guide(model, sampling)
     cache = cache if guide is None else None
-    return Window(rows, model, guide, cache, _advance(sampling), refill, burst)
+    return Window(rows, model, guide, cache, _advance(sampling), refill, burst, eager=eager)
 
 
 def _guide(model: LanguageModel, sampling: Sampling) -> LanguageModel | None:

@@ -198,6 +198,8 @@ class Policy(LanguageModel):
         sampling: Sampling,
         session: Session | None,
         answer: Answer,
+        *,
+        eager: bool = False,
     ) -> None:
         """Generates actions until `answer` returns no further requests.
 
@@ -210,6 +212,8 @@ class Policy(LanguageModel):
             session: as in `act`.
             answer: called with finished actions and their requests, and whether others are in
                 progress. If there are none, it may wait for further requests.
+            eager: further requests begin at once, beside those in progress. Otherwise they may
+                wait for others, which makes larger batches of prompts.
 
         Raises:
             ConfigError: as `act`.
@@ -220,7 +224,7 @@ class Policy(LanguageModel):
             assert session is None or isinstance(session, PrefixCache)
             with self._acting():
                 self._sync()
-                engine.serve(requests, sampling, session, answer)
+                engine.serve(requests, sampling, session, answer, eager=eager)
             return
         while requests:
             samples = self.act(requests, sampling, session)

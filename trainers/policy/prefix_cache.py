@@ -111,8 +111,10 @@ class PrefixCache:
         sequences: Sequence[tuple[Slot | None, Tokens]],
         columns: int,
         busy: range | None = None,
+        *,
+        behind: bool = False,
     ) -> list[tuple[int, int]]:
-        """Gives each sequence one of the first rows, or of the rows before those in use.
+        """Gives each sequence one of the first rows, or of the rows next to those in use.
 
         A slot keeps its keys and values. A new slot copies those stored last, because prompts begin
         with the same instructions.
@@ -120,8 +122,9 @@ class PrefixCache:
         Args:
             sequences: slot and tokens of each sequence, at most `max_rows(columns)` of them.
             columns: number of tokens that a sequence can reach.
-            busy: consecutive rows in use, with at least as many rows before them as there are
-                sequences. They stay as they are.
+            busy: consecutive rows in use. They stay as they are, and the sequences get rows right
+                before them, of which there must be enough.
+            behind: the sequences get rows right behind those in use instead.
 
         Returns:
             For each sequence its row and the length of the cached prefix (never the whole prompt).
@@ -131,6 +134,9 @@ class PrefixCache:
         if busy is None:
             self._reserve({slot for slot, _ in sequences if slot is not None}, count, columns)
             target, busy = range(count), range(0)
+        elif behind:
+            target = range(busy.stop, busy.stop + count)
+            self._extend(target.stop)
         else:
             target = range(busy.start - count, busy.start)
         homes: dict[int, int] = {}  # row -> sequence
@@ -178,6 +184,13 @@ class PrefixCache:
             self._rebuild(list(self._rows.values()), rows, self._shape[1])
         elif rows > self._shape[0]:
             self._rebuild(range(self._shape[0]), rows, self._shape[1])
+
+    def _extend(self, stop: int) -> None:
+        """Makes rows up to `stop` available, behind those that are there."""
+        rows, columns = self._shape
+        if stop > rows:
+            wanted = max(stop, min(rows * 3 // 2, self.max_rows(columns)))
+            self._rebuild(range(rows), wanted, columns)
 
     def _rebuild(self, order: Sequence[int], rows: int, columns: int) -> None:
         for layer in self._layers:

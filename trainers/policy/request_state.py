@@ -17,29 +17,32 @@ class Ending:
     Args:
         model: the language model.
         stop: strings that end an action, besides those of the model's format.
+
+    Attributes:
+        strings: all strings that end an action.
     """
 
     def __init__(self, model: LanguageModel, stop: Sequence[str] = ()):
         self._model = model
-        self._stop = (*model.format.stop, *stop)
+        self.strings = (*model.format.stop, *stop)
         # A token adds at least one byte. One token more, because the space before the first token
         # of a text may be dropped.
-        self._tail = 1 + max((len(text.encode()) for text in self._stop), default=0)
+        self._tail = 1 + max((len(text.encode()) for text in self.strings), default=0)
 
     def reached(self, tokens: Sequence[int]) -> bool:
         """Returns whether the last token completes the action."""
         if tokens[-1] in self._model.format.end_tokens:
             return True
-        if not self._stop:
+        if not self.strings:
             return False
         tail = self._model.decode(tokens[-self._tail :])
-        return any(text in tail for text in self._stop)
+        return any(text in tail for text in self.strings)
 
     def text(self, tokens: Sequence[int]) -> str:
         """Returns the action of generated tokens, without the end token or from the stop string."""
         ended = tokens[-1] in self._model.format.end_tokens
         text = self._model.decode(tokens[:-1] if ended else tokens)
-        for string in self._stop:
+        for string in self.strings:
             text = text.partition(string)[0]
         return text.removeprefix(self._model.format.prefix)
 
@@ -59,19 +62,23 @@ class Row:
             raise ValueError("A prompt needs at least one token, got an empty one.")
         if request.candidates is not None and len(request.candidates) == 0:
             raise ValueError("candidates is empty. Pass None for a free-form action.")
+        if request.max_new_tokens is not None and request.max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens must be at least 1, got {request.max_new_tokens}.")
         model.check_ids(request.prompt)
         self.request, self._model = request, model
-        self.trie, self.limit = None, sampling.max_new_tokens
+        self.trie, draws = None, sampling.max_new_tokens
+        self.limit = min(draws, request.max_new_tokens or draws)
         if request.candidates is not None:
             self.trie, self.limit = model.trie(request.candidates)
+            draws = self.limit
         if model.max_length is not None and len(request.prompt) + self.limit > model.max_length:
             raise ValueError(
                 f"A prompt of {len(request.prompt)} tokens and an action of up to {self.limit} "
                 f"tokens exceed the model's maximum length of {model.max_length} tokens. Shorten "
                 "the context (for example with a window of turns) or lower max_new_tokens."
             )
-        self.ending = Ending(model, sampling.stop)
-        self.uniforms = request.rng.random(self.limit)
+        self.ending = Ending(model, (*sampling.stop, *request.stop))
+        self.uniforms = request.rng.random(draws)
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         self.allowed: list[Sequence[int]] = []
@@ -106,6 +113,7 @@ class Row:
             self.done = len(self.tokens) == self.limit or self.ending.reached(self.tokens)
         else:
             self._force()
+        self.done |= self.request.cancelled
         self.pending = np.array(self.tokens[before:], np.int32)
 
     def _append(self, token: int, logprob: float, allowed: Sequence[int]) -> None:
@@ -133,10 +141,12 @@ class Row:
         if self.trie is None:
             finished, text = self.ending.reached(self.tokens), self.ending.text(self.tokens)
         else:
-            finished = True
+            assert self.request.candidates is not None
             index = self.trie.leaf(self.node)
-            assert index is not None and self.request.candidates is not None
-            text = self.request.candidates[index]
+            finished = index is not None  # else it was cancelled
+            text = (
+                self._model.decode(self.tokens) if index is None else self.request.candidates[index]
+            )
         changed = len(set(self.versions)) > 1 and None not in self.versions
         return Sample(
             tokens=np.array(self.tokens, np.int32),

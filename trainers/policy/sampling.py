@@ -92,6 +92,10 @@ class Request:
             episode, an agent). If None, nothing is cached.
         weights: name of the weights to act with. "" is the policy itself.
         explores: whether the `epsilon` of the sampling applies to this action.
+        max_new_tokens: a lower limit of a free-form action in tokens than that of the sampling.
+        stop: strings that end a free-form action, besides those of the sampling.
+        cancelled: whether nobody waits for the action any more. It ends at its next token, and is
+            not `finished`. Another thread may set it.
     """
 
     prompt: Tokens
@@ -100,6 +104,9 @@ class Request:
     slot: int | str | None = None
     weights: str = ""
     explores: bool = True
+    max_new_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,8 @@ def test_serving_generates_the_actions_of_acting(policies, data):
     if policy.blocks:
         per_token = sum(shape.bytes for shape in policy.layer_shapes)
         session = PrefixCache(max_bytes=data.draw(st.integers(1, 9)) * 128 * per_token)
-    policy.serve(served.first(), sampling, session, served.answer)
+    eager = data.draw(st.booleans())
+    policy.serve(served.first(), sampling, session, served.answer, eager=eager)
     alone = Episodes(count, turns)
     requests = alone.first()
     while requests:
@@ -104,6 +105,99 @@ def test_episodes_go_on_while_other_actions_are_generated(make_policy):
     assert passes[True] < 0.8 * passes[False]
 
 
+class Arrivals:
+    """Requests of slots of their own, each of which comes after a number of calls."""
+
+    def __init__(self, requests, after):
+        self.coming = sorted(zip(after, range(len(requests)), requests, strict=True))
+        self.calls, self.samples, self.ended = 0, {}, []
+
+    def answer(self, done, busy):
+        self.calls += 1
+        for request, sample in done:
+            self.samples[request.slot] = sample
+            self.ended.append(request.slot)
+        if self.coming and not busy:
+            self.calls = max(self.calls, self.coming[0][0])
+        due = [request for after, _, request in self.coming if after <= self.calls]
+        self.coming = self.coming[len(due) :]
+        return due
+
+
+def of_its_own(slot, **options):
+    """Returns a request whose prompt depends on its slot."""
+    prompt = np.arange(5, 20 + 3 * (slot % 4), dtype=np.int32)
+    return Request(prompt, np.random.default_rng(slot), slot=slot, **options)
+
+
+@settings(deadline=None, max_examples=15, phases=[Phase.generate])
+@given(data=st.data())
+def test_requests_that_arrive_late_give_the_actions_of_acting(policies, data):
+    """Each with a limit and stop strings of its own, in caches of any size."""
+    policy, sampling = data.draw(st.sampled_from(policies)), Sampling(max_new_tokens=20)
+    limits = st.none() | st.integers(1, 20)
+    stops = st.sampled_from([(), ("e",), ("a", "t")])
+    drawn = data.draw(
+        st.lists(st.tuples(limits, stops, st.integers(0, 40)), min_size=1, max_size=9)
+    )
+    requests = [
+        of_its_own(slot, max_new_tokens=limit, stop=stop)
+        for slot, (limit, stop, _) in enumerate(drawn)
+    ]
+    arrivals, session = Arrivals(requests, [after for *_, after in drawn]), None
+    if policy.blocks:
+        per_token = sum(shape.bytes for shape in policy.layer_shapes)
+        session = PrefixCache(max_bytes=data.draw(st.integers(1, 9)) * 128 * per_token)
+    policy.serve(arrivals.answer([], False), sampling, session, arrivals.answer, eager=True)
+    for slot, (limit, stop, _) in enumerate(drawn):
+        alone = of_its_own(slot)
+        own = Sampling(max_new_tokens=min(20, limit or 20), stop=stop)
+        [expected] = policy.act([alone], own)
+        found = arrivals.samples[slot]
+        assert found.tokens.tolist() == expected.tokens.tolist()
+        assert (found.text, found.finished) == (expected.text, expected.finished)
+        np.testing.assert_allclose(found.logprobs, expected.logprobs, atol=1e-5)
+
+
+def test_a_late_short_request_ends_before_a_long_one(make_policy):
+    policy = make_policy()
+    for eager, order in ((True, [1, 0]), (False, [0, 1])):
+        long, short = of_its_own(0), of_its_own(1, max_new_tokens=2)
+        arrivals = Arrivals([long, short], [0, 3])
+        sampling = Sampling(max_new_tokens=60)
+        policy.serve(
+            arrivals.answer([], False), sampling, policy.session(), arrivals.answer, eager=eager
+        )
+        assert len(arrivals.samples[0].tokens) > 10
+        assert arrivals.ended == order
+
+
+def test_a_cancelled_request_ends_at_its_next_token(make_policy):
+    policy, sampling = make_policy(), Sampling(max_new_tokens=60)
+    requests = [of_its_own(slot) for slot in range(3)]
+    requests.append(of_its_own(3, candidates=["go north", "go south"]))
+    [*whole] = policy.act([of_its_own(slot) for slot in range(3)], sampling)
+    arrivals = Arrivals(requests, [0, 0, 0, 0])
+
+    def answer(done, busy):
+        for request in requests[1:]:
+            request.cancelled = arrivals.calls >= 3
+        return arrivals.answer(done, busy)
+
+    policy.serve(arrivals.answer([], False), sampling, policy.session(), answer, eager=True)
+    assert arrivals.samples[0].tokens.tolist() == whole[0].tokens.tolist()
+    for slot in (1, 2):
+        tokens = arrivals.samples[slot].tokens.tolist()
+        assert tokens == whole[slot].tokens.tolist()[: len(tokens)] and len(tokens) < 8
+    assert len(arrivals.samples[3].tokens) < 8
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_below_one_token_is_refused(make_policy, limit):
+    with pytest.raises(ValueError, match="max_new_tokens must be at least 1"):
+        make_policy().act([of_its_own(0, max_new_tokens=limit)], Sampling())
+
+
 class Renewed(Episodes):
     """Episodes during which the policy takes over newer weights, as in a rollout worker."""
 
@@ -132,7 +226,8 @@ def test_tokens_have_the_log_probabilities_of_the_version_that_they_record(
     count, turns = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 3))
     episodes = Renewed(count, turns, acting, newer, data.draw(st.integers(0, 3)))
     session = acting.session() if data.draw(st.booleans()) else None
-    acting.serve(episodes.first(), Sampling(max_new_tokens=12), session, episodes.answer)
+    sampling, eager = Sampling(max_new_tokens=12), data.draw(st.booleans())
+    acting.serve(episodes.first(), sampling, session, episodes.answer, eager=eager)
 
     requests, samples = zip(*episodes.samples, strict=True)
     assert len(samples) == count * turns

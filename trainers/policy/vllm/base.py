@@ -164,7 +164,7 @@ class VLLM(ABC):
             "logprobs": min(support.get("top_k", 0), self._policy.model.config.vocab_size),
             "ignore_eos": True,
             "stop_token_ids": sorted(form.end_tokens) if free else [form.end_token],
-            "stop": [*form.stop, *sampling.stop] if free else None,
+            "stop": list(row.ending.strings) if free else None,
             "detokenize": free,
             "skip_special_tokens": False,  # a stop string may be one
             "spaces_between_special_tokens": False,
