@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple
 
@@ -74,7 +74,7 @@ def template_pieces(
             turns of user and assistant.
     """
     kwargs = kwargs or {}
-    with _time_limit(TEMPLATE_SECONDS):
+    with time_limit(TEMPLATE_SECONDS):
         if text := instructions.strip():
             system = [{"role": "system", "content": instructions}]
             # Templates without a system role raise any exception, or leave the message out.
@@ -102,7 +102,7 @@ def check_arguments(tokenizer: Any, kwargs: Mapping[str, Any]) -> None:
     """
     if not kwargs:
         return
-    with _time_limit(TEMPLATE_SECONDS):
+    with time_limit(TEMPLATE_SECONDS):
         template = _parsed(tokenizer, kwargs)
         if template is None:
             warnings.warn(
@@ -158,6 +158,23 @@ def _arguments(template: nodes.Template) -> set[str]:
     return meta.find_undeclared_variables(template) - (assigned - looked_at) - RESERVED - _FUNCTIONS
 
 
+def render(tokenizer: Any, messages: Sequence[Mapping[str, Any]], kwargs: Mapping[str, Any]) -> str:
+    """Returns a conversation as the chat template writes it, up to the header of the next reply.
+
+    A template that writes the current day writes `DAY`.
+
+    Args:
+        tokenizer: a `transformers` tokenizer with a chat template.
+        messages: the conversation in the form of `apply_chat_template`.
+        kwargs: further arguments of the template, `tools` among them.
+    """
+    text = _text(tokenizer, kwargs)
+    dated = {"chat_template": _CLOCK + text} if "strftime_now" in text else {}
+    return tokenizer.apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=True, **dated, **kwargs
+    )
+
+
 def turn_end(tokenizer: Any) -> int | None:
     """Returns the special token that ends an action in the chat template, or None."""
     between = tokenizer(template_pieces(tokenizer).between, add_special_tokens=False)["input_ids"]
@@ -172,16 +189,11 @@ def _cut(
     assistant = {"role": "assistant", "content": _ACTION}
     again = {"role": "user", "content": _OBSERVATION}
 
-    text = _text(tokenizer, kwargs)
-    dated = {"chat_template": _CLOCK + text} if "strftime_now" in text else {}
+    def rendered(*messages: dict[str, str]) -> str:
+        return render(tokenizer, [*system, *messages], kwargs)
 
-    def render(messages: list[dict[str, str]]) -> str:
-        return tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, **dated, **kwargs
-        )
-
-    opening, _, after = render([*system, user]).partition(_OBSERVATION)
-    turn, _, rest = render([*system, user, assistant, again]).partition(_ACTION)
+    opening, _, after = rendered(user).partition(_OBSERVATION)
+    turn, _, rest = rendered(user, assistant, again).partition(_ACTION)
     between, found, _ = rest.partition(_OBSERVATION)
     if not found:
         raise ValueError("it does not render user and assistant turns.")
@@ -200,7 +212,7 @@ class _TooSlow(BaseException):
 
 
 @contextlib.contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """Ends the rendering of a chat template, a program of the model folder, after some seconds.
 
     Only the main thread can be interrupted, on systems with `SIGALRM`.
