@@ -1,4 +1,4 @@
-"""The command `agentgym`: list, play, eval, train, sweep, plot, view, export, serve, mcp."""
+"""The command line `agentgym` with its commands, from `agentgym list` to `agentgym mcp`."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from agentgym.cli.command_line import (
     Wrappers,
     standard_output,
 )
+from agentgym.cli.compare_command import compare
 from agentgym.cli.errors import complain, plain_errors
 from agentgym.cli.eval_command import run_evaluation
 from agentgym.cli.export_command import export
@@ -259,6 +260,7 @@ COMMANDS = {
     "list": list_environments,
     "play": play,
     "eval": run_evaluation,
+    "compare": compare,
     "train": train,
     "sweep": sweep,
     "plot": plot,
