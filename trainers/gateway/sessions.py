@@ -1,0 +1,448 @@
+"""`Sessions`: answers the requests of many foreign programs with one policy, in one thread.
+
+Web servers and programs hand requests over from their threads (`submit`). The thread of the trainer
+builds the prompts, generates, and hands the replies back (`run`). A sample depends on the weights,
+the key of its episode and its prompt, not on when the request arrives. The last bits of
+probabilities depend on the batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from agentgym.errors import ConfigError
+from agentgym.trainers.data.trajectory import Tokens
+from agentgym.trainers.gateway.messages import Answered, History, call_ids
+from agentgym.trainers.gateway.prompts import Prompt, Prompts
+from agentgym.trainers.gateway.record import Call, Record
+from agentgym.trainers.gateway.replies import read_reply, signatures
+from agentgym.trainers.gateway.wire import (
+    ChatReply,
+    ChatRequest,
+    Refused,
+    TokenLogprob,
+    ToolCall,
+)
+from agentgym.trainers.policy.sampling import Request, Sample, Sampling
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.policy import Policy
+
+Batching = Literal["continuous", "lockstep", "single"]
+"""Which requests are generated together. "continuous": those that have come. "lockstep": one of
+each session, as soon as all have asked. "single": one at a time."""
+POLL = 0.5
+"""Seconds between two calls of `on_progress` while there are no requests."""
+LOCKSTEP = 30.0
+"""Seconds after which a batch in lockstep begins without the sessions that have not asked."""
+SPENT = "The episode has used up its budget of requests. Please stop here."
+"""The reply to a request beyond the budget of a session. It is not recorded."""
+
+
+@dataclass(frozen=True)
+class SessionSpec:
+    """An episode of a foreign program.
+
+    Attributes:
+        key: seed of the policy's sampling, such as (run seed, iteration, index).
+        calls: maximum number of requests. Later ones get the reply `SPENT`.
+        constrain: whether replies to requests without tools are restricted to the admissible
+            actions of the environment.
+    """
+
+    key: tuple[int, ...]
+    calls: int = 256
+    constrain: bool = False
+
+
+class Session:
+    """An episode of a foreign program in progress.
+
+    Attributes:
+        token: the secret by which the program names the session.
+        spec: its description.
+        record: its calls.
+    """
+
+    def __init__(self, spec: SessionSpec, history: History, info: Mapping[str, Any] | None = None):
+        self.token = secrets.token_hex(16)
+        self.spec, self.record = spec, Record(info)
+        self.history = history
+        self.name = "/".join(map(str, spec.key))
+        self.requests = 0
+        self.depths: dict[int, int] = {}  # of the calls of the first chain
+        self.slots: dict[int, str] = {}
+        self.repeated: dict[bytes, int] = {}
+        self.waiting: list[_Waiting] = []
+        self.answered: dict[Future[ChatReply], Call] = {}
+
+    def pending(self) -> Tokens | None:
+        """Returns the prompt of the last request if it has no reply."""
+        calls = self.record.calls
+        return calls[-1].prompt.tokens if calls and calls[-1].ended is None else None
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A request that is not answered yet."""
+
+    session: Session
+    request: ChatRequest
+    begun: int
+    future: Future[ChatReply]
+    call: Call | None = None
+    generation: Request | None = None
+    lost: bool = False
+    since: float = field(default_factory=time.monotonic)
+
+
+class Sessions:
+    """A `Backend` that answers with a policy.
+
+    Args:
+        policy: the policy, whose weights must not change while `run` generates.
+        sampling: sampling parameters. Wishes of clients for others are not followed.
+        prompts: builds the prompts. None: with the default arguments.
+        batching: which requests are generated together.
+
+    Attributes:
+        model: name of the model.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        sampling: Sampling,
+        prompts: Prompts | None = None,
+        batching: Batching = "continuous",
+        model: str = "policy",
+    ):
+        if batching not in get_args(Batching):
+            known = ", ".join(get_args(Batching))
+            raise ConfigError(f"batching must be one of {known}, got {batching!r}.")
+        self.model = model
+        self._policy, self._sampling, self._batching = policy, sampling, batching
+        self._prompts = prompts or Prompts(policy.tokenizer, policy.format)
+        self._cache: Any = policy.session()
+        self._changed = threading.Condition()
+        self._live: dict[str, Session] = {}
+        self._queue: list[_Waiting] = []
+        self._counts: list[tuple[Session, ChatRequest, Future[int]]] = []
+        self._closed: list[Session] = []
+        self._acting: dict[int, _Waiting] = {}
+        self._over: Callable[[], bool] = lambda: True
+        self._on_progress: Callable[[], None] = lambda: None
+        self._warned = False
+
+    # Called by any thread.
+
+    def open(self, spec: SessionSpec, info: Mapping[str, Any] | None = None) -> Session:
+        """Begins a session.
+
+        Args:
+            spec: its description.
+            info: the `info` of its environment after the reset, if it has one.
+        """
+        session = Session(spec, self._prompts.history(), info)
+        with self._changed:
+            self._live[session.token] = session
+        return session
+
+    def close(self, session: Session) -> None:
+        """Ends a session. Its open requests are refused, and its key is forgotten."""
+        with self._changed:
+            self._live.pop(session.token, None)
+            for waiting in session.waiting:
+                self._lose(waiting)
+                _refuse(waiting.future, _ended())
+            session.waiting.clear()
+            self._closed.append(session)
+            self._changed.notify_all()
+
+    def step(self, session: Session, *outcome: Any, call: ToolCall | None = None) -> None:
+        """Records a step of the environment: the arguments are those of `Record.step`."""
+        with self._changed:
+            session.record.step(*outcome, call=call)
+
+    def wake(self) -> None:
+        """Lets `run` look again whether it is over."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def knows(self, key: str) -> bool:
+        """Returns whether a key belongs to a session in progress."""
+        return self._find(key) is not None
+
+    def _find(self, key: str) -> Session | None:
+        with self._changed:
+            live = list(self._live.items())
+        given = key.encode("utf-8", "surrogatepass")
+        found = [each for token, each in live if hmac.compare_digest(token.encode(), given)]
+        return found[0] if found else None
+
+    def submit(self, key: str, request: ChatRequest) -> Future[ChatReply]:
+        """Begins to answer a request and returns at once."""
+        session = self._find(key)
+        if session is None:
+            raise _ended()
+        future: Future[ChatReply] = Future()
+        with self._changed:
+            session.requests += 1
+            if session.requests > session.spec.calls:
+                future.set_result(ChatReply(SPENT, model=self.model))
+                return future
+            waiting = _Waiting(session, request, session.record.tick(), future)
+            session.waiting.append(waiting)
+            self._queue.append(waiting)
+            self._changed.notify_all()
+        return future
+
+    def count(self, key: str, request: ChatRequest) -> Future[int]:
+        """Begins to count the prompt tokens of a request. Nothing of it is recorded."""
+        session = self._find(key)
+        if session is None:
+            raise _ended()
+        future: Future[int] = Future()
+        with self._changed:
+            self._counts.append((session, request, future))
+            self._changed.notify_all()
+        return future
+
+    def cancel(self, future: Future[ChatReply]) -> None:
+        """Ends a request whose client has gone. If it was answered, its reply was not read."""
+        with self._changed:
+            for session in self._live.values():
+                for waiting in session.waiting:
+                    if waiting.future is future:
+                        self._lose(waiting)
+                if (call := session.answered.pop(future, None)) is not None:
+                    session.record.lose(call)
+
+    @staticmethod
+    def _lose(waiting: _Waiting) -> None:
+        waiting.lost = True
+        if waiting.generation is not None:
+            waiting.generation.cancelled = True
+
+    # Called by the thread of the trainer.
+
+    def run(self, over: Callable[[], bool], on_progress: Callable[[], None] | None = None) -> None:
+        """Answers requests until all is over.
+
+        Args:
+            over: whether no request will come any more.
+            on_progress: called before each call of the model, and every `POLL` seconds while there
+                are no requests. An exception in it ends the loop.
+        """
+        self._over = over
+        self._on_progress = on_progress or (lambda: None)
+        while requests := self._answer((), False):
+            self._policy.serve(requests, self._sampling, self._cache, self._answer, eager=True)
+
+    def forget(self) -> None:
+        """Forgets the contexts of all sessions."""
+        self._cache.clear()
+
+    def _answer(self, done: Sequence[tuple[Request, Sample]], busy: bool) -> list[Request]:
+        """Hands finished samples over, and returns the next requests, or none at the end."""
+        for request, sample in done:
+            self._finish(self._acting.pop(id(request)), sample)
+        while True:
+            self._on_progress()
+            self._tidy()
+            requests = [self._begin(waiting) for waiting in self._take(busy)]
+            found = [request for request in requests if request is not None]
+            if found or busy:
+                return found
+            with self._changed:
+                if self._counts or self._are_ready():
+                    continue
+                if not self._queue and self._over():
+                    return []
+                self._changed.wait(POLL)
+
+    def _tidy(self) -> None:
+        """Counts the tokens of prompts, and forgets the contexts of sessions that have ended."""
+        with self._changed:
+            counts, self._counts = self._counts, []
+            closed, self._closed = self._closed, []
+        for session, request, future in counts:
+            try:
+                future.set_result(len(self._prompts.prompt(request, session.history).tokens))
+            except Refused as error:
+                future.set_exception(error)
+        for session in closed:
+            for slot in session.slots.values():
+                self._cache.drop(slot)
+
+    def _take(self, busy: bool) -> list[_Waiting]:
+        """Returns the requests that begin now."""
+        with self._changed:
+            if not self._are_ready() or (busy and self._batching != "continuous"):
+                return []
+            taken = sorted(self._queue, key=lambda waiting: waiting.session.spec.key)
+            if self._batching != "continuous":
+                taken = taken[:1] if self._batching == "single" else _one_each(taken)
+            self._queue = [waiting for waiting in self._queue if waiting not in taken]
+            return taken
+
+    def _are_ready(self) -> bool:
+        """Whether there are requests and, in lockstep, each session has asked or ended."""
+        if not self._queue or self._batching != "lockstep":
+            return bool(self._queue)
+        if {waiting.session.token for waiting in self._queue} >= self._live.keys():
+            return True
+        if time.monotonic() < min(waiting.since for waiting in self._queue) + LOCKSTEP:
+            return False
+        if not self._warned:
+            warnings.warn(
+                f"A program has asked for nothing in {LOCKSTEP:.0f} seconds. The others go on "
+                "without it, so that the last bits of this run may not be repeatable.",
+                stacklevel=2,
+            )
+        self._warned = True
+        return True
+
+    def _begin(self, waiting: _Waiting) -> Request | None:
+        """Returns the generation of a request, or None if it was refused."""
+        session, request = waiting.session, waiting.request
+        if waiting.lost or not waiting.future.set_running_or_notify_cancel():
+            self._let_go(waiting)
+            return None
+        try:
+            prompt = self._prompts.prompt(request, session.history)
+            most = self._room(prompt, request)
+        except Refused as error:
+            self._let_go(waiting)
+            _refuse(waiting.future, error)
+            return None
+        call = session.record.begin(request, prompt, waiting.begun)
+        state, free = session.record.info, bool(request.tools) or not session.spec.constrain
+        waiting.call = call
+        waiting.generation = Request(
+            prompt.tokens,
+            self._random(session, call),
+            None if free else tuple(state.get("admissible", ())) or None,
+            slot=self._slot(session, call),
+            max_new_tokens=most,
+            stop=request.stop,
+            cancelled=waiting.lost,
+        )
+        self._acting[id(waiting.generation)] = waiting
+        return waiting.generation
+
+    def _room(self, prompt: Prompt, request: ChatRequest) -> int:
+        """Returns the maximum number of tokens of a reply."""
+        most = [self._sampling.max_new_tokens]
+        if request.max_tokens is not None:
+            most.append(request.max_tokens)
+        if (length := self._policy.max_length) is not None:
+            most.append(length - len(prompt.tokens))
+            if most[-1] < 1:
+                raise Refused(
+                    400,
+                    "context_length_exceeded",
+                    f"The model's maximum context length is {length} tokens, and the messages have "
+                    f"{len(prompt.tokens)}: the prompt is too long. Shorten the messages.",
+                    param="messages",
+                )
+        return max(1, min(most))
+
+    def _random(self, session: Session, call: Call) -> np.random.Generator:
+        """Returns the generator of a call, along the first conversation that of a rollout."""
+        key, draws = session.spec.key, self._sampling.max_new_tokens
+        parent, depths = call.prompt.parent, session.depths
+        depth = depths.get(parent, -1) + 1 if parent is not None else 0
+        first = parent in depths if parent is not None else not depths
+        if first and depth not in depths.values():
+            depths[call.number] = depth
+            rng = np.random.default_rng(np.random.SeedSequence(key))
+            assert isinstance(rng.bit_generator, np.random.PCG64)
+            rng.bit_generator.advance(depth * draws)
+            return rng
+        digest = hashlib.sha256(call.prompt.tokens.tobytes()).digest()
+        count = session.repeated[digest] = session.repeated.get(digest, -1) + 1
+        words = np.frombuffer(digest, np.uint32).tolist()
+        return np.random.default_rng(np.random.SeedSequence((*key, *words, count)))
+
+    def _slot(self, session: Session, call: Call) -> str:
+        """Returns the slot of the cache: that of the call that this one goes on from, or a new."""
+        parent = call.prompt.parent
+        slot = session.slots.pop(parent, None) if parent is not None else None
+        session.slots[call.number] = slot or f"{session.token}/{call.number}"
+        return session.slots[call.number]
+
+    def _finish(self, waiting: _Waiting, sample: Sample) -> None:
+        """Sends the reply to a request, and records it."""
+        session, call = waiting.session, waiting.call
+        assert call is not None
+        reply = self._reply(session, call, sample)
+        with self._changed:
+            self._let_go(waiting)
+            if waiting.lost:
+                return
+            session.record.end(call, sample, reply)
+            prompt = call.prompt
+            session.history.add(
+                Answered(call.number, prompt.chain, prompt.tokens, sample.tokens, reply)
+            )
+            session.answered[waiting.future] = call
+            waiting.future.set_result(reply)
+
+    def _let_go(self, waiting: _Waiting) -> None:
+        if waiting in waiting.session.waiting:
+            waiting.session.waiting.remove(waiting)
+
+    def _reply(self, session: Session, call: Call, sample: Sample) -> ChatReply:
+        """Returns a sample as the client reads it."""
+        request = call.request
+        tools = signatures(request.tools) if request.tool_choice == "auto" else {}
+        found = read_reply(sample.text, tools, thinking=call.prompt.thinking)
+        ids = call_ids(session.name, call.number, len(found.calls))
+        made = zip(ids, found.calls, strict=True)
+        calls = tuple(ToolCall(id, each.name, each.arguments) for id, each in made)
+        if not request.parallel:
+            calls = calls[:1]
+        stop = "tool_calls" if calls else "stop"
+        return ChatReply(
+            found.text,
+            found.reasoning,
+            calls,
+            stop if sample.finished else "length",
+            prompt_tokens=len(call.prompt.tokens),
+            completion_tokens=len(sample.tokens),
+            model=request.model or self.model,
+            logprobs=self._logprobs(sample) if request.logprobs else (),
+        )
+
+    def _logprobs(self, sample: Sample) -> tuple[TokenLogprob, ...]:
+        """Returns the tokens of a sample as text, with their log-probabilities."""
+        found = zip(sample.tokens.tolist(), sample.logprobs.tolist(), strict=True)
+        texts = [(self._policy.decode([token]), logprob) for token, logprob in found]
+        return tuple(TokenLogprob(text, text.encode(), logprob) for text, logprob in texts)
+
+
+def _one_each(waiting: Sequence[_Waiting]) -> list[_Waiting]:
+    """Returns the first request of each session."""
+    first = {each.session.token: each for each in reversed(waiting)}
+    return [each for each in waiting if first[each.session.token] is each]
+
+
+def _ended() -> Refused:
+    return Refused(400, "session_ended", "The session of this key has ended: start another one.")
+
+
+def _refuse(future: Future[ChatReply], error: Refused) -> None:
+    if not future.done():
+        future.set_exception(error)
