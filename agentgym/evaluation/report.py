@@ -16,10 +16,11 @@ from agentgym.utils import serialization
 from agentgym.utils.printable import printable
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
-HEADING = 28
-"""Characters of an environment and its arguments in a table. More stand below it."""
+WIDTH = 80
+"""Characters of a line of a table."""
+COLUMNS = ("n", "success", "reward", "progress", "valid", "turns", "trunc")
 
 Z_95 = 1.959963984540054
 # Student's t for 1 to 12 degrees of freedom, for which the expansion of `t_95` is not accurate.
@@ -213,7 +214,7 @@ class Report:
         text = json.dumps(self.to_json(), indent=1, allow_nan=False)
         Path(path).write_text(text + "\n", encoding="utf-8")
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> Group:
         return compare([self])
 
     def __str__(self) -> str:
@@ -225,40 +226,41 @@ class Report:
         return capture.get().rstrip()
 
 
-def compare(reports: Sequence[Report]) -> Table:
+def compare(reports: Sequence[Report]) -> Group:
     """Returns a table of means with 95 % confidence intervals, one row per report.
 
-    Rows are grouped by environment, arguments and split. Long arguments stand below the
-    table, which fits into 80 columns.
+    Rows are grouped by environment, arguments and split, which stand on lines of their own. The
+    table fits into 80 columns: a name that is too long has a line of its own, too.
     """
-    from rich import box
-    from rich.table import Table
+    from rich.console import Group
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    table.add_column("agent", overflow="fold")
-    for title in ("n", "success", "reward", "progress", "valid", "turns", "trunc"):
-        table.add_column(title, justify="right", overflow="fold")
-    above, notes = None, dict[str, str]()
-    for report in reports:
-        heading = _heading(report)
-        if heading != above:
-            above, shown = heading, heading
-            if len(heading) > HEADING and report.env_kwargs:
-                env = report.env.removeprefix("AgentGym/")
-                shown = notes.setdefault(heading, f"{env} [{len(notes) + 1}]")
-            table.add_row(Text(printable(shown), "bold"))
-        table.add_row(Text(printable(f"  {report.agent}")), *_cells(report))
-    caption = "success, valid and truncated in %; ± and [low, high]: 95 % confidence"
+    rows = [_cells(report) for report in reports]
+    widths = [max(map(len, column)) for column in zip(COLUMNS, *rows, strict=True)]
+    room = WIDTH - sum(widths) - len(widths)
+    names = [printable(f"  {report.agent}") for report in reports]
+    first = max((len(name) for name in ("agent", *names) if len(name) <= room), default=room)
+    lines = [Text(_aligned("agent", first, COLUMNS, widths))]
+    lines.append(Text("─" * len(lines[0])))
+    above = None
+    for report, name, cells in zip(reports, names, rows, strict=True):
+        if (heading := printable(_heading(report))) != above:
+            lines.append(Text(heading, "bold"))
+        above = heading
+        if len(name) > first:
+            lines.append(Text(name))
+        lines.append(Text(_aligned(name if len(name) <= first else "", first, cells, widths)))
+    notes = ["success, valid and truncated in %; ± and [low, high]: 95 % confidence"]
     for kind, title in (("cost", "per episode"), ("exploration", "exploration")):
-        lines = [_means(report, kind, title) for report in reports]
-        caption += "".join(f"\n{line}" for line in lines if line)
+        notes += [line for report in reports if (line := _means(report, kind, title))]
     if any(report.interrupted for report in reports):
-        caption += "\ninterrupted: short episodes are over-represented"
-    for heading, shown in notes.items():
-        caption += f"\n{printable(shown.rpartition(' ')[2])} {printable(heading)}"
-    table.caption, table.caption_justify = Text(caption), "left"
-    return table
+        notes.append("interrupted: short episodes are over-represented")
+    return Group(*lines, *(Text(note, "italic") for note in notes))
+
+
+def _aligned(name: str, first: int, cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Returns a row: a name on the left, and cells on the right of their columns."""
+    return " ".join([name.ljust(first), *map(str.rjust, cells, widths)])
 
 
 def failure_lines(reports: Sequence[Report]) -> list[str]:
@@ -287,7 +289,7 @@ def _cells(report: Report) -> list[str]:
     n = str(len(report.episodes)) + f"/{report.planned}" * report.interrupted
     found = report.aggregate()
     if not found:
-        return [n]
+        return [n, *[""] * (len(COLUMNS) - 1)]
     success = f"{100 * found['success'].mean:.1f}"
     if found["success"].low is not None and found["success"].high is not None:
         success += f" [{100 * found['success'].low:.1f}, {100 * found['success'].high:.1f}]"
@@ -316,5 +318,11 @@ def _means(report: Report, kind: str, title: str) -> str:
 
 def _plus_minus(mean: Estimate) -> str:
     if mean.high is None:
-        return f"{mean.mean:.2f}"
-    return f"{mean.mean:.2f} ± {mean.high - mean.mean:.2f}"
+        return _number(mean.mean)
+    return f"{_number(mean.mean)} ± {_number(mean.high - mean.mean)}"
+
+
+def _number(x: float) -> str:
+    """Returns a number in at most 8 characters."""
+    digits = ".2f" if abs(x) < 1e3 else ".0f" if abs(x) < 1e6 else ".1e"
+    return f"{x:{digits}}"

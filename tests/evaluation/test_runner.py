@@ -7,6 +7,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentgym.agents import NoExpertError, Quit, RandomAgent
 from agentgym.envs.numbers.number_line import NumberLine
@@ -513,21 +515,22 @@ def test_a_report_is_json_and_comes_back(tmp_path):
     }
 
 
-def test_the_table_has_a_row_for_each_agent_under_its_environment():
+def printed(reports: list[Report], width: int) -> list[str]:
+    """Returns the lines of the table of reports in a terminal."""
     from rich.console import Console
 
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(compare(reports))
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_the_table_has_a_row_for_each_agent_under_its_environment():
     agents = ("random", "expert")
     reports = [evaluate("NumberLine-v0", agent, tasks=30) for agent in agents]
     reports += [evaluate("NumberLine-v0", "expert", tasks=30, env_kwargs={"size": 4})]
-    shown = {}
-    for width in (80, 100):
-        console = Console(width=width, color_system=None)
-        with console.capture() as capture:
-            console.print(compare(reports))
-        shown[width] = [line.rstrip() for line in capture.get().splitlines()]
-        assert "…" not in capture.get()
-    assert max(map(len, shown[80])) <= 80
-    lines = shown[100]
+    lines = printed(reports, 80)
+    assert lines == printed(reports, 120)
     assert [line.split()[0] for line in lines[2:7]] == [
         *("NumberLine-v0", "random", "expert"),
         *("NumberLine-v0", "expert"),
@@ -538,20 +541,35 @@ def test_the_table_has_a_row_for_each_agent_under_its_environment():
     assert "random" in str(reports[0])
 
 
-def test_long_arguments_stand_below_the_table():
-    from rich.console import Console
+NAMES = st.text("abc-:/=_ä", min_size=1, max_size=60)
 
+
+@settings(deadline=None)
+@given(
+    named=st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=4),
+    rewards=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3),
+)
+def test_every_table_fits_into_80_columns(named: list[tuple[str, str]], rewards: list[float]):
+    """Each row is one line, whatever the names and numbers are, and no name is cut."""
+    record = Record("test/0", 0, 0.0, {}, True, 1.0, 10, 1.0, True, False)
+    episodes = [dataclasses.replace(record, reward=reward) for reward in rewards]
+    reports = [
+        Report(f"AgentGym/{env}-v0", agent, "test", 0, len(rewards), episodes=episodes)
+        for env, agent in named
+    ]
+    lines = printed(reports, 80)
+    assert max(map(len, lines)) <= 80
+    assert sum(line.endswith("100.0  10.0   0.0") for line in lines) == len(reports)
+    text = "".join(line.strip() for line in lines)
+    assert all(f"{env}-v0" in text and agent.strip() in text for env, agent in named)
+
+
+def test_long_arguments_are_not_cut():
     wrap = ["ExtractAction:format=tags", "HistoryObservation:k=4"]
     report = evaluate("NumberLine-v0", "random", tasks=2, env_kwargs={"size": 4, "wrap": wrap})
-    console = Console(width=100, color_system=None)
-    with console.capture() as capture:
-        console.print(compare([report, report]))
-    lines = [line.rstrip() for line in capture.get().splitlines()]
-    assert [line.split()[0] for line in lines[2:5]] == ["NumberLine-v0", "random", "random"]
-    assert lines[2] == "NumberLine-v0 [1]"
-    assert "".join(lines[6:]).startswith(
-        '[1] NumberLine-v0 size=4 wrap=["ExtractAction:format=tags"'
-    )
+    lines = printed([report, report], 80)
+    assert "".join(lines[2:4]).startswith('NumberLine-v0 size=4 wrap=["ExtractAction:format=tags"')
+    assert [line.split()[0] for line in lines[4:6]] == ["random", "random"]
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 20, 21, 23, 44])
