@@ -120,6 +120,8 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
     """Turns after which the rules end every episode, or the name of the argument that sets it."""
     cased: ClassVar[bool] = False
     """Whether action matching is case-sensitive."""
+    declares: ClassVar[dict[str, str]] = {}
+    """Findings of `agentgym certify` that are meant, by the id of the check, with the reason."""
 
     state: Any
     task: str
@@ -327,8 +329,7 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
     def snapshot(self) -> dict[str, Any]:
         """Returns the complete state of the episode as a JSON-serialisable dictionary.
 
-        Wrappers have a state of their own, such as the steps that Gymnasium's `TimeLimit` counted.
-        `agentgym.snapshots.snapshot_of(env)` includes it.
+        `agentgym.snapshots.snapshot_of(env)` includes the state of wrappers, such as `TimeLimit`.
 
         Raises:
             gymnasium.error.ResetNeeded: before the first reset.
@@ -383,9 +384,8 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
     def reseed(self, seed: int) -> None:
         """Samples the chance events of the rest of the episode anew.
 
-        A restored snapshot continues with the same chance events as the episode it was taken from.
-        Reseeded, it continues with other ones, so that a planner cannot see the future. State that
-        is hidden from the agent stays as it is.
+        A restored snapshot continues with the chance events of its episode, a reseeded one with
+        others, so that a planner cannot see the future. Hidden state stays as it is.
 
         Args:
             seed: seed of the new random state.

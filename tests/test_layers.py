@@ -49,7 +49,7 @@ FLOORS = {
         ("multiagent",),
         ("textify", "wrappers"),
         ("registration",),
-        ("evaluation", "integrations", "serving"),
+        ("certify", "evaluation", "integrations", "serving"),
         ("cli", "envs"),
         ("__main__", "trainers"),
     ),

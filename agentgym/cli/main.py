@@ -27,6 +27,7 @@ from agentgym.agents import HumanAgent, Quit, make_agent
 from agentgym.agents.basic.human import readable
 from agentgym.cli import command_line
 from agentgym.cli.catalogue import Description, by_family, find_descriptions
+from agentgym.cli.certify_command import run_certification
 from agentgym.cli.command_line import (
     BROKEN_PIPE,
     INTERRUPTED,
@@ -261,6 +262,7 @@ COMMANDS = {
     "play": play,
     "eval": run_evaluation,
     "compare": compare,
+    "certify": run_certification,
     "train": train,
     "sweep": sweep,
     "plot": plot,

@@ -49,6 +49,8 @@ class GameRules:
     """The dataclass of `self.state`, which `agentgym.utils.serialization` can convert to JSON."""
     reward_names: ClassVar[tuple[str, ...]] = ("task",)
     """The reward terms of the rules, without "invalid", which is added."""
+    declares: ClassVar[dict[str, str]] = {}
+    """Findings of `agentgym certify` that are meant, by the id of the check, with the reason."""
     zero_sum: ClassVar[bool] = False
     """Whether the rewards of all agents, without penalties, sum to 0 in every turn."""
     common_reward: ClassVar[bool] = False

@@ -400,7 +400,7 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
         ("play NumberLine-v0 --task tset/1", "Unknown task 'tset/1'"),
         ("play NumberLine-v0 --seed -1", "seed must be"),
         ("play", "ID"),
-        ("evl", "Unknown command 'evl'. Did you mean: eval? Known: list, play, eval, train, "),
+        ("evl", "Unknown command 'evl'. Did you mean: eval? Known: list, play, eval, compare, "),
         ("draw --help", "Unknown command 'draw'."),
         ("eval NumberLine-v0 --wrap ExtractActon", "Did you mean: ExtractAction"),
         ("eval NumberLine-v0 --wrap ExtractAction:formt=tags", "Did you mean: format"),

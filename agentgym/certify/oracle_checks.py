@@ -1,0 +1,167 @@
+"""Checks of the expert and of the tasks that it plays."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+
+from agentgym.certify.episodes import Episode, expert, mean
+from agentgym.certify.findings import FLOOR, ORACLE, SEMANTIC, SNAPSHOTS, Finding, Unchecked, check
+from agentgym.certify.subject import Subject
+
+TINY = 1e-6
+WORDS = re.compile(r"[^\W\d_]{4,}|\d{2,}")
+MARGIN = 0.1
+"""Share of the range by which a return has to differ."""
+LEAKED, ABOVE_CONTROL = 0.3, 0.2
+"""Share of the words of an answer in the prompt that is a leak, and by how much it exceeds that of
+wrong answers."""
+LISTED = 4
+"""Admissible actions of a list in which a place can be a hint."""
+SEEDS = 10
+"""Seeds of the episodes of one task whose returns are compared."""
+NO_RANGE = "the expert earns no more than the floor"
+VARIANCE = 0.2
+"""Variance of the return of one task, in units of the squared range."""
+
+
+def solved_elsewhere(subject: Subject, number: int) -> bool:
+    """Returns whether another player, or a search, solves a task of the record."""
+    others = [played[number] for played in subject.record.values() if number < len(played)]
+    task = subject.experts[number].task
+    searches = [search for search in subject.searches if search.task == task]
+    return any(each.success for each in others) or any(each.solved for each in searches)
+
+
+@check(
+    ORACLE,
+    "Mend `expert`, or the reward that it does not reach.",
+    needs=(*SEMANTIC, SNAPSHOTS),
+    declarable=False,
+)
+def oracle_max(subject: Subject) -> list[Finding]:
+    """There is an expert that solves each solvable task, and no search earns more."""
+    if not subject.has_expert:
+        return [Finding("`expert` returns None")]
+    severity = "warn" if subject.uncertain else "fail"
+    found = []
+    for number, episode in enumerate(subject.experts):
+        if not episode.success and solved_elsewhere(subject, number):
+            text = f"task {episode.task}: the expert fails, another player succeeds"
+            found.append(Finding(text, severity))
+    margin = MARGIN * max(subject.range, 0.0)
+    for own, search in zip(subject.experts, subject.searches, strict=False):
+        best = None if search.cycle else search.solved  # a cycle is a finding of its own
+        if own.success and best is not None and best.total > own.total + margin + TINY:
+            text = f"task {own.task}: a search earns {best.total:.3f}, the expert {own.total:.3f}"
+            found.append(Finding(text, "warn"))
+    return found
+
+
+@check(
+    "semantic.unsolvable_tasks",
+    "Generate tasks that have a solution, or leave the others out of Tasks.",
+    needs=(*SEMANTIC, ORACLE),
+)
+def unsolvable_tasks(subject: Subject) -> list[Finding]:
+    """Every task is solved by the expert, another player or a search."""
+    failed = [
+        episode.task
+        for number, episode in enumerate(subject.experts)
+        if not episode.success and not solved_elsewhere(subject, number)
+    ]
+    if not failed:
+        return []
+    severity = "warn" if subject.uncertain else "fail"
+    share = f"{len(failed)} of {len(subject.experts)} tasks"
+    return [Finding(f"{share} are solved by nobody: {', '.join(failed[:5])}", severity)]
+
+
+def words_of(text: str) -> set[str]:
+    """Returns the long words and numbers of a text."""
+    return set(WORDS.findall(text.casefold()))
+
+
+def shown(answers: list[set[str]], prompt: set[str]) -> list[float]:
+    """Returns the share of the words of each answer that a prompt shows."""
+    return [len(words & prompt) / len(words) for words in answers if words]
+
+
+@check(
+    "semantic.no_solution_leakage",
+    "Remove the words of the solution from the instructions and the first observation.",
+    needs=(*SEMANTIC, ORACLE),
+)
+def no_solution_leakage(subject: Subject) -> list[Finding]:
+    """The prompt shows no more words of the last action than of wrong ones."""
+    episodes = [episode for episode in subject.experts if episode.actions]
+    answers = [words_of(episode.actions[-1]) for episode in episodes]
+    counts = Counter(word for words in answers for word in words)
+    common = {word for word, count in counts.items() if count > 0.6 * len(answers)}
+    answers = [words - common for words in answers]
+    own, control = list[float](), list[float]()
+    for number, episode in enumerate(episodes):
+        prompt = words_of(f"{subject.env.instructions}\n{episode.prompt}")
+        wrong = [words_of(each) - common for each in wrong_actions(episode)]
+        wrong = wrong or answers[:number] + answers[number + 1 :]
+        own += shown([answers[number]], prompt)
+        control += shown(wrong, prompt)
+    if not own or not control:
+        raise Unchecked("there are no wrong actions to compare with")
+    leaked, usual = mean(own), mean(control)
+    if leaked <= LEAKED or leaked <= usual + ABOVE_CONTROL:
+        return []
+    text = f"prompts show {leaked:.0%} of the words of the last action, {usual:.0%} of wrong ones"
+    return [Finding(text)]
+
+
+def wrong_actions(episode: Episode) -> list[str]:
+    """Returns the actions that are listed at the end and that the expert never takes."""
+    listed = episode.admissible(len(episode.actions) - 1)
+    return [each for each in listed if each not in episode.actions] if len(listed) >= LISTED else []
+
+
+@check(
+    "semantic.answer_place",
+    "Shuffle the admissible actions with the task's generator, or sort them.",
+    needs=(*SEMANTIC, ORACLE),
+)
+def answer_place(subject: Subject) -> list[Finding]:
+    """The expert's last action, if it differs between tasks, has no usual place in its list."""
+    places, answers = [], set[str]()
+    for episode in subject.experts:
+        listed = episode.admissible(len(episode.actions) - 1) if episode.actions else []
+        if len(listed) >= LISTED and episode.actions[-1] in listed:
+            places.append((listed.index(episode.actions[-1]), len(listed)))
+            answers.add(episode.actions[-1])
+    count = len(places)
+    if count < max(8, 0.8 * len(subject.experts)) or len(answers) < count / 2:
+        raise Unchecked("the last actions are not listed, or do not differ")
+    [(place, times)] = Counter(place for place, _ in places).most_common(1)
+    chance = float(np.mean([1 / length for _, length in places]))
+    bound = max(0.6, chance + 3 * np.sqrt(chance * (1 - chance) / count))
+    if times / count <= bound:
+        return []
+    return [Finding(f"the answer has place {place + 1} of the list in {times} of {count} tasks")]
+
+
+@check(
+    "statistical.variance_bound",
+    "Reduce the part of the return that chance decides, or use more seeds per task.",
+    needs=(*SEMANTIC, ORACLE, FLOOR),
+)
+def variance_bound(subject: Subject) -> list[Finding]:
+    """The expert's return in one task depends little on the seed."""
+    if not any(episode.chance for episode in subject.experts):
+        raise Unchecked("the expert's episodes have no chance")
+    if subject.range <= 0:
+        raise Unchecked(NO_RANGE)
+    task = subject.experts[0].task
+    returns = [subject.play(task, expert, seed=seed).total for seed in range(SEEDS)]
+    variance = float(np.var(returns)) / subject.range**2
+    if variance <= VARIANCE:
+        return []
+    text = f"task {task}: variance {variance:.2f} of the squared range over {SEEDS} seeds"
+    return [Finding(text, "warn")]
