@@ -41,6 +41,7 @@ from agentgym.trainers.run.diagnostics import Watch
 from agentgym.trainers.run.environment import RewardFn, environment_factory, evaluation_factory
 from agentgym.trainers.run.evaluation import Evaluator, conclude
 from agentgym.trainers.run.iteration import Iteration
+from agentgym.trainers.run.least_memory import check_fits
 from agentgym.trainers.run.logger import RunLog
 from agentgym.trainers.run.plan import introduce
 from agentgym.trainers.run.roles import build_updaters, load_policies
@@ -135,6 +136,7 @@ class Trainer:
         start = self.folder.latest()
         self.state = load_run_state(start)
         make_env = limit_env(self.make_env, config.environment.env_seconds)
+        check_fits(accelerator, config)
         self.policies = load_policies(accelerator, config, make_env, self.folder, start, roles)
         self.policy = self.policies[roles[0]]
         make_critic, own = self.algorithm.critic, config.critic.critic_backbone == "separate"

@@ -31,7 +31,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from agentgym.trainers.cli.shared_card import share_card
 from agentgym.trainers.cli.subprocesses import Children
+from agentgym.trainers.cli.train import read_config
 from benchmarks.learning.learning import as_flags, launch, summary
 from benchmarks.learning.pretrained import smollm2
 from benchmarks.shared.result_files import RESULTS, read, refuse_other, versions, write
@@ -197,23 +199,11 @@ def train(settings: Settings, job: Job, children: Children) -> dict[str, Any]:
 
     The clone that a recipe starts from is trained first if its folder is not on this machine.
     """
-    candidate = CANDIDATES[job.env]
-    common = {
-        "env_id": job.env,
-        "seed": job.seed,
-        "device": settings.device,
-        "dtype": "float32" if settings.device == "cpu" else "bfloat16",
-        **candidate.settings,
-    }
+    candidate, common = CANDIDATES[job.env], common_settings(settings, job)
     clone = replace(job, recipe="clone")
     begun = time.monotonic()
     with CLONING[clone.name]:
-        cloning = {
-            "model": settings.runs / "smollm2",
-            "bc_demonstrations": job.demonstrations,
-            "iterations": 0,
-        }
-        flags = as_flags(common | cloning)
+        flags = cloning_flags(settings, job)
         launch("gigpo", CONFIG, clone.folder(settings), flags, children=children)
     if job.recipe != "clone":
         learning = {
@@ -225,6 +215,27 @@ def train(settings: Settings, job: Job, children: Children) -> dict[str, Any]:
         flags = as_flags(common | learning)
         launch(job.recipe, CONFIG, job.folder(settings), flags, children=children)
     return row_of(job, job.folder(settings), settings.device, time.monotonic() - begun)
+
+
+def common_settings(settings: Settings, job: Job) -> dict[str, Any]:
+    """Returns the settings that a recipe and the clone that it starts from share."""
+    return {
+        "env_id": job.env,
+        "seed": job.seed,
+        "device": settings.device,
+        "dtype": "float32" if settings.device == "cpu" else "bfloat16",
+        **CANDIDATES[job.env].settings,
+    }
+
+
+def cloning_flags(settings: Settings, job: Job) -> list[str]:
+    """Returns the flags of the clone that a recipe starts from."""
+    cloning = {
+        "model": settings.runs / "smollm2",
+        "bc_demonstrations": job.demonstrations,
+        "iterations": 0,
+    }
+    return as_flags(common_settings(settings, job) | cloning)
 
 
 CLONING: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -351,6 +362,11 @@ def main(settings: Settings) -> None:
     if not settings.show:
         os.nice(19 if settings.device == "cpu" else 0)
         smollm2(settings.runs / "smollm2")
+        if settings.device == "cuda":  # runs that are as large as the first clone
+            job = Job(next(iter(settings.ids or CANDIDATES)), "clone", 64, SEEDS[0])
+            words = ["--config", str(CONFIG), *cloning_flags(settings, job)]
+            clones = dict.fromkeys(map(str, range(settings.jobs)), read_config("gigpo", words))
+            os.environ.update(share_card(settings.jobs, clones))
         failed = run(settings, rows, rule)
     show(settings, rows, rule)
     if failed:

@@ -15,6 +15,7 @@ from agentgym.evaluation.runs import METRICS, TrainingRun, read_run
 from agentgym.trainers import recipes
 from agentgym.trainers.cli.checks import check_run
 from agentgym.trainers.cli.flags import with_known_names
+from agentgym.trainers.cli.shared_card import share_card
 from agentgym.trainers.cli.subprocesses import Children, finished, train_in_process
 from agentgym.trainers.cli.sweep_settings import Run, flags_of
 from agentgym.trainers.cli.train import read_config
@@ -68,9 +69,10 @@ class Sweep:
     minutes: float | None = None
     _known: dict[Run, TrainingRun] = field(default_factory=dict, init=False, compare=False)
     _failed: dict[Run, str] = field(default_factory=dict, init=False, compare=False)
+    _variables: dict[str, str] = field(default_factory=dict, init=False, compare=False)
 
     def check(self, *, plays: bool) -> None:
-        """Checks the settings of all runs, and those of finished runs in the folder.
+        """Checks the settings of all runs, those of finished runs in the folder, and the memory.
 
         Args:
             plays: whether runs will be started, so that their environments are made too.
@@ -96,8 +98,12 @@ class Sweep:
             recipes.load(recipe)
         self._check_known([*self.flags, *varied])
         self._check_settings(plays)
+        configs: dict[str, TrainConfig] = {}
         for run in self.runs:
-            finished(run.recipe, [*self.flags, *run.flags], self.folder / run.name)
+            flags = [*self.flags, *run.flags]
+            if not finished(run.recipe, flags, self.folder / run.name) and plays:
+                configs[run.name] = read_config(run.recipe, flags)
+        self._variables.update(share_card(self.jobs, configs))
 
     def _check_folders(self) -> None:
         """Raises ConfigError for runs with the same folder, on disks that ignore case too."""
@@ -205,7 +211,7 @@ class Sweep:
         folder = self.folder / run.name
         try:
             if not children.stopping:
-                train_in_process(run.recipe, flags, folder, self.threads, children=children)
+                train_in_process(run.recipe, flags, folder, self.threads, self._variables, children)
         except subprocess.CalledProcessError as error:
             last = (error.stderr or "").strip().rpartition("\n")[2]
             return f"failed with status {error.returncode}: {last}"

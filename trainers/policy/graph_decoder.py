@@ -34,6 +34,7 @@ from agentgym.trainers.policy.loading import base_model
 from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.request_state import Row
 from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.system.gpu_memory import free_bytes
 
 GRAPHS = 48
 """Maximum number of graphs. Those that were used last are kept."""
@@ -144,7 +145,7 @@ class GraphDecoder:
             return self._buffers
         shapes, device = self._model.layer_shapes, self._model.device
         if self._most is None:
-            free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
+            free = free_bytes(device) if device.type == "cuda" else 0
             self._most = int(GPU_SHARE * free) if free else CPU_BYTES
         need = plan.capacity
         wanted = need if self._buffers is None else need.widened(self._buffers.capacity)

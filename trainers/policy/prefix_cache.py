@@ -20,6 +20,7 @@ from agentgym.trainers.data.trajectory import equal_tokens
 from agentgym.trainers.policy.cache_layers import CacheLayer, LayerShape, Span
 from agentgym.trainers.policy.sampling import Tokens
 from agentgym.trainers.policy.shared_attention import States
+from agentgym.trainers.system.gpu_memory import free_bytes
 
 Slot = int | str
 
@@ -92,7 +93,7 @@ class PrefixCache:
         if self.max_bytes is None:
             self.max_bytes = CPU_BYTES
             if device.type == "cuda":
-                self.max_bytes = int(GPU_SHARE * torch.cuda.mem_get_info(device)[0])
+                self.max_bytes = int(GPU_SHARE * free_bytes(device))
 
     def max_rows(self, columns: int) -> int:
         """Returns the number of rows of `columns` tokens, at least 1, that fit in `max_bytes`."""

@@ -109,29 +109,19 @@ def tiny_model(
     Raises:
         ConfigError: for an unknown size.
     """
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import LlamaForCausalLM
 
     if isinstance(size, str):
         if size not in SIZES:
             raise ConfigError(f"Unknown size {size!r}.{did_you_mean(size, SIZES)} {list(SIZES)}")
         size = SIZES[size]
     tokenizer = tiny_tokenizer(texts, size.vocabulary)
-    config = LlamaConfig(
+    config = decoder_config(
+        size,
         vocab_size=len(tokenizer),
-        hidden_size=size.hidden,
-        intermediate_size=size.intermediate,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        num_key_value_heads=size.heads,
-        max_position_embeddings=size.positions,
-        tie_word_embeddings=True,
-        bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    if size.practice:
-        config.rope_parameters = {"rope_type": "default", "rope_theta": SLOW_ROPE}
-    setattr(config, NEW_MODEL_KEY, True)
     with torch.random.fork_rng():
         model: Any = LlamaForCausalLM(config)
     generator = torch.Generator().manual_seed(seed)
@@ -149,6 +139,32 @@ def tiny_model(
         begin_inducing(model, generator)
         practise_copying(model, size.practice, generator)
     return model.eval(), tokenizer
+
+
+def decoder_config(size: TinySize, **tokens: Any) -> Any:
+    """Returns the configuration of a new model.
+
+    Args:
+        size: its size.
+        **tokens: arguments that the tokenizer decides on.
+    """
+    from transformers import LlamaConfig
+
+    config = LlamaConfig(
+        hidden_size=size.hidden,
+        intermediate_size=size.intermediate,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        num_key_value_heads=size.heads,
+        max_position_embeddings=size.positions,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        **tokens,
+    )
+    if size.practice:
+        config.rope_parameters = {"rope_type": "default", "rope_theta": SLOW_ROPE}
+    setattr(config, NEW_MODEL_KEY, True)
+    return config
 
 
 @torch.no_grad()

@@ -26,7 +26,7 @@ from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.run.accelerators import forget_other_accelerators
 from agentgym.trainers.settings.config import FREE_ON_RESUME, TrainConfig, as_json
 from agentgym.trainers.settings.effects import settings_of_run
-from agentgym.trainers.settings.running import AUTOCAST
+from agentgym.trainers.settings.running import AUTOCAST, ModelConfig
 from agentgym.trainers.system import checkpoint
 from agentgym.trainers.system.checkpoint import load_tensors
 from agentgym.trainers.update.learner import Learner
@@ -193,25 +193,28 @@ def load_options(
 ) -> dict[str, Any]:
     """Returns the options of `Policy.load`."""
     return {
-        "dtype": _dtype(config, saved),
+        "dtype": load_dtype(config.model, saved),
         "device": accelerator.device,
         "trust_remote_code": config.model.trust_remote_code,
         "batch_size": config.rollout.generation_batch,
     }
 
 
-def _dtype(config: TrainConfig, saved: Path | None) -> str:
+def load_dtype(settings: ModelConfig, saved: Path | None) -> str:
     """Returns the dtype to load weights in.
 
     Under autocast, frozen float32 weights would be cast in every forward pass. The base of an
     adapter is therefore loaded in half precision. The adapter itself stays in float32.
+
+    Args:
+        settings: the settings of the model.
+        saved: the folder of the policy of a checkpoint. None: that of the settings.
     """
-    model = config.model
-    folder = Path(model.model) if saved is None else saved
-    frozen = model.lora_rank or (folder / "adapter_config.json").is_file()
-    if model.dtype == "float32" and frozen:
-        return AUTOCAST.get(model.mixed_precision, "float32")
-    return model.dtype
+    folder = Path(settings.model) if saved is None else saved
+    frozen = settings.lora_rank or (folder / "adapter_config.json").is_file()
+    if settings.dtype == "float32" and frozen:
+        return AUTOCAST.get(settings.mixed_precision, "float32")
+    return settings.dtype
 
 
 def slow_precision(config: TrainConfig, policy: Policy) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import nn
 
 from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.system.gpu_memory import free_bytes
 
 LEAST_TOKENS = 512
 """The fewest tokens per microbatch that are worth a forward pass."""
 SHARE = 0.8
 """Share of the free memory that a microbatch may take. The rest covers fragmentation."""
+LOGIT = 16
+"""Bytes per logit that is computed at once: float32, its probability and their gradients."""
 
 
 def layer_bytes(config: Any, itemsize: int) -> int:
@@ -43,6 +45,16 @@ def activation_bytes(config: Any, itemsize: int, checkpointing: bool) -> int:
     return kept + layer  # and the gradients of a layer
 
 
+def optimizer_bytes(module: nn.Module) -> int:
+    """Returns the bytes of gradients, the two moments of AdamW and master weights, in float32.
+
+    Args:
+        module: the module with all trained parameters.
+    """
+    trained = [p for p in module.parameters() if p.requires_grad]
+    return sum(p.numel() * (12 if p.element_size() == 4 else 16) for p in trained)
+
+
 def fitting_tokens(policy: Policy, learner: nn.Module, autocast: bool) -> int:
     """Returns the tokens per microbatch that fit into the free memory of a GPU.
 
@@ -51,13 +63,7 @@ def fitting_tokens(policy: Policy, learner: nn.Module, autocast: bool) -> int:
         learner: the module with all trained parameters.
         autocast: whether activations are in half precision whatever the weights are.
     """
-    device = policy.device
-    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    free = torch.cuda.mem_get_info(device)[0] + cached
-    trained = [p for p in learner.parameters() if p.requires_grad]
-    # In float32: gradients, the two moments of AdamW, master weights, and a part of the logits.
-    free -= sum(p.numel() * (12 if p.element_size() == 4 else 16) for p in trained)
-    free -= 16 * policy.logits_at_once
+    free = free_bytes(policy.device) - optimizer_bytes(learner) - LOGIT * policy.logits_at_once
     config = policy.model.config.get_text_config(decoder=True)
     itemsize = 2 if autocast else policy.model.get_input_embeddings().weight.element_size()
     needed = activation_bytes(config, itemsize, policy.gradient_checkpointing)

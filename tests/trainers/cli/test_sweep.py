@@ -15,10 +15,11 @@ import pytest
 from agentgym.cli.main import main
 from agentgym.errors import ConfigError
 from agentgym.evaluation.runs import Evaluation, TrainingRun
-from agentgym.trainers.cli import sweep, sweep_report, sweep_runs
+from agentgym.trainers.cli import shared_card, sweep, sweep_report, sweep_runs
 from agentgym.trainers.cli.subprocesses import Children
 from agentgym.trainers.cli.sweep_settings import Run, flags_of, runs_of, settings_of
 from agentgym.trainers.cli.train import read_config
+from agentgym.trainers.system.gpu_memory import ALLOCATOR, Card
 
 
 def test_settings_are_a_grid_or_draws_that_more_draws_extend():
@@ -347,6 +348,31 @@ def test_a_sweep_stops_at_its_time_limit_and_the_same_command_continues_it(
     late.clear()
     assert main(words) == 0 and trained == ["rloo/seed-0", "rloo/seed-1", "rloo/seed-2"]
     assert "Time limit" not in capsys.readouterr().err
+
+
+def test_runs_on_one_gpu_get_shares_of_its_memory_unless_they_do_not_fit(
+    trained: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    variables: list[str] = []
+    run = Children.run
+
+    def shares(children: Children, command: list[str], **options: Any) -> None:
+        variables.append(options["env"][ALLOCATOR])
+        run(children, command, **options)
+
+    monkeypatch.setattr(Children, "run", shares)
+    words = ["sweep", "rloo", "--constrain", "--out", str(tmp_path), "--jobs", "2"]
+    monkeypatch.setattr(shared_card, "find_card", lambda: Card("Test GPU", 1 << 30, 8 << 30))
+    assert main(words) == 2 and not trained  # two contexts take all
+    shown = capsys.readouterr().err
+    assert "rloo/seed-0 needs at least 0." in shown and "free on Test GPU. " in shown
+    assert "cache" not in shown
+    monkeypatch.setattr(shared_card, "find_card", lambda: Card("Test GPU", 8 << 30, 8 << 30))
+    assert main(words) == 0
+    assert variables == 3 * ["per_process_memory_fraction:0.3750"]
 
 
 @pytest.mark.slow

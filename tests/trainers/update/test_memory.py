@@ -234,9 +234,10 @@ def test_microbatches_grow_with_the_free_memory(make_policy, monkeypatch, checkp
     monkeypatch.setattr(Policy, "device", SimpleNamespace(type="cuda"))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 3 << 20)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 1 << 20)
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)
     found = []
     for free in (1, 2, 3):
-        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, n=free: (n << 30, 0))
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, n=free: (n << 30, 8 << 30))
         found.append(fitting_tokens(policy, policy, autocast=False))
     assert found[2] - found[1] == pytest.approx(found[1] - found[0], abs=1)
     needed = activation_bytes(policy.model.config, 4, checkpointing)
