@@ -365,7 +365,8 @@ def main(settings: Settings) -> None:
         if settings.device == "cuda":  # runs that are as large as the first clone
             job = Job(next(iter(settings.ids or CANDIDATES)), "clone", 64, SEEDS[0])
             words = ["--config", str(CONFIG), *cloning_flags(settings, job)]
-            clones = dict.fromkeys(map(str, range(settings.jobs)), read_config("gigpo", words))
+            clone = read_config("gigpo", words)
+            clones = {str(number): clone for number in range(settings.jobs)}
             os.environ.update(share_card(settings.jobs, clones))
         failed = run(settings, rows, rule)
     show(settings, rows, rule)

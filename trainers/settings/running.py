@@ -73,7 +73,8 @@ class ModelConfig:
     """Device. "auto": a GPU if available."""
     gradient_checkpointing: Annotated[bool, PRETRAINED] = True
     """Keep only the inputs of the model's layers and compute the layers again in the backward pass:
-    less memory, slower updates. For loaded models that support it."""
+    less memory, slower updates. For loaded models that support it. On a GPU whose memory holds
+    enough tokens without, the layers are kept."""
 
 
 @dataclass

@@ -11,6 +11,9 @@ from agentgym.trainers.system.gpu_memory import free_bytes
 
 LEAST_TOKENS = 512
 """The fewest tokens per microbatch that are worth a forward pass."""
+ENOUGH_TOKENS = 8192
+"""The tokens per microbatch that keep a GPU busy. If they fit without gradient checkpointing, no
+layer is computed again: more tokens at once would save less time than that costs."""
 SHARE = 0.8
 """Share of the free memory that a microbatch may take. The rest covers fragmentation."""
 LOGIT = 16
@@ -55,16 +58,17 @@ def optimizer_bytes(module: nn.Module) -> int:
     return sum(p.numel() * (12 if p.element_size() == 4 else 16) for p in trained)
 
 
-def fitting_tokens(policy: Policy, learner: nn.Module, autocast: bool) -> int:
+def fitting_tokens(policy: Policy, learner: nn.Module, autocast: bool, checkpointing: bool) -> int:
     """Returns the tokens per microbatch that fit into the free memory of a GPU.
 
     Args:
         policy: the policy.
         learner: the module with all trained parameters.
         autocast: whether activations are in half precision whatever the weights are.
+        checkpointing: whether the backward pass computes the layers again.
     """
     free = free_bytes(policy.device) - optimizer_bytes(learner) - LOGIT * policy.logits_at_once
     config = policy.model.config.get_text_config(decoder=True)
     itemsize = 2 if autocast else policy.model.get_input_embeddings().weight.element_size()
-    needed = activation_bytes(config, itemsize, policy.gradient_checkpointing)
+    needed = activation_bytes(config, itemsize, checkpointing)
     return max(LEAST_TOKENS, int(SHARE * free / needed))

@@ -26,6 +26,10 @@ _ADVICE = (
     "tokens (with normalization, its admissible actions included). To save memory, set max_tokens, "
     "gradient_checkpointing, or lora_rank."
 )
+_RELIEVED = (
+    "Out of memory with {} tokens per forward and backward pass: from now on, the backward pass "
+    "computes the layers again (gradient checkpointing)."
+)
 _SHARDED = (
     "Out of memory with {} tokens per forward and backward pass. Sharded processes exchange "
     "weights and gradients in every layer, so they cannot repeat a pass with fewer tokens: set "
@@ -63,10 +67,18 @@ class TokenBudget:
         tokens: number of tokens, padding included, or a function that computes it at first use.
         shared: whether the processes halve it together. Each must then take part in every call of
             `attempts` and `each`. Otherwise a process halves its own.
+        relieve: makes passes need less memory, and returns whether it could. It is tried before
+            the tokens are halved.
     """
 
-    def __init__(self, tokens: int | Callable[[], int], *, shared: bool = False):
-        self._tokens, self._shared = tokens, shared
+    def __init__(
+        self,
+        tokens: int | Callable[[], int],
+        *,
+        shared: bool = False,
+        relieve: Callable[[], bool] = lambda: False,
+    ):
+        self._tokens, self._shared, self._relieve = tokens, shared, relieve
 
     @property
     def tokens(self) -> int:
@@ -107,6 +119,8 @@ class TokenBudget:
     ) -> Iterator[Attempt]:
         """Yields attempts, each with half the tokens of the last, until no process lacks memory.
 
+        The second one has the same tokens if `relieve` could reduce the memory that they need.
+
             for attempt in budget.attempts(rows):
                 with attempt:
                     ...  # passes of at most `attempt.tokens` tokens
@@ -130,6 +144,11 @@ class TokenBudget:
                 failed = _anywhere(failed)
             if not failed:
                 return
+            if repeatable and self._relieve():
+                drop()
+                torch.cuda.empty_cache()
+                warnings.warn(_RELIEVED.format(limit), RuntimeWarning, stacklevel=2)
+                continue
             if limit <= longest or not repeatable:
                 error = error or torch.OutOfMemoryError("Another process ran out of memory.")
                 fits = limit > longest

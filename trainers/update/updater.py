@@ -29,7 +29,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.settings import CriticConfig, LossConfig, OptimisationConfig
 from agentgym.trainers.update.learner import ForwardPass, Found, Kept, Learner, Row, Rows
-from agentgym.trainers.update.memory import fitting_tokens
+from agentgym.trainers.update.memory import ENOUGH_TOKENS, fitting_tokens
 from agentgym.trainers.update.metrics import FREE, KL, SUMS, metrics_of
 from agentgym.trainers.update.microbatches import CPU_TOKENS, Microbatch, TokenBudget
 from agentgym.trainers.update.objective import Counts, UpdateData, microbatch_loss
@@ -87,7 +87,8 @@ class Updater:
         self.module: Learner = self.trained if module is None else module
         self._kept: Kept | None = None
         tokens = optimisation.microbatch_tokens or self._fitting_tokens
-        self.budget = TokenBudget(tokens, shared=True)
+        self._keeps_layers = False
+        self.budget = TokenBudget(tokens, shared=True, relieve=self._compute_again)
         self._accumulation = accumulation_of(accelerator, learner, self.budget)
 
     @property
@@ -106,12 +107,29 @@ class Updater:
         return self.budget.tokens
 
     def _fitting_tokens(self) -> int:
-        if self.policy.device.type != "cuda":
+        """Returns the tokens that fit, and turns gradient checkpointing off if enough do without.
+
+        On a CPU both are fixed, so that results do not depend on the memory that others leave.
+        """
+        policy = self.policy
+        if policy.device.type != "cuda":
             return CPU_TOKENS
         autocast = self.accelerator.mixed_precision != "no"
-        fitting = fitting_tokens(self.policy, self.trained, autocast)
+        fitting = [fitting_tokens(policy, self.trained, autocast, each) for each in (True, False)]
         # The processes must agree on the number of microbatches (FSDP2).
-        return min(gather_object([fitting]))
+        least, without = map(min, zip(*gather_object([fitting]), strict=True))
+        if not policy.gradient_checkpointing:
+            return without
+        if without < ENOUGH_TOKENS or not self._accumulation.repeatable:
+            return least
+        policy.gradient_checkpointing, self._keeps_layers = False, True
+        return without
+
+    def _compute_again(self) -> bool:
+        """Turns gradient checkpointing on if `_fitting_tokens` has turned it off."""
+        changes, self._keeps_layers = self._keeps_layers, False
+        self.policy.gradient_checkpointing |= changes
+        return changes
 
     def withdraw(self) -> None:
         """Frees the weights of `module` until `publish`, if the trained weights are sharded."""

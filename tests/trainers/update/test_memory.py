@@ -24,6 +24,7 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.recipes import ilql, poad
 from agentgym.trainers.run.setup import load_policy
+from agentgym.trainers.update import memory
 from agentgym.trainers.update.learner import Learner, Rows
 from agentgym.trainers.update.memory import activation_bytes, fitting_tokens
 from agentgym.trainers.update.microbatches import CPU_TOKENS
@@ -230,7 +231,7 @@ def test_processes_halve_together_and_learn_as_one_does(tmp_path: Path):
 def test_microbatches_grow_with_the_free_memory(make_policy, monkeypatch, checkpointing):
     policy = make_policy()
     assert updater_of(policy).microbatch_tokens == CPU_TOKENS
-    policy.gradient_checkpointing, policy.logits_at_once = checkpointing, 0
+    policy.logits_at_once = 0
     monkeypatch.setattr(Policy, "device", SimpleNamespace(type="cuda"))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 3 << 20)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 1 << 20)
@@ -238,13 +239,53 @@ def test_microbatches_grow_with_the_free_memory(make_policy, monkeypatch, checkp
     found = []
     for free in (1, 2, 3):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, n=free: (n << 30, 8 << 30))
-        found.append(fitting_tokens(policy, policy, autocast=False))
+        found.append(fitting_tokens(policy, policy, False, checkpointing))
     assert found[2] - found[1] == pytest.approx(found[1] - found[0], abs=1)
     needed = activation_bytes(policy.model.config, 4, checkpointing)
     assert found[1] - found[0] == pytest.approx(0.8 * 2**30 / needed, abs=1)
-    assert fitting_tokens(policy, policy, autocast=True) == pytest.approx(2 * found[2], abs=1)
+    assert fitting_tokens(policy, policy, True, checkpointing) == pytest.approx(2 * found[2], abs=1)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (0, 0))
-    assert fitting_tokens(policy, policy, autocast=False) == 512
+    assert fitting_tokens(policy, policy, False, checkpointing) == 512
+
+
+@pytest.mark.parametrize("setting", [True, False])
+def test_layers_are_computed_again_only_if_too_few_tokens_fit(make_policy, monkeypatch, setting):
+    monkeypatch.setattr(Policy, "device", SimpleNamespace(type="cuda"))
+    found = []
+    for free in (1 << 60, 1 << 20):
+        monkeypatch.setattr(memory, "free_bytes", lambda device, free=free: free)
+        policy = make_policy()
+        policy.gradient_checkpointing = setting
+        updater = updater_of(policy)
+        tokens = updater.microbatch_tokens
+        assert tokens == updater.microbatch_tokens  # decided once
+        used = policy.gradient_checkpointing
+        assert tokens == fitting_tokens(policy, updater.trained, False, used)
+        found.append(used)
+    assert found == [False, setting]
+
+
+def test_layers_that_do_not_fit_after_all_are_computed_again(make_policy, batch, monkeypatch):
+    expected = learn(updater_of(make_policy()), batch)
+    policy = make_policy()
+    policy.gradient_checkpointing = True
+    updater = updater_of(policy)
+    with monkeypatch.context() as patch:
+        patch.setattr(Policy, "device", SimpleNamespace(type="cuda"))
+        patch.setattr(memory, "free_bytes", lambda device: 1 << 40)
+        assert updater.microbatch_tokens > 8192 and not policy.gradient_checkpointing
+
+    def limit(*_: Any) -> None:
+        if torch.is_grad_enabled() and not policy.gradient_checkpointing:
+            raise torch.OutOfMemoryError("layers")
+
+    policy.model.register_forward_pre_hook(limit)
+    tokens = updater.microbatch_tokens
+    with pytest.warns(RuntimeWarning, match="computes the layers again") as caught:
+        got = learn(updater, batch)
+    assert len(caught) == 1 and policy.gradient_checkpointing
+    assert updater.microbatch_tokens == tokens
+    torch.testing.assert_close(got[1], expected[1], atol=1e-6, rtol=0)
 
 
 # Loading.
