@@ -46,6 +46,7 @@ FLOORS = {
         ("tokens", "tools"),
         ("data",),
         ("agents",),
+        ("judges",),
         ("multiagent",),
         ("textify", "wrappers"),
         ("registration",),

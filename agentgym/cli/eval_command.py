@@ -27,6 +27,7 @@ from agentgym.cli.eval_output import (
     tell_apart,
     write_json,
 )
+from agentgym.cli.judging import Judgements, Judges
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.report import Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
@@ -69,6 +70,7 @@ def run_evaluation(
     picture: Path | None = None,
     save: Path | None = None,
     resume: bool = False,
+    judge: Judges = (),
 ) -> int:
     """Let agents play many tasks and compare them.
 
@@ -107,13 +109,16 @@ def run_evaluation(
         save: Write transcripts to this new file, one line of JSON per finished episode. agentgym
             view shows them.
         resume: Continue the evaluation whose episodes are in --save, if the file exists.
+        judge: Judge of the finished episodes, beside the outcome of the environment:
+            chat:MODEL@URL, policy:FOLDER, module:function, or a model with the criteria of a file,
+            rubric=FILE:chat:MODEL@URL. Several are a jury.
     """
     ids = [_id(word) for word in envs]
     # Absolute, as an environment may change the working folder.
     json, picture, save = (path and path.absolute() for path in (json, picture, save))
     if agents or nashconv or picture:
         other = suite or wrap or agent_kwargs or resume or price or split == "both" or env_seconds
-        other = other or agent != ("random",)
+        other = other or judge or agent != ("random",)
         _check_cross_play(ids, agents, nashconv, picture, other=bool(other))
         _check_files(json, save, resume, picture)
         return show_cross_play(
@@ -146,21 +151,25 @@ def run_evaluation(
         line for id in ids for each in players for line in other_arguments(each, id, arguments)
     ]
     settings = {"tasks": episodes, "num_envs": num_envs, "seed": seed, "env_kwargs": arguments}
-    settings |= {"save": save, "resume": resume, "env_seconds": env_seconds}
+    settings |= {"resume": resume, "env_seconds": env_seconds}
     command = {"envs": ids, "agents": list(agent), "episodes": episodes, "split": split}
     command |= {"seed": seed, "env_kwargs": arguments, "agent_kwargs": options}
+    judgements = Judgements(judge)
     _check_files(json, save, resume)
     if price is not None and min(price) < 0:
         raise ConfigError(f"price must be at least 0, got {price[0]:g} and {price[1]:g}.")
     if resume and save is not None:
         _check_resumed(save, command)
-    plan = [
-        (id, player, settings | {"split": s, "settings": {**command, "agent": spec}})
-        for id in ids
-        for s in (("train", "test") if split == "both" else (split,))
-        for spec, player in zip(agent, players, strict=True)
-    ]
-    return _run(plan, Usages(price), json, save, SUITES[suite] if suite else None, notes)
+    with judgements.transcripts(save) as file:
+        settings |= {"save": file}
+        plan = [
+            (id, player, settings | {"split": s, "settings": {**command, "agent": spec}})
+            for id in ids
+            for s in (("train", "test") if split == "both" else (split,))
+            for spec, player in zip(agent, players, strict=True)
+        ]
+        chosen = SUITES[suite] if suite else None
+        return _run(plan, Usages(price), judgements, json, save, chosen, notes)
 
 
 def _id(word: str) -> str:
@@ -178,6 +187,7 @@ def _id(word: str) -> str:
 def _run(
     plan: list[Plan],
     usages: Usages,
+    judgements: Judgements,
     json: Path | None,
     save: Path | None,
     suite: Suite | None,
@@ -187,13 +197,14 @@ def _run(
     reports: list[Report] = []
     try:
         _evaluate_all(plan, reports, notes, usages)
+        judgements.read(reports)
     finally:  # the finished episodes are kept after any error
-        notes += usages.lines()
+        notes += usages.lines() + judgements.lines()
         if suite is not None:
             notes += summary(suite, reports)
         if save is not None and any(report.interrupted for report in reports):
             notes.append(f"The same command with --resume continues from {save}.")
-        _show(reports, notes, json, usages)
+        _show(reports, notes, json, usages, judgements)
     return INTERRUPTED if reports and reports[-1].interrupted else 0
 
 
@@ -212,7 +223,7 @@ def _check_cross_play(
     if other or len(ids) != 1:
         raise ConfigError(
             "--agents plays one game on one split: name one id, without --agent, --suite, --wrap, "
-            "--agent-kwargs, --env-seconds, --price, --resume and --split both."
+            "--agent-kwargs, --env-seconds, --price, --resume, --judge and --split both."
         )
     if ids[0] in REGISTRY and not REGISTRY[ids[0]].multi_agent:
         raise ConfigError(f"{ids[0]} is a single-agent environment: use --agent, not --agents.")
@@ -325,9 +336,19 @@ def _check_files(
         )
 
 
-def _show(reports: list[Report], notes: list[str], json: Path | None, usages: Usages) -> None:
+def _show(
+    reports: list[Report],
+    notes: list[str],
+    json: Path | None,
+    usages: Usages,
+    judgements: Judgements,
+) -> None:
     if json is not None:  # before the table, whose reader may have left
-        write_json(json, [report.to_json() | usages.to_json(report) for report in reports])
+        rows = [
+            report.to_json() | usages.to_json(report) | judgements.to_json(report)
+            for report in reports
+        ]
+        write_json(json, rows)
     if reports:
         standard_output().print(compare(reports))
     for note in failure_lines(reports) + notes:

@@ -13,6 +13,7 @@ import tyro
 
 from agentgym.agents import make_agent
 from agentgym.cli.command_line import KeyValues, Wrappers, standard_output
+from agentgym.cli.judging import Judges
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
@@ -21,6 +22,7 @@ from agentgym.evaluation.repair import conditioned, learnable
 from agentgym.evaluation.runner import evaluate
 from agentgym.integrations.hub import write_hub_folder
 from agentgym.integrations.minari import create_dataset
+from agentgym.judges import Judge, make_judge
 from agentgym.registration.ids import TABLE
 from agentgym.registration.making import full_id, make_env, split_id
 from agentgym.utils.arguments import parse_arguments
@@ -48,6 +50,7 @@ def export(
     min_reward: float | None = None,
     env_kwargs: KeyValues = (),
     wrap: Wrappers = (),
+    judge: Judges = (),
 ) -> int:
     """Write episodes as training data: one line of JSON per episode, or per pair.
 
@@ -76,6 +79,9 @@ def export(
         min_reward: Leave out episodes with a lower return.
         env_kwargs: Arguments of the environments.
         wrap: Wrappers of the environments, as in eval.
+        judge: Judge of the episodes, as in eval. Its scores, from 0 to 1, are in the data, and take
+            the place of returns for the pairs of format preferences and for --min-reward. Episodes
+            without a readable verdict are left out.
     """
     if format != "minari":
         _check_out(out)
@@ -89,6 +95,7 @@ def export(
         text = f"The policy {taken}{why} and its model card are in {out}."
         standard_output().print(text, soft_wrap=True)
         return 0
+    judges = make_judge(*judge) if judge else None
     given = [*sources, *(_with_expert() if suite else ())]
     if not given:
         raise ConfigError("Name at least one environment, run or file, or --suite core.")
@@ -109,10 +116,12 @@ def export(
         shown = f"{len(better)} of {len(failed)} failed episodes can be used ({failures})."
         standard_output().print(shown)
         found = [each for each in found if each.success or format == "preferences"] + better
+    if judges is not None:
+        found = _judged(found, judges)
     kept = [
         each
         for each in found
-        if (each.success or not successes) and (min_reward is None or each.reward >= min_reward)
+        if (each.success or not successes) and (min_reward is None or each.value >= min_reward)
     ]
     if format == "minari" and kept:
         create_dataset(out.as_posix(), kept, kwargs)
@@ -127,6 +136,17 @@ def export(
     replace_text(out, "".join(json.dumps(row) + "\n" for row in rows))
     standard_output().print(f"{len(rows)} lines of {len(kept)} episodes in {out}.", soft_wrap=True)
     return 0
+
+
+def _judged(episodes: Sequence[RecordedEpisode], judge: Judge) -> list[RecordedEpisode]:
+    """Returns the episodes with a readable verdict, with their scores."""
+    verdicts = judge(episodes) if episodes else []
+    for episode, verdict in zip(episodes, verdicts, strict=True):
+        episode.judged = verdict.score
+    found = [episode for episode in episodes if episode.judged is not None]
+    shown = f"{len(found)} of {len(episodes)} episodes have a readable verdict of {judge.name}."
+    standard_output().print(shown, soft_wrap=True)
+    return found
 
 
 def _check_out(out: Path) -> None:

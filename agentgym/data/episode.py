@@ -53,6 +53,7 @@ class RecordedEpisode:
         last_observation: the observation after the last action.
         rewarded: whether the rewards were recorded.
         env_kwargs: arguments of the environment, and its wrappers as "wrap", if they were recorded.
+        judged: score of a judge in [0, 1]. None: it was not judged.
     """
 
     turns: list[RecordedTurn]
@@ -67,6 +68,7 @@ class RecordedEpisode:
     last_observation: str = ""
     rewarded: bool = False
     env_kwargs: dict[str, Any] = field(default_factory=dict)
+    judged: float | None = None
 
     def complete(self, env: gymnasium.Env[Any, Any]) -> None:
         """Takes missing instructions from the environment that the episode was played in.
@@ -90,3 +92,8 @@ class RecordedEpisode:
     def reward(self) -> float:
         """The sum of the rewards, undiscounted. Their order makes no difference by rounding."""
         return math.fsum(turn.reward for turn in self.turns)
+
+    @property
+    def value(self) -> float:
+        """The score of a judge, the return without one."""
+        return self.reward if self.judged is None else self.judged

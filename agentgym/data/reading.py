@@ -155,6 +155,12 @@ def _boolean(value: Any) -> bool:
     return bool(value)
 
 
+def _share(value: Any) -> float:
+    if not 0 <= (share := float(value)) <= 1:
+        raise ValueError(f"expected a score in [0, 1], got {value!r:.80}")
+    return share
+
+
 def _dialogue(messages: Sequence[Message], row: Mapping[str, Any]) -> RecordedEpisode:
     """Returns the episode of messages, with the facts that AgentGym adds to a row."""
     instructions = system_texts(row)
@@ -192,6 +198,7 @@ FACTS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("success", "terminated"), _boolean),
     "seed": int,
     "env_kwargs": dict,
+    "judged": _share,
 }
 """Facts about an episode that AgentGym's files hold."""
 

@@ -47,7 +47,8 @@ def preference_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
     """Yields pairs of episodes with the same start and different returns, as TRL reads them.
 
     `prompt` holds the messages that both share, `chosen` and `rejected` the others. Each episode
-    with the highest return of its start is paired with each one of a lower return.
+    with the highest return of its start is paired with each one of a lower return. If all of a
+    start are judged, their scores take the place of the returns.
     """
     starts: dict[tuple[str, str, int, str, str], list[RecordedEpisode]] = {}
     for episode in episodes:
@@ -55,9 +56,12 @@ def preference_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
         key = (episode.env, episode.task, episode.seed, episode.seat, first)
         starts.setdefault(key, []).append(episode)
     for group in starts.values():
-        best = max(episode.reward for episode in group)
-        for chosen in (episode for episode in group if episode.reward == best):
-            for rejected in (episode for episode in group if episode.reward < best):
+        judged = all(episode.judged is not None for episode in group)
+        values = [episode.value if judged else episode.reward for episode in group]
+        best = max(values)
+        ranked = [*zip(group, values, strict=True)]
+        for chosen in (episode for episode, value in ranked if value == best):
+            for rejected in (episode for episode, value in ranked if value < best):
                 yield from _pair(chosen, rejected)
 
 
@@ -75,6 +79,8 @@ def _pair(chosen: RecordedEpisode, rejected: RecordedEpisode) -> Rows:
         "rejected": worse[shared:],
         "chosen_reward": chosen.reward,
         "rejected_reward": rejected.reward,
+        **({} if chosen.judged is None else {"chosen_judged": chosen.judged}),
+        **({} if rejected.judged is None else {"rejected_judged": rejected.judged}),
         "env": chosen.env,
         "task": chosen.task,
         "seed": chosen.seed,
@@ -104,6 +110,7 @@ def _facts(episode: RecordedEpisode) -> dict[str, Any]:
         "success": episode.success,
         "terminated": episode.terminated,
         "last_observation": episode.last_observation,
+        **({} if episode.judged is None else {"judged": episode.judged}),
     }
 
 

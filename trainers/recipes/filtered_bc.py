@@ -45,8 +45,8 @@ class Config(ImitationConfig):
     """Minimum return of a cloned episode, or score by the judge (None: no minimum)."""
     judge: str = ""
     """Ranks episodes by the mean score of their turns in place of their return. A source of
-    `process_reward`: progress, valid, a reward term, module:function, judge:FOLDER or
-    chat:MODEL@URL (empty: returns)."""
+    `process_reward`: progress, valid, a reward term, module:function, judge:FOLDER,
+    chat:MODEL@URL or rubric=FILE:chat:MODEL@URL (empty: returns)."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""

@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 
 from agentgym.agents import View, make_agent
 from agentgym.agents.basic.chat import ChatAgent
+from agentgym.errors import ConfigError
+from agentgym.judges.episode_text import episode_text, outcome_text
+from agentgym.judges.judge import split_source
 from agentgym.trainers.data.trajectory import Trajectory
 
 SYSTEM = (
@@ -21,8 +24,7 @@ SYSTEM = (
     "1: 7\n"
     "2: 0"
 )
-LONGEST = 2000
-"""Characters of an observation or action that the judge reads, from its start."""
+PRINCIPLES = "Score the turns by these criteria:"
 AT_ONCE = 32
 """Requests that are sent at the same time."""
 UNKNOWN = 0.5
@@ -36,19 +38,26 @@ class ChatJudge:
     take part in every call, with the same episodes.
 
     Args:
-        word: the model and its server, chat:MODEL@URL (see `ChatAgent`).
+        word: the model and its server, chat:MODEL@URL (see `ChatAgent`), or with the criteria of a
+            file, rubric=FILE:chat:MODEL@URL (see `agentgym.judges.read_rubric`), which also decides
+            whether the judge reads the outcome.
         instructions: instructions of the environments by id.
 
     Attributes:
         unread: fraction of the episodes of the last call whose scores were not in the reply.
 
     Raises:
-        ConfigError: for a malformed address.
+        ConfigError: for a malformed address, or a file that is no rubric.
     """
 
     def __init__(self, word: str, instructions: Mapping[str, str]):
-        agent = make_agent(word, system=SYSTEM)
+        rubric, model = split_source(word)
+        if not model.startswith("chat:"):
+            raise ConfigError(f"Expected rubric=FILE:chat:MODEL@URL, got {word!r}.")
+        parts = [SYSTEM] if rubric is None else [SYSTEM, PRINCIPLES, rubric.text, rubric.lines]
+        agent = make_agent(model, system="\n\n".join(part for part in parts if part))
         assert isinstance(agent, ChatAgent)
+        self.shows_outcome = rubric is None or rubric.outcome
         self.agent, self.instructions = agent, instructions
         self.unread = 0.0
 
@@ -86,17 +95,13 @@ class ChatJudge:
     def text(self, trajectory: Trajectory) -> str:
         """Returns the text of an episode that the judge reads."""
         actors = trajectory.actors or [""] * len(trajectory.turns)
-        lines = [self.instructions.get(trajectory.env_id, "")]
-        for number, (turn, actor) in enumerate(zip(trajectory.turns, actors, strict=True), 1):
-            lines += [
-                f"Turn {number}{actor and f' ({actor})'}",
-                f"Observation: {turn.observation[:LONGEST]}",
-                f"Action: {turn.action[:LONGEST]}",
-            ]
-        solved = "solved" if trajectory.success else "not solved"
-        gain = trajectory.episode_return
-        lines.append(f"Outcome: the task was {solved}, the sum of all rewards is {gain:g}.")
-        return "\n\n".join(line for line in lines if line)
+        outcome = outcome_text(trajectory.success, trajectory.episode_return)
+        turns = zip(trajectory.turns, actors, strict=True)
+        return episode_text(
+            self.instructions.get(trajectory.env_id, ""),
+            [(actor, turn.observation, turn.action) for turn, actor in turns],
+            [outcome] * self.shows_outcome,
+        )
 
 
 def read_scores(reply: str, turns: int) -> list[float] | None:

@@ -107,7 +107,7 @@ def turn_scores(batch: Batch, source: str, score: Scorer | None = None) -> Float
         batch: the trajectories.
         source: "progress" (1 for a turn that raises the progress), "valid" (1 for a valid action),
             a reward term of the environment, "module:function" with a `ScoreFn`, "judge:FOLDER"
-            (see `ModelJudge`), or "chat:MODEL@URL" (see `ChatJudge`).
+            (see `ModelJudge`), "chat:MODEL@URL", or "rubric=FILE:chat:MODEL@URL" (see `ChatJudge`).
         score: the function of the source. None: `scorer(source)`.
 
     Raises:
@@ -152,7 +152,7 @@ def scorer(
     """
     if source.startswith(PREFIX):
         return ModelJudge(source, instructions, option)
-    if source.startswith("chat:"):
+    if source.startswith(("chat:", "rubric=")):
         return ChatJudge(source, instructions or {})
     rule = _rule(source, option)
     return lambda trajectories: [rule(trajectory) for trajectory in trajectories]
