@@ -60,7 +60,7 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
         refuse(f"n must be 1, got {body['n']!r:.80}. Send several requests.", "n")
     tools = distinct([_tool(t, i) for i, t in enumerate(list_of(body, "tools", MOST_TOOLS))])
     messages = list_of(body, "messages", MOST_MESSAGES)
-    choice, wishes = _choice(body, bool(tools))
+    choice, wishes = read_choice(body, bool(tools))
     limits = [count_of(body, name) for name in ("max_tokens", "max_completion_tokens")]
     stream = flag_of(body, "stream")
     return ChatRequest(
@@ -89,7 +89,7 @@ def wishes_of(body: Mapping[str, Any]) -> Body:
     return found | ({"response_format": form} if form.get("type", "text") != "text" else {})
 
 
-def _choice(body: Mapping[str, Any], tools: bool) -> tuple[ToolChoice, Body]:
+def read_choice(body: Mapping[str, Any], tools: bool) -> tuple[ToolChoice, Body]:
     """Returns how the model may call tools, and the client's wish if it is another."""
     choice = body.get("tool_choice")
     if choice is None or choice == "auto" or not tools:

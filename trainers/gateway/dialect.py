@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agentgym.trainers.gateway.anthropic import (
+    message_events,
+    read_messages,
+    write_messages,
+    write_messages_error,
+)
 from agentgym.trainers.gateway.chat import Body, chat_events, read_chat, write_chat, write_error
+from agentgym.trainers.gateway.responses import read_responses, response_events, write_response
 from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, Refused
 
 
@@ -21,6 +28,7 @@ class Dialect:
         events: the same -> name and data of each event of a stream. Without a name: "".
         error: error -> its body.
         prefix: beginning of the ids of replies.
+        error_name: name of the event of a stream that raises an error in the client.
     """
 
     read: Callable[[Mapping[str, Any]], ChatRequest]
@@ -28,10 +36,11 @@ class Dialect:
     events: Callable[[ChatReply, ChatRequest, str, int], Iterator[tuple[str, str]]]
     error: Callable[[Refused], Body]
     prefix: str
+    error_name: str = ""
 
     def error_event(self, error: Refused) -> str:
         """Returns an event of a stream that raises an error in the client."""
-        return sse("error" if self.prefix == "msg_" else "", json.dumps(self.error(error)))
+        return sse(self.error_name, json.dumps(self.error(error)))
 
 
 def sse(name: str, data: str) -> str:
@@ -46,3 +55,7 @@ def _events(
 
 
 CHAT = Dialect(read_chat, write_chat, _events, write_error, "chatcmpl-")
+RESPONSES = Dialect(read_responses, write_response, response_events, write_error, "resp_")
+MESSAGES = Dialect(
+    read_messages, write_messages, message_events, write_messages_error, "msg_", "error"
+)

@@ -1,7 +1,8 @@
 """The web server of the gateway: an address that OpenAI clients take for their own.
 
-`POST /v1/chat/completions` answers requests, `GET /v1/models` names the model, `GET /health` needs
-no key. Paths without `/v1` and below `/s/KEY` are the same. The key of a session is the API key.
+`POST /v1/chat/completions`, `/v1/responses` and Anthropic's `/v1/messages` answer requests,
+`GET /v1/models` names the model, `GET /health` needs no key. Paths without `/v1` and below `/s/KEY`
+are the same. The key of a session is the API key.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from starlette.routing import Route
 from agentgym.serving.connections import server_config
 from agentgym.trainers.gateway.answer import Answer, error_response
 from agentgym.trainers.gateway.body import read_object
-from agentgym.trainers.gateway.dialect import CHAT, Dialect
+from agentgym.trainers.gateway.dialect import CHAT, MESSAGES, RESPONSES, Dialect
 from agentgym.trainers.gateway.pending import PendingRequests
 from agentgym.trainers.gateway.wire import Backend, ChatRequest, Refused
 
@@ -99,8 +100,14 @@ class _Routes:
         """Returns the routes, with and without `/v1`, and with the key in the path."""
         found = [Route("/health", _health)]
         for prefix in ("", "/v1", "/s/{key}", "/s/{key}/v1"):
+            posts = {
+                "chat/completions": self._answering(CHAT),
+                "responses": self._answering(RESPONSES),
+                "messages": self._answering(MESSAGES),
+                "messages/count_tokens": self._safely(self._count, MESSAGES),
+            }
+            found += [Route(f"{prefix}/{path}", do, methods=["POST"]) for path, do in posts.items()]
             found += [
-                Route(f"{prefix}/chat/completions", self._answering(CHAT), methods=["POST"]),
                 Route(f"{prefix}/models", self._safely(self._models, CHAT)),
                 Route(f"{prefix}/models/{{id:path}}", self._safely(self._model, CHAT)),
             ]
@@ -180,6 +187,14 @@ class _Routes:
                 408, "body_too_slow", f"The body took over {limits.body_seconds:g} s.", retry=True
             ) from None
         return b"".join(parts)
+
+    async def _count(self, request: Request) -> Response:
+        """Returns the number of tokens of a prompt. Nothing is recorded."""
+        key, agent = self._key(request)
+        body = read_object(await self._body(request))
+        chat = _with_headers(MESSAGES.read(body), request, agent)
+        tokens = await asyncio.wrap_future(self._backend.count(key, chat))
+        return _json({"input_tokens": tokens})
 
     async def _models(self, request: Request) -> Response:
         self._key(request)
