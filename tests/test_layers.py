@@ -62,7 +62,7 @@ FLOORS = {
         ("credit", "update"),
         ("critics",),
         ("policy_agent",),
-        ("rewards", "imitation", "players"),
+        ("audit", "rewards", "imitation", "players"),
         ("hooks",),
         ("algorithm", "callbacks"),
         ("gateway",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from agentgym.certify.budget import Budget
 from agentgym.certify.episodes import digest, mean
@@ -16,6 +16,7 @@ from agentgym.certify.subject import Subject
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
 from agentgym.utils.printable import printable
 
+Part = TypeVar("Part")
 LONGEST_LINE = 300
 """Characters of a line of evidence."""
 
@@ -58,14 +59,18 @@ def _certify(subject: Subject, on_check: Callable[[Check], None]) -> Report:
     results = tuple(found[each.id] for each in CHECKS)
     if found[STARTUP].status != "pass":
         return Report(name, results)
-    return Report(
-        name,
-        results,
-        scores_of(subject),
-        exploit_of(subject),
-        digest_of(subject),
-        subject.cut_short,
-    )
+    scores = _unless_error(scores_of, subject, {})
+    exploit = _unless_error(exploit_of, subject, None)
+    tasks = _unless_error(digest_of, subject, "")
+    return Report(name, results, scores, exploit, tasks, subject.cut_short)
+
+
+def _unless_error(read: Callable[[Subject], Part], subject: Subject, default: Part) -> Part:
+    """Returns a part of the record, or a default if it raises: checks report the error."""
+    try:
+        return read(subject)
+    except Exception:
+        return default
 
 
 def _check_name(subject: Subject) -> None:

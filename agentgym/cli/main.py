@@ -210,12 +210,21 @@ def sweep(recipe: tyro.conf.Positional[str], /) -> int:
     raise AssertionError("`main` hands the rest of the line to the trainers")
 
 
-HANDED_ON = ("train", "sweep")
+def audit(run: tyro.conf.Positional[Path], /) -> int:
+    """Compare the credit of a run with exact advantages. `agentgym audit --help` lists the options.
+
+    Args:
+        run: Folder of a training run.
+    """
+    raise AssertionError("`main` hands the rest of the line to the trainers")
+
+
+HANDED_ON = ("train", "sweep", "audit")
 """Commands that modules of the trainers parse, which have the same names."""
 
 
 def _hand_on(command: str, words: list[str]) -> int:
-    """Runs `agentgym train` or `agentgym sweep`. Without a recipe, `train` lists them."""
+    """Runs a command of the trainers. Without a recipe, `train` lists them."""
     try:
         module = importlib.import_module(f"agentgym.trainers.cli.{command}")
         return module.main(words)
@@ -265,6 +274,7 @@ COMMANDS = {
     "certify": run_certification,
     "train": train,
     "sweep": sweep,
+    "audit": audit,
     "plot": plot,
     "view": view_run,
     "export": export,

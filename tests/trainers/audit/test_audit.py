@@ -1,0 +1,108 @@
+"""`agentgym audit`: a small run, and runs that cannot be audited."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentgym.cli.main import main
+from agentgym.errors import ConfigError
+from agentgym.trainers.api import train
+from agentgym.trainers.audit.report import CEILING, RUN, audit_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("audited") / "run"
+    train(
+        "poad", env_id="NumberLine-v0", env_kwargs={"size": 5, "max_turns": 6}, constrain=True,
+        iterations=2, episodes_per_iteration=12, transcripts=6, bc_demonstrations=4, bc_epochs=1,
+        eval_episodes=2, save_every=1, keep=2, seed=3, run_dir=str(folder), quiet=True,
+    )  # fmt: skip
+    return folder
+
+
+def test_a_run_is_audited_and_its_replay_equals_the_record(run: Path, capsys):
+    assert main(["audit", str(run), "--continuations", "8", "--episodes", "4"]) == 0
+    shown = capsys.readouterr().out
+    assert all(each in shown for each in ("sign errors", RUN, "poad", CEILING, "critic:"))
+    found = json.loads((run / "audit.json").read_text())
+    assert found["largest_logprob_difference"] < 1e-3
+    assert {RUN, "turn", "poad", CEILING} <= found["estimators"].keys()
+    lines = [json.loads(line) for line in (run / "trajectories.jsonl").read_text().splitlines()]
+    lengths = [len(line["turns"]) for line in lines if line["iteration"] == found["iteration"]]
+    assert [len(each["turns"]) for each in found["episodes"]] == lengths[:4]
+
+
+def test_an_audit_is_the_same_when_it_is_repeated(run: Path):
+    once, again = (audit_run(run, continuations=4, episodes=2) for _ in range(2))
+    assert once.to_json() == again.to_json()
+    assert np.array_equal(once.played.returns, again.played.returns)
+
+
+Change = Callable[[Path], None]
+
+
+def without_checkpoints(run: Path) -> None:
+    shutil.rmtree(run / "checkpoints")
+
+
+def with_setting(**settings: Any) -> Change:
+    def change(run: Path) -> None:
+        path = run / "config.json"
+        found = json.loads(path.read_text())
+        found["config"] |= settings
+        path.write_text(json.dumps(found))
+
+    return change
+
+
+def with_turn(**fields: Any) -> Change:
+    def change(run: Path) -> None:
+        path = run / "trajectories.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            line["turns"][0] |= fields
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without_checkpoints, "--keep"),
+        (with_setting(max_staleness=1), "--max-staleness"),
+        (with_setting(opponents="mirror"), "--opponents scripted"),
+        (with_setting(env_kwargs={"size": 7, "max_turns": 6}), "another version"),
+        (with_turn(logprobs=[-9.0]), "Other weights"),
+        (with_turn(advantages=[]), "policy-gradient recipe"),
+        (lambda run: (run / "trajectories.jsonl").unlink(), "--transcripts"),
+        (lambda run: (run / "config.json").unlink(), "settings"),
+    ],
+)
+def test_a_run_that_cannot_be_audited_is_refused_with_the_remedy(
+    run: Path, tmp_path: Path, change: Change, message: str
+):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    change(copy)
+    with pytest.raises(ConfigError, match=message):
+        audit_run(copy, continuations=4, episodes=2)
+
+
+def test_an_iteration_without_its_policy_is_refused(run: Path):
+    with pytest.raises(ConfigError, match="Iteration 9"):
+        audit_run(run, iteration=9)
+
+
+@pytest.mark.parametrize("words", [["--continuations", "3"], ["--episodes", "0"]])
+def test_too_few_continuations_or_episodes_are_refused(run: Path, words: list[str], capsys):
+    assert main(["audit", str(run), *words]) == 2
+    assert "must be at least" in capsys.readouterr().err
