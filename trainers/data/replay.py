@@ -66,10 +66,23 @@ def pairs_of(
     """
     by_success = outcome == "success"
     outcomes = [float(t.success) if by_success else t.episode_return for t in trajectories]
+    return ranked_pairs(trajectories, outcomes)
+
+
+def ranked_pairs(
+    trajectories: Sequence[Trajectory], values: Sequence[float | None]
+) -> list[tuple[int, int]]:
+    """Returns (better, worse) for all pairs of one group with different values.
+
+    Args:
+        trajectories: the trajectories.
+        values: their values. Those of None are in no pair.
+    """
+    value_of = {number: value for number, value in enumerate(values) if value is not None}
     return [
         (a, b)
         for members in members_by_group(trajectories)
         for a in members
         for b in members
-        if outcomes[a] > outcomes[b] + 1e-9
+        if a in value_of and b in value_of and value_of[a] > value_of[b] + 1e-9
     ]

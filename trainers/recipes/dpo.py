@@ -9,20 +9,45 @@ Its gradient weighs all tokens of an episode alike, by a number that is known af
 pass. That number is the credit. One step on it (one epoch, one minibatch, the default) is one step
 of DPO up to a constant factor, which Adam ignores but `max_grad_norm` does not. With
 `thought_coef`, log pi is a sum in which thought tokens have this weight.
+
+With `judge`, pairs follow the scores of a judge in place of the returns: of a language model as in
+"DPO Learning with LLMs-Judge Signal for Computer Use Agents" (arXiv 2506.03095), or of a judge that
+assigns credit to the agents and turns of a team as in "Advancing Language Multi-Agent Learning with
+Credit Re-Assignment for Interactive Environment Generalization" (arXiv 2502.14496).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from agentgym.trainers.algorithm import Algorithm, Preference
-from agentgym.trainers.hooks.preferences import GroupPairs
+from agentgym.trainers.hooks.preferences import GroupPairs, JudgedPairs
+from agentgym.trainers.hooks.run import Run
+from agentgym.trainers.rewards.shaping import scorer
+from agentgym.trainers.rollout.env_pool import instructions_by_id
 from agentgym.trainers.settings.kinds import PreferenceConfig
 
 
 @dataclass
 class Config(PreferenceConfig):
     """Settings of DPO."""
+
+    judge: str = ""
+    """Ranks the episodes of a group by the mean score of their turns in place of their return. A
+    source of `process_reward`: progress, valid, a reward term, module:function, judge:FOLDER,
+    chat:MODEL@URL or rubric=FILE:chat:MODEL@URL (empty: returns)."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.judge:
+            scorer(self.judge, option="judge")
+
+    @property
+    def score_sources(self) -> dict[str, str]:
+        """Those of all recipes, and `judge`."""
+        return {**super().score_sources, "judge": self.judge}
 
     @property
     def recompute_logprobs(self) -> bool:
@@ -33,4 +58,10 @@ class Config(PreferenceConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of DPO."""
     signal = Preference(config.beta, thought_coef=config.loss.thought_coef)
-    return Algorithm(signal, outcomes="group", hooks=lambda _: GroupPairs())
+    hooks = partial(_judged, config.judge) if config.judge else lambda _: GroupPairs()
+    return Algorithm(signal, outcomes="group", hooks=hooks)
+
+
+def _judged(judge: str, trainer: Run) -> JudgedPairs:
+    """Returns the hooks of a run with a judge."""
+    return JudgedPairs(judge, scorer(judge, instructions_by_id(trainer.pool.env(0))))

@@ -25,7 +25,8 @@ from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.rewards.shaping import scorer, turn_scores
+from agentgym.trainers.rewards.judged_episodes import mean_scores
+from agentgym.trainers.rewards.shaping import scorer
 from agentgym.trainers.rollout.env_pool import instructions_by_id
 from agentgym.trainers.settings import LossConfig, defaults
 from agentgym.trainers.settings.kinds import ImitationConfig
@@ -94,10 +95,7 @@ class Best(RecipeHooks):
         """Returns the numbers that episodes are ranked by."""
         if not self.judge:
             return [trajectory.episode_return for trajectory in fresh]
-        batch = Batch.of(fresh)
-        scores = turn_scores(batch, self.judge, self._scorer)
-        sums = np.bincount(batch.turn_trajectory, scores, minlength=len(fresh))
-        return (sums / np.diff(batch.turn_offsets)).tolist()
+        return mean_scores(Batch.of(fresh), self.judge, self._scorer)
 
 
 def build(config: Config) -> Algorithm:

@@ -45,6 +45,7 @@ class ChatJudge:
 
     Attributes:
         unread: fraction of the episodes of the last call whose scores were not in the reply.
+        missing: whether this is so, for each of them.
 
     Raises:
         ConfigError: for a malformed address, or a file that is no rubric.
@@ -59,7 +60,7 @@ class ChatJudge:
         assert isinstance(agent, ChatAgent)
         self.shows_outcome = rubric is None or rubric.outcome
         self.agent, self.instructions = agent, instructions
-        self.unread = 0.0
+        self.unread, self.missing = 0.0, list[bool]()
 
     def __call__(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
         """Returns the scores in [0, 1] of the turns of each trajectory.
@@ -79,7 +80,8 @@ class ChatJudge:
             read_scores(reply_to[text], len(trajectory.turns))
             for text, trajectory in zip(texts, trajectories, strict=True)
         ]
-        self.unread = sum(scores is None for scores in found) / max(len(found), 1)
+        self.missing = [scores is None for scores in found]
+        self.unread = sum(self.missing) / max(len(found), 1)
         return [
             [UNKNOWN] * len(trajectory.turns) if scores is None else scores
             for scores, trajectory in zip(found, trajectories, strict=True)

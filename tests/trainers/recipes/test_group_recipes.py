@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentgym.agents.basic.chat import ChatAgent
 from agentgym.errors import ConfigError
 from agentgym.registration.making import make_env
 from agentgym.trainers import recipes
@@ -19,6 +20,7 @@ from agentgym.trainers.credit import group, two_clock
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.recipes import (
+    dpo,
     filtered_bc,
     glam,
     grpo_roc,
@@ -147,6 +149,32 @@ def test_episodes_are_filtered_by_their_return_or_by_a_judge(judge: str, best: l
     assert [each.episode_return for each in kept] == best
     with pytest.raises(ConfigError, match="judge must name a module:function"):
         filtered_bc.Config.of(judge="nowhere:here")
+
+
+@pytest.mark.parametrize(
+    ("judge", "pairs"),
+    [
+        ("", [(1, 0), (2, 0), (2, 1)]),
+        (f"{__name__}:doubtful", [(0, 1), (0, 2), (1, 2)]),
+        ("chat:judge@http://127.0.0.1:9/v1", [(2, 1)]),
+    ],
+)
+def test_pairs_follow_the_returns_or_a_judge(
+    judge: str, pairs: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+):
+    """Unreadable replies, here on the first episode, make no pair."""
+    replies = iter(["I cannot tell.", "1: 2\n2: 0", "1: 4\n2: 1"])
+    monkeypatch.setattr(ChatAgent, "act", lambda self, views: [next(replies) for _ in views])
+    played = [trajectory([1, 1], [float(i), 0.0], seed=1) for i in range(3)]
+    other = trajectory([1, 1], [9.0, 0.0], seed=2)
+    trainer = SimpleNamespace(pool=SimpleNamespace(env=lambda _: make_env("NumberLine-v0")))
+    hooks = dpo.build(dpo.Config.of(judge=judge)).hooks(trainer)  # type: ignore[arg-type]
+    replies = iter([*replies, "1: 10\n2: 10"])
+    found = learn(hooks, [*played, other])  # another group: in no pair
+    assert found.pairs is not None
+    assert [(pair.better, pair.worse) for pair in found.pairs] == pairs
+    with pytest.raises(ConfigError, match="judge must name a module:function"):
+        dpo.Config.of(judge="nowhere:here")
 
 
 def test_an_episode_below_the_minimum_is_not_cloned():

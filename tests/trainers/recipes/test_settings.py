@@ -55,6 +55,7 @@ VALUES: dict[str, Any] = {
     "optima.threshold": 1000.0,
     "lspo.situations": 2,
     "filtered_bc.judge": "progress",
+    "dpo.judge": "progress",
     "trpa.levels": f"{__name__}:by_turns",
     "inverse_prm.demonstrations": 1,
     "sweet_rl.information": "none",
