@@ -13,7 +13,8 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.packing import pack
 from agentgym.trainers.gateway import sessions as module
-from agentgym.trainers.gateway.sessions import SPENT, Session, Sessions, SessionSpec
+from agentgym.trainers.gateway.session import Session, SessionSpec
+from agentgym.trainers.gateway.sessions import SPENT, Sessions
 from agentgym.trainers.gateway.wire import ChatRequest, Message, Refused
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling

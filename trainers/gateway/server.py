@@ -12,7 +12,7 @@ import json
 import secrets
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from agentgym.serving.connections import server_config
 from agentgym.trainers.gateway.answer import Answer, error_response
@@ -63,15 +63,18 @@ class Limits:
     header_seconds: float = 60.0
 
 
-def make_app(backend: Backend, limits: Limits | None = None) -> Starlette:
+def make_app(
+    backend: Backend, limits: Limits | None = None, routes: Sequence[BaseRoute] = ()
+) -> Starlette:
     """Returns the application (ASGI) of the gateway.
 
     Args:
         backend: answers the requests.
         limits: bounds of the server.
+        routes: further routes, such as those of environments.
     """
     return Starlette(
-        routes=_Routes(backend, limits or Limits()).routes(),
+        routes=[*routes, *_Routes(backend, limits or Limits()).routes()],
         exception_handlers={HTTPException: _not_found},
     )
 
@@ -236,6 +239,7 @@ class GatewayServer:
         host: the address to listen at.
         port: the port, 0 for any free one.
         limits: bounds of the server.
+        routes: further routes, such as those of environments.
 
     Attributes:
         url: the address, without `/v1`.
@@ -247,6 +251,7 @@ class GatewayServer:
         host: str = "127.0.0.1",
         port: int = 0,
         limits: Limits | None = None,
+        routes: Sequence[BaseRoute] = (),
     ):
         limits = limits or Limits()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -255,7 +260,7 @@ class GatewayServer:
         self.url = f"http://{name}:{self._listener.getsockname()[1]}"
         connections = limits.sessions * limits.open_requests
         config = server_config(
-            make_app(backend, limits), connections, 1 << 16, limits.header_seconds
+            make_app(backend, limits, routes), connections, 1 << 16, limits.header_seconds
         )
         config.timeout_keep_alive = int(limits.header_seconds) + 1
         config.timeout_graceful_shutdown = 1

@@ -8,28 +8,24 @@ probabilities depend on the batch.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-import secrets
 import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
-
-import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.trajectory import Tokens
-from agentgym.trainers.gateway.messages import Answered, History, call_ids
+from agentgym.trainers.gateway.messages import Answered
 from agentgym.trainers.gateway.prompts import Prompt, Prompts
-from agentgym.trainers.gateway.record import Call, Record
-from agentgym.trainers.gateway.replies import read_reply, signatures
+from agentgym.trainers.gateway.session import Session, SessionSpec, Waiting
 from agentgym.trainers.gateway.wire import (
     ChatReply,
     ChatRequest,
+    Message,
     Refused,
     TokenLogprob,
     ToolCall,
@@ -50,63 +46,6 @@ SPENT = "The episode has used up its budget of requests. Please stop here."
 """The reply to a request beyond the budget of a session. It is not recorded."""
 
 
-@dataclass(frozen=True)
-class SessionSpec:
-    """An episode of a foreign program.
-
-    Attributes:
-        key: seed of the policy's sampling, such as (run seed, iteration, index).
-        calls: maximum number of requests. Later ones get the reply `SPENT`.
-        constrain: whether replies to requests without tools are restricted to the admissible
-            actions of the environment.
-    """
-
-    key: tuple[int, ...]
-    calls: int = 256
-    constrain: bool = False
-
-
-class Session:
-    """An episode of a foreign program in progress.
-
-    Attributes:
-        token: the secret by which the program names the session.
-        spec: its description.
-        record: its calls.
-    """
-
-    def __init__(self, spec: SessionSpec, history: History, info: Mapping[str, Any] | None = None):
-        self.token = secrets.token_hex(16)
-        self.spec, self.record = spec, Record(info)
-        self.history = history
-        self.name = "/".join(map(str, spec.key))
-        self.requests = 0
-        self.depths: dict[int, int] = {}  # of the calls of the first chain
-        self.slots: dict[int, str] = {}
-        self.repeated: dict[bytes, int] = {}
-        self.waiting: list[_Waiting] = []
-        self.answered: dict[Future[ChatReply], Call] = {}
-
-    def pending(self) -> Tokens | None:
-        """Returns the prompt of the last request if it has no reply."""
-        calls = self.record.calls
-        return calls[-1].prompt.tokens if calls and calls[-1].ended is None else None
-
-
-@dataclass(eq=False)
-class _Waiting:
-    """A request that is not answered yet."""
-
-    session: Session
-    request: ChatRequest
-    begun: int
-    future: Future[ChatReply]
-    call: Call | None = None
-    generation: Request | None = None
-    lost: bool = False
-    since: float = field(default_factory=time.monotonic)
-
-
 class Sessions:
     """A `Backend` that answers with a policy.
 
@@ -115,9 +54,12 @@ class Sessions:
         sampling: sampling parameters. Wishes of clients for others are not followed.
         prompts: builds the prompts. None: with the default arguments.
         batching: which requests are generated together.
+        model: name of the model.
+        max_tokens: maximum length of prompt plus reply in tokens. None: the limit of the model.
 
     Attributes:
         model: name of the model.
+        sampling: sampling parameters, which may be replaced while there is no session.
     """
 
     def __init__(
@@ -127,20 +69,24 @@ class Sessions:
         prompts: Prompts | None = None,
         batching: Batching = "continuous",
         model: str = "policy",
+        *,
+        max_tokens: int | None = None,
     ):
         if batching not in get_args(Batching):
             known = ", ".join(get_args(Batching))
             raise ConfigError(f"batching must be one of {known}, got {batching!r}.")
         self.model = model
-        self._policy, self._sampling, self._batching = policy, sampling, batching
+        limits = [limit for limit in (max_tokens, policy.max_length) if limit is not None]
+        self._limit = min(limits, default=None)
+        self._policy, self.sampling, self._batching = policy, sampling, batching
         self._prompts = prompts or Prompts(policy.tokenizer, policy.format)
         self._cache: Any = policy.session()
         self._changed = threading.Condition()
         self._live: dict[str, Session] = {}
-        self._queue: list[_Waiting] = []
-        self._counts: list[tuple[Session, ChatRequest, Future[int]]] = []
+        self._queue: list[Waiting] = []
+        self._jobs: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._closed: list[Session] = []
-        self._acting: dict[int, _Waiting] = {}
+        self._acting: dict[int, Waiting] = {}
         self._over: Callable[[], bool] = lambda: True
         self._on_progress: Callable[[], None] = lambda: None
         self._warned = False
@@ -170,6 +116,13 @@ class Sessions:
             self._closed.append(session)
             self._changed.notify_all()
 
+    def close_all(self) -> None:
+        """Ends all sessions."""
+        with self._changed:
+            live = list(self._live.values())
+        for session in live:
+            self.close(session)
+
     def step(self, session: Session, *outcome: Any, call: ToolCall | None = None) -> None:
         """Records a step of the environment: the arguments are those of `Record.step`."""
         with self._changed:
@@ -182,9 +135,10 @@ class Sessions:
 
     def knows(self, key: str) -> bool:
         """Returns whether a key belongs to a session in progress."""
-        return self._find(key) is not None
+        return self.find(key) is not None
 
-    def _find(self, key: str) -> Session | None:
+    def find(self, key: str) -> Session | None:
+        """Returns the session in progress with a key, None if there is none."""
         with self._changed:
             live = list(self._live.items())
         given = key.encode("utf-8", "surrogatepass")
@@ -193,7 +147,7 @@ class Sessions:
 
     def submit(self, key: str, request: ChatRequest) -> Future[ChatReply]:
         """Begins to answer a request and returns at once."""
-        session = self._find(key)
+        session = self.find(key)
         if session is None:
             raise _ended()
         future: Future[ChatReply] = Future()
@@ -202,7 +156,7 @@ class Sessions:
             if session.requests > session.spec.calls:
                 future.set_result(ChatReply(SPENT, model=self.model))
                 return future
-            waiting = _Waiting(session, request, session.record.tick(), future)
+            waiting = Waiting(session, request, session.record.tick(), future)
             session.waiting.append(waiting)
             self._queue.append(waiting)
             self._changed.notify_all()
@@ -210,12 +164,40 @@ class Sessions:
 
     def count(self, key: str, request: ChatRequest) -> Future[int]:
         """Begins to count the prompt tokens of a request. Nothing of it is recorded."""
-        session = self._find(key)
+        session = self.find(key)
         if session is None:
             raise _ended()
-        future: Future[int] = Future()
+        return self._later(lambda: len(self._prompts.prompt(request, session.history).tokens))
+
+    def following(self, session: Session, observation: str) -> Future[Tokens | None]:
+        """Begins to build the prompt of the state after the last reply of a session.
+
+        Args:
+            session: the session, which may have ended.
+            observation: the answer to the reply, that of a tool if it calls one.
+
+        Returns:
+            A future of the prompt, of None if there is no reply.
+        """
+
+        def build() -> Tokens | None:
+            turns = session.record.turns()
+            if not turns or turns[-1].reply is None:
+                return None
+            request, reply = turns[-1].request, turns[-1].reply
+            said = Message("assistant", reply.text, reply.reasoning, reply.calls)
+            results = [Message("tool", observation, call_id=call.id) for call in reply.calls[:1]]
+            answer = results or [Message("user", observation)]
+            messages = (*request.messages, said, *answer)
+            return self._prompts.prompt(replace(request, messages=messages), session.history).tokens
+
+        return self._later(build)
+
+    def _later(self, job: Callable[[], Any]) -> Future[Any]:
+        """Begins a job of the thread of the trainer, which alone uses the tokenizer."""
+        future: Future[Any] = Future()
         with self._changed:
-            self._counts.append((session, request, future))
+            self._jobs.append((job, future))
             self._changed.notify_all()
         return future
 
@@ -230,7 +212,7 @@ class Sessions:
                     session.record.lose(call)
 
     @staticmethod
-    def _lose(waiting: _Waiting) -> None:
+    def _lose(waiting: Waiting) -> None:
         waiting.lost = True
         if waiting.generation is not None:
             waiting.generation.cancelled = True
@@ -248,7 +230,7 @@ class Sessions:
         self._over = over
         self._on_progress = on_progress or (lambda: None)
         while requests := self._answer((), False):
-            self._policy.serve(requests, self._sampling, self._cache, self._answer, eager=True)
+            self._policy.serve(requests, self.sampling, self._cache, self._answer, eager=True)
 
     def forget(self) -> None:
         """Forgets the contexts of all sessions."""
@@ -266,27 +248,27 @@ class Sessions:
             if found or busy:
                 return found
             with self._changed:
-                if self._counts or self._are_ready():
+                if self._jobs or self._are_ready():
                     continue
                 if not self._queue and self._over():
                     return []
                 self._changed.wait(POLL)
 
     def _tidy(self) -> None:
-        """Counts the tokens of prompts, and forgets the contexts of sessions that have ended."""
+        """Does the jobs, and forgets the contexts of sessions that have ended."""
         with self._changed:
-            counts, self._counts = self._counts, []
+            jobs, self._jobs = self._jobs, []
             closed, self._closed = self._closed, []
-        for session, request, future in counts:
+        for job, future in jobs:
             try:
-                future.set_result(len(self._prompts.prompt(request, session.history).tokens))
+                future.set_result(job())
             except Refused as error:
                 future.set_exception(error)
         for session in closed:
             for slot in session.slots.values():
                 self._cache.drop(slot)
 
-    def _take(self, busy: bool) -> list[_Waiting]:
+    def _take(self, busy: bool) -> list[Waiting]:
         """Returns the requests that begin now."""
         with self._changed:
             if not self._are_ready() or (busy and self._batching != "continuous"):
@@ -314,7 +296,7 @@ class Sessions:
         self._warned = True
         return True
 
-    def _begin(self, waiting: _Waiting) -> Request | None:
+    def _begin(self, waiting: Waiting) -> Request | None:
         """Returns the generation of a request, or None if it was refused."""
         session, request = waiting.session, waiting.request
         if waiting.lost or not waiting.future.set_running_or_notify_cancel():
@@ -332,9 +314,9 @@ class Sessions:
         waiting.call = call
         waiting.generation = Request(
             prompt.tokens,
-            self._random(session, call),
+            session.random(call, self.sampling.max_new_tokens),
             None if free else tuple(state.get("admissible", ())) or None,
-            slot=self._slot(session, call),
+            slot=session.slot(call),
             max_new_tokens=most,
             stop=request.stop,
             cancelled=waiting.lost,
@@ -344,10 +326,10 @@ class Sessions:
 
     def _room(self, prompt: Prompt, request: ChatRequest) -> int:
         """Returns the maximum number of tokens of a reply."""
-        most = [self._sampling.max_new_tokens]
+        most = [self.sampling.max_new_tokens]
         if request.max_tokens is not None:
             most.append(request.max_tokens)
-        if (length := self._policy.max_length) is not None:
+        if (length := self._limit) is not None:
             most.append(length - len(prompt.tokens))
             if most[-1] < 1:
                 raise Refused(
@@ -359,35 +341,16 @@ class Sessions:
                 )
         return max(1, min(most))
 
-    def _random(self, session: Session, call: Call) -> np.random.Generator:
-        """Returns the generator of a call, along the first conversation that of a rollout."""
-        key, draws = session.spec.key, self._sampling.max_new_tokens
-        parent, depths = call.prompt.parent, session.depths
-        depth = depths.get(parent, -1) + 1 if parent is not None else 0
-        first = parent in depths if parent is not None else not depths
-        if first and depth not in depths.values():
-            depths[call.number] = depth
-            rng = np.random.default_rng(np.random.SeedSequence(key))
-            assert isinstance(rng.bit_generator, np.random.PCG64)
-            rng.bit_generator.advance(depth * draws)
-            return rng
-        digest = hashlib.sha256(call.prompt.tokens.tobytes()).digest()
-        count = session.repeated[digest] = session.repeated.get(digest, -1) + 1
-        words = np.frombuffer(digest, np.uint32).tolist()
-        return np.random.default_rng(np.random.SeedSequence((*key, *words, count)))
-
-    def _slot(self, session: Session, call: Call) -> str:
-        """Returns the slot of the cache: that of the call that this one goes on from, or a new."""
-        parent = call.prompt.parent
-        slot = session.slots.pop(parent, None) if parent is not None else None
-        session.slots[call.number] = slot or f"{session.token}/{call.number}"
-        return session.slots[call.number]
-
-    def _finish(self, waiting: _Waiting, sample: Sample) -> None:
+    def _finish(self, waiting: Waiting, sample: Sample) -> None:
         """Sends the reply to a request, and records it."""
         session, call = waiting.session, waiting.call
         assert call is not None
-        reply = self._reply(session, call, sample)
+        reply = session.reply(call, sample)
+        reply = replace(
+            reply,
+            model=call.request.model or self.model,
+            logprobs=self._logprobs(sample) if call.request.logprobs else (),
+        )
         with self._changed:
             self._let_go(waiting)
             if waiting.lost:
@@ -400,31 +363,9 @@ class Sessions:
             session.answered[waiting.future] = call
             waiting.future.set_result(reply)
 
-    def _let_go(self, waiting: _Waiting) -> None:
+    def _let_go(self, waiting: Waiting) -> None:
         if waiting in waiting.session.waiting:
             waiting.session.waiting.remove(waiting)
-
-    def _reply(self, session: Session, call: Call, sample: Sample) -> ChatReply:
-        """Returns a sample as the client reads it."""
-        request = call.request
-        tools = signatures(request.tools) if request.tool_choice == "auto" else {}
-        found = read_reply(sample.text, tools, thinking=call.prompt.thinking)
-        ids = call_ids(session.name, call.number, len(found.calls))
-        made = zip(ids, found.calls, strict=True)
-        calls = tuple(ToolCall(id, each.name, each.arguments) for id, each in made)
-        if not request.parallel:
-            calls = calls[:1]
-        stop = "tool_calls" if calls else "stop"
-        return ChatReply(
-            found.text,
-            found.reasoning,
-            calls,
-            stop if sample.finished else "length",
-            prompt_tokens=len(call.prompt.tokens),
-            completion_tokens=len(sample.tokens),
-            model=request.model or self.model,
-            logprobs=self._logprobs(sample) if request.logprobs else (),
-        )
 
     def _logprobs(self, sample: Sample) -> tuple[TokenLogprob, ...]:
         """Returns the tokens of a sample as text, with their log-probabilities."""
@@ -433,7 +374,7 @@ class Sessions:
         return tuple(TokenLogprob(text, text.encode(), logprob) for text, logprob in texts)
 
 
-def _one_each(waiting: Sequence[_Waiting]) -> list[_Waiting]:
+def _one_each(waiting: Sequence[Waiting]) -> list[Waiting]:
     """Returns the first request of each session."""
     first = {each.session.token: each for each in reversed(waiting)}
     return [each for each in waiting if first[each.session.token] is each]

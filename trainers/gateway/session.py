@@ -1,0 +1,125 @@
+"""`Session`: an episode of a foreign program in progress, and its requests."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from agentgym.trainers.data.trajectory import Tokens
+from agentgym.trainers.gateway.messages import History, call_ids
+from agentgym.trainers.gateway.record import Call, Record
+from agentgym.trainers.gateway.replies import read_reply, signatures
+from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, ToolCall
+from agentgym.trainers.policy.sampling import Request, Sample
+
+
+@dataclass(frozen=True)
+class SessionSpec:
+    """An episode of a foreign program.
+
+    Attributes:
+        key: seed of the policy's sampling, such as (run seed, iteration, index).
+        calls: maximum number of requests. Later ones get the reply `SPENT`.
+        constrain: whether replies to requests without tools are restricted to the admissible
+            actions of the environment.
+    """
+
+    key: tuple[int, ...]
+    calls: int = 256
+    constrain: bool = False
+
+
+class Session:
+    """An episode of a foreign program in progress.
+
+    Attributes:
+        token: the secret by which the program names the session.
+        spec: its description.
+        record: its calls.
+    """
+
+    def __init__(self, spec: SessionSpec, history: History, info: Mapping[str, Any] | None = None):
+        self.token = secrets.token_hex(16)
+        self.spec, self.record = spec, Record(info)
+        self.history = history
+        self.name = "/".join(map(str, spec.key))
+        self.requests = 0
+        self.depths: dict[int, int] = {}  # of the calls of the first chain
+        self.slots: dict[int, str] = {}
+        self.repeated: dict[bytes, int] = {}
+        self.waiting: list[Waiting] = []
+        self.answered: dict[Future[ChatReply], Call] = {}
+
+    def pending(self) -> Tokens | None:
+        """Returns the prompt of the last request if it has no reply."""
+        calls = self.record.calls
+        return calls[-1].prompt.tokens if calls and calls[-1].ended is None else None
+
+    def random(self, call: Call, draws: int) -> np.random.Generator:
+        """Returns the generator of a call, along the first conversation that of a rollout.
+
+        Args:
+            call: the call.
+            draws: random numbers that each call draws.
+        """
+        parent, depths = call.prompt.parent, self.depths
+        depth = depths.get(parent, -1) + 1 if parent is not None else 0
+        first = parent in depths if parent is not None else not depths
+        if first and depth not in depths.values():
+            depths[call.number] = depth
+            rng = np.random.default_rng(np.random.SeedSequence(self.spec.key))
+            assert isinstance(rng.bit_generator, np.random.PCG64)
+            rng.bit_generator.advance(depth * draws)
+            return rng
+        digest = hashlib.sha256(call.prompt.tokens.tobytes()).digest()
+        count = self.repeated[digest] = self.repeated.get(digest, -1) + 1
+        words = np.frombuffer(digest, np.uint32).tolist()
+        return np.random.default_rng(np.random.SeedSequence((*self.spec.key, *words, count)))
+
+    def slot(self, call: Call) -> str:
+        """Returns the slot of the cache: that of the call that this one goes on from, or a new."""
+        parent = call.prompt.parent
+        slot = self.slots.pop(parent, None) if parent is not None else None
+        self.slots[call.number] = slot or f"{self.token}/{call.number}"
+        return self.slots[call.number]
+
+    def reply(self, call: Call, sample: Sample) -> ChatReply:
+        """Returns a sample as the client reads it, without the name of the model."""
+        request = call.request
+        tools = signatures(request.tools) if request.tool_choice == "auto" else {}
+        found = read_reply(sample.text, tools, thinking=call.prompt.thinking)
+        ids = call_ids(self.name, call.number, len(found.calls))
+        made = zip(ids, found.calls, strict=True)
+        calls = tuple(ToolCall(id, each.name, each.arguments) for id, each in made)
+        if not request.parallel:
+            calls = calls[:1]
+        stop = "tool_calls" if calls else "stop"
+        return ChatReply(
+            found.text,
+            found.reasoning,
+            calls,
+            stop if sample.finished else "length",
+            prompt_tokens=len(call.prompt.tokens),
+            completion_tokens=len(sample.tokens),
+        )
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A request that is not answered yet."""
+
+    session: Session
+    request: ChatRequest
+    begun: int
+    future: Future[ChatReply]
+    call: Call | None = None
+    generation: Request | None = None
+    lost: bool = False
+    since: float = field(default_factory=time.monotonic)
