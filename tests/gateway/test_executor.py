@@ -1,0 +1,176 @@
+"""`HarnessExecutor`: programs of users play the episodes of a rollout."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.errors import ConfigError
+from agentgym.trainers.data.packing import pack
+from agentgym.trainers.gateway import executor as module
+from agentgym.trainers.gateway.executor import HarnessExecutor, ProgramError
+from agentgym.trainers.gateway.gateway import Gateway
+from agentgym.trainers.gateway.played import Played
+from agentgym.trainers.gateway.programs import CommandProgram, Outcome, program_of
+from agentgym.trainers.gateway.task import Task
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy_agent.agent import make_context
+from agentgym.trainers.rollout.collector import collect
+from agentgym.trainers.rollout.context import ContextSettings
+from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.episode import EpisodeSpec
+from tests.gateway import programs
+from tests.helpers.chat_models import chat_model
+
+SAMPLING = Sampling(max_new_tokens=5)
+COMMAND = f"{sys.executable} {Path(programs.__file__)}"
+SPECS = [EpisodeSpec(f"train/{n}", n, (7, 0, n)) for n in range(4)]
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    return Policy(*chat_model("base"))
+
+
+def play(
+    policy: Policy,
+    harness: str | Callable[[Task], Any],
+    specs: Sequence[EpisodeSpec] = SPECS,
+    *,
+    seconds: float | None = None,
+    **options: Any,
+) -> list[list[Any]]:
+    """The trajectories of episodes that a program plays, two at once."""
+    with EnvPool(lambda: NumberLine(max_turns=3), num_envs=2) as pool:
+        program = program_of(harness, seconds)
+        executor = HarnessExecutor(Gateway(policy, SAMPLING), program, pool, **options)
+        try:
+            return executor.start(specs)()
+        finally:
+            executor.close()
+
+
+@pytest.fixture(scope="module")
+def expected(policy: Policy) -> list[Any]:
+    """The trajectories of a rollout."""
+    context = make_context(policy, ContextSettings())
+    with EnvPool(lambda: NumberLine(max_turns=3), num_envs=2) as pool:
+        return collect(policy, pool, SPECS, context, SAMPLING)
+
+
+@pytest.mark.parametrize(
+    "harness",
+    [programs.chat, programs.chat_async, "tests.gateway.programs:chat", f"{COMMAND} chat"],
+    ids=["function", "coroutine", "module", "command"],
+)
+def test_a_program_plays_as_a_rollout_does(
+    policy: Policy, harness: Any, expected: list[Any], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(Path(__file__).parents[2])
+    found = [each for [each] in play(policy, harness)]
+    for one, other in zip(found, expected, strict=True):
+        packed = pack(other)
+        for name, value in pack(one).items():
+            np.testing.assert_array_equal(value, packed[name], err_msg=name)
+
+
+def test_a_number_that_a_function_returns_is_the_reward(policy: Policy):
+    found = play(policy, "tests.gateway.programs:one_answer", SPECS[:2])
+    for [each] in found:
+        assert each.turns[-1].reward == len(each.turns[-1].action)
+
+
+def test_a_score_sees_the_conversation(policy: Policy):
+    seen: list[Played] = []
+
+    def score(played: Played) -> dict[str, float]:
+        seen.append(played)
+        return {"short": 0.25, "polite": 0.5}
+
+    [[each]] = play(policy, programs.one_answer, SPECS[:1], score=score)
+    assert each.turns[-1].reward_terms["short"] == 0.25
+    assert each.turns[-1].reward == pytest.approx(len(each.turns[-1].action) + 0.75)
+    assert [message["role"] for message in seen[0].messages] == ["user", "assistant"]
+    assert seen[0].replies == (each.turns[-1].action,)
+    assert seen[0].task.key == ""
+
+
+@pytest.mark.parametrize("harness", [programs.fails, f"{COMMAND} fails"])
+def test_an_episode_without_outcome_is_played_again_and_then_left_out(policy: Policy, harness: Any):
+    with (
+        pytest.warns(UserWarning, match="left out"),
+        pytest.raises(ProgramError, match=r"(?s)2 of 2 episodes.*out of order"),
+    ):
+        play(policy, harness, SPECS[:2])
+
+
+def test_one_failure_costs_one_episode(policy: Policy):
+    tries: list[str] = []
+
+    def sometimes(task: Task) -> None:
+        tries.append(task.task)
+        if task.task == "train/1":
+            programs.fails(task)
+        programs.chat(task)
+
+    with pytest.warns(UserWarning, match="train/1"):
+        found = play(policy, sometimes)
+    assert [len(each) for each in found] == [1, 0, 1, 1]
+    assert tries.count("train/1") == module.TRIES
+
+
+@pytest.mark.parametrize("harness", [programs.hangs, f"{COMMAND} hangs"])
+def test_a_program_that_never_ends_is_stopped_and_scored(policy: Policy, harness: Any):
+    [[each]] = play(policy, harness, SPECS[:1], seconds=3.0, score=lambda _: 1.0)
+    assert each.truncated and each.stats.timed_out and each.turns[-1].reward == 1.0
+
+
+def test_episodes_with_recorded_actions_are_refused(policy: Policy, expected: list[Any]):
+    opening = (object(),)
+    with pytest.raises(ConfigError, match="replays recorded actions"):
+        play(policy, programs.chat, [replace(SPECS[0], opening=opening)])
+
+
+def outcome(command: str, task: Task) -> Outcome:
+    program = CommandProgram(command, 30.0)
+    try:
+        return program.run(task)
+    finally:
+        program.close()
+
+
+def test_a_command_gets_few_environment_variables(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WANDB_API_KEY", "a-secret")
+    monkeypatch.setenv("OPENAI_API_KEY", "another-secret")
+    shown = outcome("env", Task("X-v0", "t", 1, url="http://h", key="k" * 32))
+    variables = dict(line.split("=", 1) for line in shown.output.splitlines())
+    assert "secret" not in shown.output
+    assert variables["OPENAI_API_KEY"] == "k" * 32
+    assert variables["OPENAI_BASE_URL"] == "http://h/v1"
+    assert variables["ANTHROPIC_BASE_URL"] == "http://h"
+    assert Task.of_environ(variables).task == "t"
+
+
+def test_all_that_a_command_starts_ends_with_it(tmp_path: Path):
+    script = tmp_path / "spawns.sh"
+    script.write_text(
+        f"sleep 600 & echo $! > {tmp_path / 'child'}; trap '' TERM; yes | head -c 9000000"
+    )
+    found = outcome(f"sh {script}", Task("X-v0", "t", 1))
+    child = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}/stat")
+    assert not found.timed_out and not found.error and len(found.output) < 9000
+    assert not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.parametrize("harness", ["", "no-such-program x", "'"])
+def test_a_command_that_cannot_be_started_is_refused(harness: str):
+    with pytest.raises(ConfigError):
+        program_of(harness)
