@@ -13,6 +13,7 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Report
 from agentgym.trainers import recipes
 from agentgym.trainers.callbacks import Callback
+from agentgym.trainers.gateway.harness import Harness
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
 from agentgym.trainers.policy_agent.role_agent import RoleAgent
@@ -34,6 +35,7 @@ def make_trainer(
 ) -> Trainer:
     """Returns the trainer of a recipe. The arguments are those of `train`."""
     module = recipes.load(recipe)
+    harness = Harness.taken_from(settings)
     if config is not None and settings:
         raise ConfigError("Give the settings in config or by name, not both.")
     chosen: TrainConfig = module.Config.of(**settings) if config is None else config
@@ -50,6 +52,7 @@ def make_trainer(
         reward=reward,
         callbacks=callbacks,
         trackers=trackers,
+        harness=harness,
     )
 
 
@@ -67,6 +70,8 @@ def train(recipe: str, config: TrainConfig | None = None, **options: Any) -> lis
             - `env`: an environment (each slot plays a copy) or a function that makes one, in place
               of `env_id`. A plain Gymnasium environment with text observations and actions works.
             - `reward`: a function of a `Transition` that replaces the reward.
+            - `harness` and `harness_score`: also functions, of an `agentgym.trainers.gateway.task`
+              `Task` and of the `Played` episode.
             - `callbacks`: instances of `Callback`.
             - `trackers`: further trackers of accelerate, instances of its `GeneralTracker`.
 

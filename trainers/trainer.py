@@ -27,6 +27,7 @@ from agentgym.trainers.critics.value_model import ValueModel, own_critic
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.streams import CLONING, CRITIC, TASKS
 from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.gateway.harness import Harness
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.imitation.behaviour_cloning import clone_expert
 from agentgym.trainers.players.lineup import Lineup
@@ -70,6 +71,7 @@ class Trainer:
         reward: replaces the reward of every step (see `agentgym.wrappers.RewardFunction`).
         callbacks: called during training.
         trackers: further trackers of accelerate, besides `config`'s `log_with`.
+        harness: the program that plays the episodes, in place of `config`'s `harness`.
 
     Raises:
         CheckpointError: if the run's folder cannot be used.
@@ -86,6 +88,7 @@ class Trainer:
         reward: RewardFn | None = None,
         callbacks: Iterable[Callback] = (),
         trackers: Iterable[Any] = (),
+        harness: Harness | None = None,
     ):
         check_recipe(recipe, config, algorithm)
         self.callbacks = CallbackList(callbacks)
@@ -114,11 +117,13 @@ class Trainer:
             opened.enter_context(self.pool)
             self.tasks = tasks_of(self.pool.env(0)).split("train")
             check_start(config, self.pool.env(0))
+            if config.program.harness:
+                (harness or Harness.of(config)).check()
             self.lineup = Lineup(config, self.pool.env(0), algorithm.outcomes)
             self.folder = open_folder(self.accelerator, recipe, config)
             opened.callback(self.folder.close)
             self.saver, self.evaluator = Saver(self), Evaluator(self)
-            self._build(env, reward)
+            self._build(env, reward, harness)
             opened.pop_all()  # nothing is closed unless there is an error
         self.log = RunLog(
             self.folder.path,
@@ -130,7 +135,7 @@ class Trainer:
         )
         introduce(self, self.saver.saved)
 
-    def _build(self, env: Any, reward: RewardFn | None) -> None:
+    def _build(self, env: Any, reward: RewardFn | None, harness: Harness | None) -> None:
         """Makes the parts that learn and play, and restores them from the newest checkpoint."""
         config, accelerator, roles = self.config, self.accelerator, self.lineup.roles
         start = self.folder.latest()
@@ -171,6 +176,7 @@ class Trainer:
             bootstraps=self.algorithm.critic is not None or self.algorithm.hooks is not None,
             env=env,
             reward=reward,
+            harness=harness,
         )
         self.rewards = RewardOptions(
             config,

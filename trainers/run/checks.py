@@ -38,6 +38,8 @@ def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
     """
     check_replies(config, env)
     rollout, files = config.rollout, (*config.cloning.data, *config.cloning.general_data)
+    if config.program.harness and find_spec("uvicorn") is None:
+        raise MissingExtraError("harness", "serve")
     if rollout.rollout_workers and find_spec("ray") is None:
         raise MissingExtraError("rollout_workers", "ray")
     own = rollout.engine == "vllm" and rollout.engine_url is None and not rollout.rollout_workers

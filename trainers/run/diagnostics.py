@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from agentgym.trainers.data.run_state import RunState
 from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.settings.learning import CloningConfig
 from agentgym.wrappers.wrapping import answer_format
 
 PATIENCE = 10
@@ -24,6 +25,8 @@ FEWEST_PEERS = 0.3
 """Share of turns with another one in the same state that need no hint."""
 LARGEST_FORK = 0.01
 """Share of repeated actions with different outcomes that a graph of states bears."""
+MORE = 4
+"""Factor of demonstrations that is proposed for a clone that is far from them."""
 
 
 class Watch:
@@ -221,3 +224,15 @@ class Watch:
             "shortest path to a success may then be a gamble, which this recipe prefers. gagpo "
             "weighs the odds, and so does a critic (turn, poad)."
         )
+
+
+def poor_clone(cloning: CloningConfig) -> str:
+    """Returns the remedies for a clone that is far from its demonstrations."""
+    if cloning.bc_demonstrations:
+        flag = f"--bc-demonstrations {MORE * cloning.bc_demonstrations}"
+    else:
+        flag = "--data" if cloning.data else "--bc-share"
+    return (
+        f"The clone is far from its demonstrations. More of them help most ({flag}), then more "
+        "epochs (--bc-epochs) if the action loss is still falling, or another --model."
+    )

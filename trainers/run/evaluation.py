@@ -26,12 +26,15 @@ from agentgym.registration.registry import find
 from agentgym.registration.single_seat import SingleSeat
 from agentgym.time_limits import CallTimeout, limit_calls
 from agentgym.trainers.data.run_state import RunState
+from agentgym.trainers.gateway.executor import HarnessExecutor
 from agentgym.trainers.players.lineup import game_arguments
+from agentgym.trainers.policy_agent.agent import PolicyAgent
 from agentgym.trainers.rollout.env_pool import MakeEnv
+from agentgym.trainers.run.diagnostics import poor_clone
 from agentgym.trainers.run.logger import Output, RunLog, draw_curve
+from agentgym.trainers.run.program_evaluation import evaluate_program
 from agentgym.trainers.run.saving import write_policy
 from agentgym.trainers.settings.config import TrainConfig
-from agentgym.trainers.settings.learning import CloningConfig
 from agentgym.trainers.system.checkpoint import RunFolder, replace_folder, write_text
 from agentgym.trainers.system.processes import map_across_processes
 from agentgym.utils.files import shown
@@ -40,21 +43,6 @@ from agentgym.utils.serialization import from_json
 if TYPE_CHECKING:
     from agentgym.trainers.run.parts import Parts
 
-MORE = 4
-"""Factor of demonstrations that is proposed for a clone that is far from them."""
-
-
-def poor_clone(cloning: CloningConfig) -> str:
-    """Returns the remedies for a clone that is far from its demonstrations."""
-    if cloning.bc_demonstrations:
-        flag = f"--bc-demonstrations {MORE * cloning.bc_demonstrations}"
-    else:
-        flag = "--data" if cloning.data else "--bc-share"
-    return (
-        f"The clone is far from its demonstrations. More of them help most ({flag}), then more "
-        "epochs (--bc-epochs) if the action loss is still falling, or another --model."
-    )
-
 
 def evaluate_agent(
     config: TrainConfig,
@@ -62,6 +50,7 @@ def evaluate_agent(
     agent: Agent | str,
     accelerator: Accelerator | None = None,
     check: Callable[[Any], None] | None = None,
+    program: HarnessExecutor | None = None,
 ) -> Report:
     """Evaluates an agent on held-out tasks, the same ones for every run and seed.
 
@@ -71,6 +60,7 @@ def evaluate_agent(
         agent: an agent or its name.
         accelerator: its processes share the episodes. None: this process plays all.
         check: called after each episode. An exception from it ends the evaluation.
+        program: plays the episodes of the run, and those of the policy here.
 
     Raises:
         KeyboardInterrupt: if Ctrl-C ended the evaluation early.
@@ -80,15 +70,21 @@ def evaluate_agent(
     played: list[Report] = []
 
     def play(numbers: Sequence[int]) -> list[Record]:
-        report = evaluate(
-            make_env,
-            agent,
-            tasks=count,
-            num_envs=-(-config.rollout.num_envs // world),
-            only=numbers,
-            on_episode=check,
-            env_seconds=config.environment.env_seconds,
-        )
+        slots = -(-config.rollout.num_envs // world)
+        if program is not None and isinstance(agent, PolicyAgent):
+            report = evaluate_program(
+                config, make_env, program, name=agent.name, only=numbers, slots=slots, check=check
+            )
+        else:
+            report = evaluate(
+                make_env,
+                agent,
+                tasks=count,
+                num_envs=slots,
+                only=numbers,
+                on_episode=check,
+                env_seconds=config.environment.env_seconds,
+            )
         if len(report.episodes) < len(numbers):  # an incomplete result must not count as complete
             raise KeyboardInterrupt
         played.append(report)
@@ -311,7 +307,9 @@ class Evaluator:
                 reports = evaluate_seats(*arguments, seats, *processes)
                 report = join_seats(reports)
             else:
-                report, reports = evaluate_agent(*arguments, *processes), {}
+                player = trainer.rollouts.executor
+                program = player if isinstance(player, HarnessExecutor) else None
+                report, reports = evaluate_agent(*arguments, *processes, program), {}
         numbers = evaluation_metrics(report, config)
         for seat, part in reports.items():
             numbers |= {f"eval/{seat}/{name}": e.mean for name, e in part.aggregate().items()}

@@ -11,6 +11,7 @@ from accelerate import Accelerator
 
 from agentgym.trainers.data.streams import ACTIONS, TASKS
 from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.gateway.harness import Harness
 from agentgym.trainers.players.frozen_players import FrozenPlayers
 from agentgym.trainers.players.lineup import Lineup
 from agentgym.trainers.players.older_policy import OlderPolicy
@@ -46,6 +47,7 @@ class Rollouts:
         bootstraps: whether the last observations of truncated episodes are read.
         env: an environment, or a function that makes one, in place of the setting `env_id`.
         reward: replaces the reward of every step.
+        harness: the program that plays the episodes, in place of the setting.
 
     Attributes:
         curriculum: chooses the tasks.
@@ -72,6 +74,7 @@ class Rollouts:
         bootstraps: bool = True,
         env: Any = None,
         reward: RewardFn | None = None,
+        harness: Harness | None = None,
     ):
         self.config, self.lineup, self._rng = config, lineup, rng
         self._accelerator, self._bootstraps = accelerator, bootstraps
@@ -108,6 +111,7 @@ class Rollouts:
             reward=reward,
             on_progress=check,
             on_episode=self.journal.append,
+            harness=harness,
         )
         if isinstance(self.executor, LocalExecutor) and len(policies) > 1:
             self.executor.policy = Ensemble(policy, policies)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from agentgym.trainers.gateway.harness import Harness, harness_executor
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.env_pool import EnvPool
@@ -75,14 +76,18 @@ def make_executor(
     reward: RewardFn | None,
     on_progress: OnProgress,
     on_episode: OnEpisode,
+    harness: Harness | None = None,
 ) -> Executor:
     """Returns the executor that the settings name.
 
     Raises:
-        ConfigError: if rollout workers cannot be started.
-        MissingExtraError: if Ray is not installed.
+        ConfigError: if rollout workers, or the program of the run, cannot be started.
+        MissingExtraError: if Ray, or the web server of the gateway, is not installed.
     """
     rollout = config.rollout
+    if config.program.harness:
+        program = harness or Harness.of(config)
+        return harness_executor(config, program, policy, pool, on_progress, on_episode)
     if not rollout.rollout_workers:
         return _local(config, policy, pool, on_progress, on_episode)
     return RayExecutor(

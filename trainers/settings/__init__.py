@@ -29,6 +29,7 @@ from agentgym.trainers.settings.playing import (
     GroupRolloutConfig,
     RolloutConfig,
 )
+from agentgym.trainers.settings.program import ProgramConfig
 from agentgym.trainers.settings.running import EvaluationConfig, ModelConfig, RunConfig
 from agentgym.trainers.settings.schema import (
     When,
@@ -62,6 +63,7 @@ __all__ = [
     "Opponents",
     "OptimisationConfig",
     "Positive",
+    "ProgramConfig",
     "RewardConfig",
     "RolloutConfig",
     "RunConfig",

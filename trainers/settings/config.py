@@ -27,6 +27,7 @@ from agentgym.trainers.settings import (
     LossConfig,
     ModelConfig,
     OptimisationConfig,
+    ProgramConfig,
     RewardConfig,
     RolloutConfig,
     RunConfig,
@@ -88,6 +89,7 @@ class TrainConfig(Absent):
     model: ModelConfig = field(default_factory=ModelConfig)
     run: RunConfig = field(default_factory=RunConfig)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    program: ProgramConfig = field(default_factory=ProgramConfig)
     optimisation: OptimisationConfig = field(default_factory=OptimisationConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     cloning: CloningConfig = field(default_factory=CloningConfig)

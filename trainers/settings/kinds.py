@@ -40,6 +40,7 @@ OFFLINE = (
     "group_size",
     "kl_in",
     "epsilon",
+    "program",
     *SAMPLED,
     *GAMES,
 )

@@ -15,8 +15,8 @@ from agentgym.trainers.run.diagnostics import (
     LARGEST_KL,
     PATIENCE,
     Watch,
+    poor_clone,
 )
-from agentgym.trainers.run.evaluation import poor_clone
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.settings.learning import CloningConfig
 

@@ -1,0 +1,51 @@
+"""Training with a program of the user in place of the trainer's own loop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.trainers import train
+from tests.gateway import programs
+
+SMALL = {
+    "env_id": "NumberLine-v0",
+    "env_kwargs": {"size": 5, "max_turns": 4},
+    "iterations": 2,
+    "episodes_per_iteration": 4,
+    "num_envs": 4,
+    "eval_episodes": 2,
+    "max_new_tokens": 2,
+    "epochs": 1,
+    "threads": 1,
+    "seed": 3,
+}
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """The metrics of a run, without times and counts of the program."""
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [
+        {
+            name: value
+            for name, value in json.loads(line).items()
+            if not name.startswith(("time/", "rollout/program_"))
+        }
+        for line in lines
+    ]
+
+
+@pytest.mark.parametrize(("recipe", "more"), [("turn", {}), ("grpo", {"group_size": 2})])
+def test_a_program_trains_and_evaluates_as_the_loop_of_the_trainer(
+    recipe: str, more: dict[str, Any], tmp_path: Path
+):
+    train(recipe, **SMALL, **more, run_dir=str(tmp_path / "own"))
+    train(recipe, **SMALL, **more, harness=programs.chat, run_dir=str(tmp_path / "program"))
+    own, found = rows(tmp_path / "own"), rows(tmp_path / "program")
+    assert len(own) == len(found) > 2
+    for one, other in zip(own, found, strict=True):
+        learned = {n: v for n, v in one.items() if n.startswith(("losses/", "eval/", "credit/"))}
+        assert {name: other[name] for name in learned} == pytest.approx(learned, rel=1e-4, abs=1e-5)
