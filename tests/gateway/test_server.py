@@ -235,6 +235,16 @@ def test_a_client_that_stops_in_the_middle_of_a_request_harms_nobody(
     assert post(url, ask())[0] == 200 and len(backend.requests) == 1
 
 
+def test_a_client_that_stops_reading_a_reply_harms_nobody(gateway: tuple[StubBackend, str]):
+    backend, url = gateway
+    backend.reply = lambda _: ChatReply("go north " * 20)
+    for count in range(1, 600, 60):
+        connection = raw(url, ask(stream=count % 2 == 0))
+        assert len(connection.recv(count, socket.MSG_WAITALL)) == count
+        connection.close()
+    assert post(url, ask())[0] == 200 and not backend.cancelled
+
+
 def test_a_marked_repetition_joins_or_gets_the_kept_reply(gateway: tuple[StubBackend, str]):
     backend, url = gateway
     again = {"x-stainless-retry-count": "1"}

@@ -185,21 +185,31 @@ def write_chat(reply: ChatReply, request: ChatRequest, id: str, created: int) ->
         id: identifies the reply.
         created: its time in seconds since 1970.
     """
-    message: Body = {"role": "assistant", "content": reply.text, "refusal": None}
-    if reply.text is None and not reply.calls:
-        message["content"] = ""
-    if reply.reasoning:
-        message["reasoning_content"] = reply.reasoning
-    if reply.calls:
-        message["tool_calls"] = [_written(call) for call in reply.calls]
     choice = {
         "index": 0,
-        "message": message,
+        "message": {"refusal": None, **message_body(reply)},
         "finish_reason": reply.finish,
         "logprobs": _logprobs(reply, request),
     }
     head = _head(reply, request, id, created, "chat.completion")
     return {**head, "choices": [choice], "usage": usage_of(reply)}
+
+
+def message_body(message: Message | ChatReply) -> Body:
+    """Returns a message in the form of the wire."""
+    role = message.role if isinstance(message, Message) else "assistant"
+    body: Body = {"role": role, "content": message.text}
+    if message.text is None and not message.calls:
+        body["content"] = ""
+    if message.reasoning:
+        body["reasoning_content"] = message.reasoning
+    if message.calls:
+        body["tool_calls"] = [_written(call) for call in message.calls]
+    if isinstance(message, Message) and message.call_id:
+        body["tool_call_id"] = message.call_id
+    if isinstance(message, Message) and message.name:
+        body["name"] = message.name
+    return body
 
 
 def chat_events(reply: ChatReply, request: ChatRequest, id: str, created: int) -> Iterator[str]:

@@ -82,6 +82,8 @@ class PendingRequests:
             Refused: if too many are in progress, or the backend refuses it.
         """
         names = _names(request, body)
+        if key not in self._by_key:
+            self._forget_sessions()
         known = self._by_key.setdefault(key, OrderedDict())
         self._forget(known)
         if (found := self._repeated(known, request, names)) is not None:
@@ -121,16 +123,18 @@ class PendingRequests:
         return None
 
     def _forget(self, known: OrderedDict[str, Pending]) -> None:
-        """Forgets old requests, and those of sessions that have ended."""
+        """Forgets old requests of a session."""
         late = time.monotonic() - self._seconds
-        old = [name for name, each in known.items() if each.future.done() and each.begun < late]
         done = [name for name, each in known.items() if each.future.done()]
+        old = [name for name in done if known[name].begun < late]
         for name in {*old, *done[: max(0, len(known) - self._kept)]}:
             del known[name]
+
+    def _forget_sessions(self) -> None:
+        """Forgets the requests of sessions that have ended."""
         for key in [key for key in self._by_key if not self._backend.knows(key)]:
             if all(each.future.done() for each in self._by_key[key].values()):
-                if self._by_key[key] is not known:
-                    del self._by_key[key]
+                del self._by_key[key]
 
     def leave(self, pending: Pending) -> None:
         """Ends a request whose last reader has gone, unless its reply was sent."""

@@ -1,0 +1,24 @@
+"""A ToolCallingAgent of smolagents, which requires a call in every reply."""
+
+import os
+
+from smolagents import OpenAIServerModel, ToolCallingAgent, tool
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Adds two numbers.
+
+    Args:
+        a: the one.
+        b: the other.
+    """
+    return a + b
+
+
+model = OpenAIServerModel(
+    os.environ["OPENAI_MODEL"],
+    api_base=os.environ["OPENAI_BASE_URL"],
+    api_key=os.environ["OPENAI_API_KEY"],
+)
+print(ToolCallingAgent(tools=[add], model=model, max_steps=3).run("Add 3 and 4."))
