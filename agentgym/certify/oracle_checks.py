@@ -28,11 +28,14 @@ VARIANCE = 0.2
 
 
 def solved_elsewhere(subject: Subject, number: int) -> bool:
-    """Returns whether another player, or a search, solves a task of the record."""
+    """Returns whether another player, a search, or the expert with other luck solves a task."""
     others = [played[number] for played in subject.record.values() if number < len(played)]
     task = subject.experts[number].task
     searches = [search for search in subject.searches if search.task == task]
-    return any(each.success for each in others) or any(each.solved for each in searches)
+    if any(each.success for each in others) or any(each.solved for each in searches):
+        return True
+    seeds = range(SEEDS) if subject.uncertain else ()
+    return any(subject.play(task, expert, seed=seed).success for seed in seeds)
 
 
 @check(
@@ -53,6 +56,8 @@ def oracle_max(subject: Subject) -> list[Finding]:
             found.append(Finding(text, severity))
     margin = MARGIN * max(subject.range, 0.0)
     for own, search in zip(subject.experts, subject.searches, strict=False):
+        if subject.uncertain:
+            break  # a search knows hidden facts and the future
         best = None if search.cycle else search.solved  # a cycle is a finding of its own
         if own.success and best is not None and best.total > own.total + margin + TINY:
             text = f"task {own.task}: a search earns {best.total:.3f}, the expert {own.total:.3f}"
@@ -79,14 +84,24 @@ def unsolvable_tasks(subject: Subject) -> list[Finding]:
     return [Finding(f"{share} are solved by nobody: {', '.join(failed[:5])}", severity)]
 
 
-def words_of(text: str) -> set[str]:
-    """Returns the long words and numbers of a text."""
-    return set(WORDS.findall(text.casefold()))
+def words_of(text: str) -> list[str]:
+    """Returns the long words and numbers of a text, in order."""
+    return WORDS.findall(text.casefold())
 
 
-def shown(answers: list[set[str]], prompt: set[str]) -> list[float]:
-    """Returns the share of the words of each answer that a prompt shows."""
-    return [len(words & prompt) / len(words) for words in answers if words]
+def shown(words: list[str], prompt: list[str], *, in_a_row: bool) -> float:
+    """Returns the share of the words that a prompt shows.
+
+    Args:
+        words: words of an action, at least one.
+        prompt: words of the prompt.
+        in_a_row: whether they count only together, one after the other: where actions are made of
+            the words of the prompt, as in arithmetic, each of them alone is no leak.
+    """
+    if not in_a_row:
+        return len({*words} & {*prompt}) / len({*words})
+    count = len(words)
+    return float(any(prompt[at : at + count] == words for at in range(len(prompt))))
 
 
 @check(
@@ -97,17 +112,17 @@ def shown(answers: list[set[str]], prompt: set[str]) -> list[float]:
 def no_solution_leakage(subject: Subject) -> list[Finding]:
     """The prompt shows no more words of the last action than of wrong ones."""
     episodes = [episode for episode in subject.experts if episode.actions]
-    answers = [words_of(episode.actions[-1]) for episode in episodes]
-    counts = Counter(word for words in answers for word in words)
-    common = {word for word, count in counts.items() if count > 0.6 * len(answers)}
-    answers = [words - common for words in answers]
+    last = [episode.actions[-1] for episode in episodes]
+    counts = Counter(word for action in last for word in {*words_of(action)})
+    common = {word for word, count in counts.items() if count > 0.6 * len(last)}
     own, control = list[float](), list[float]()
     for number, episode in enumerate(episodes):
         prompt = words_of(f"{subject.env.instructions}\n{episode.prompt}")
-        wrong = [words_of(each) - common for each in wrong_actions(episode)]
-        wrong = wrong or answers[:number] + answers[number + 1 :]
-        own += shown([answers[number]], prompt)
-        control += shown(wrong, prompt)
+        wrong = wrong_actions(episode)
+        others = wrong or last[:number] + last[number + 1 :]
+        for shares, actions in ((own, last[number : number + 1]), (control, others)):
+            known = ([w for w in words_of(action) if w not in common] for action in actions)
+            shares += [shown(words, prompt, in_a_row=not wrong) for words in known if words]
     if not own or not control:
         raise Unchecked("there are no wrong actions to compare with")
     leaked, usual = mean(own), mean(control)
@@ -130,16 +145,21 @@ def wrong_actions(episode: Episode) -> list[str]:
 )
 def answer_place(subject: Subject) -> list[Finding]:
     """The expert's last action, if it differs between tasks, has no usual place in its list."""
-    places, answers = [], set[str]()
+    places, answers = [], list[str]()
     for episode in subject.experts:
         listed = episode.admissible(len(episode.actions) - 1) if episode.actions else []
         if len(listed) >= LISTED and episode.actions[-1] in listed:
             places.append((listed.index(episode.actions[-1]), len(listed)))
-            answers.add(episode.actions[-1])
+            answers.append(episode.actions[-1])
     count = len(places)
-    if count < max(8, 0.8 * len(subject.experts)) or len(answers) < count / 2:
+    if count < max(8, 0.8 * len(subject.experts)) or len({*answers}) < count / 2:
         raise Unchecked("the last actions are not listed, or do not differ")
     [(place, times)] = Counter(place for place, _ in places).most_common(1)
+    if (
+        len({text for text, (at, _) in zip(answers, places, strict=True) if at == place})
+        < times / 2
+    ):
+        return []  # the same action: no hint beyond its text
     chance = float(np.mean([1 / length for _, length in places]))
     bound = max(0.6, chance + 3 * np.sqrt(chance * (1 - chance) / count))
     if times / count <= bound:

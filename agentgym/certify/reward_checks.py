@@ -27,7 +27,7 @@ MUCH = 0.5
 """Share of the range, or of successes, above the floor that a canary must not reach."""
 LUCKY, TOO_LUCKY = 0.05, 0.2
 """Success of nonsense that is a warning, and that is a failure."""
-BY_CHANCE, EASY = 0.2, 0.5
+BY_CHANCE, EASY = 0.4, 0.6
 """Success of random actions, as a share of the expert's, that is a warning, and a failure."""
 REPLAYS = 10
 """Other seeds and tasks in which an exploit is tried."""
@@ -87,8 +87,8 @@ def canary_floor(subject: Subject) -> list[Finding]:
     lucky = max(subject.success(player) for player in FLOOR_PLAYERS)
     turns = mean([len(episode.actions) for episode in subject.experts])
     for player in subject.record.keys() - {EXPERT, *FLOOR_PLAYERS}:
-        if player in SHORTCUTS[:2] and turns < 2:
-            continue  # the last action is the whole solution
+        if player in SHORTCUTS[:2] and (turns < 2 or subject.hidden):
+            continue  # the last action is the whole solution, or names what was hidden
         total, success = mean(list(subject.returns(player))), subject.success(player)
         if total > floor + MUCH * span + TINY or success > lucky + MUCH:
             severity = "warn" if player in SHORTCUTS else "fail"

@@ -136,7 +136,14 @@ class Subject:
     def uncertain(self) -> bool:
         """Whether chance, hidden facts or other players decide, too."""
         seat = hasattr(self.env, "opponents")
-        return seat or any(e.chance for e in self.experts) or self.env.privileged_text() is not None
+        return seat or any(episode.chance for episode in self.experts) or self.hidden
+
+    @functools.cached_property
+    def hidden(self) -> bool:
+        """Whether a task has facts that its observations do not show."""
+        task = self.experts[0].task
+        self.env.reset(seed=seed_of(task), options={"task": task})
+        return bool(self.env.privileged_text())
 
     @functools.cached_property
     def searches(self) -> list[Search]:

@@ -2,7 +2,7 @@
 
 `/ws` is the first environment and `/NAME/ws` each of them: a connection is a session. Over HTTP,
 `POST /reset` starts a session and returns its `session_id`, which `POST /step` and `/close` take.
-`GET` has `/health`, `/metadata`, `/schema`, `/state` and `/tasks`.
+`GET` has `/health`, `/metadata`, `/schema`, `/openapi.json`, `/state` and `/tasks`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from agentgym.registration.making import TextGym, tasks_of
+from agentgym.registration.making import TextGym
+from agentgym.serving.about import about, refusal_of_mcp
 from agentgym.serving.admission import Admission
 from agentgym.serving.session import (
     CAPACITY_REACHED,
@@ -35,11 +36,7 @@ from agentgym.serving.session import (
     Session,
     read_message,
 )
-from agentgym.tasks import NumberedTasks
-from agentgym.version import __version__
 
-MOST_TASKS = 100_000
-"""Longest list of task names that `/tasks` returns."""
 STATUS = {CAPACITY_REACHED: 503, EXECUTION_ERROR: 409, SESSION_ERROR: 404}
 """HTTP statuses of errors. 422 for the others."""
 
@@ -245,15 +242,13 @@ class _Served:
     def __init__(self, name: str, make: Callable[[], TextGym], sessions: Sessions):
         self.name, self.make, self.sessions = name, make, sessions
         env = make()
-        self.about = _about(name, env)
-        self.about["/tasks"] = {
-            split: _names(tasks_of(env).split(split)) for split in ("train", "test")
-        }
+        self.about = about(name, env)
         env.close()
 
     def routes(self) -> list[BaseRoute]:
         """Returns the routes, without the name of the environment."""
         posts = {"/reset": self.reset, "/step": self.step, "/close": self.close}
+        posts["/mcp"] = self.mcp
         return [
             WebSocketRoute("/ws", self.websocket),
             *(Route(path, self._safely(do), methods=["POST"]) for path, do in posts.items()),
@@ -311,6 +306,10 @@ class _Served:
         self.sessions.check(self.name, id)
         self.sessions.end(id)
         return {}
+
+    async def mcp(self, request: Request) -> Any:
+        """Answers a client of MCP that there are no tools here."""
+        return refusal_of_mcp(await self._body(request))
 
     async def _call(self, id: Any, method: Callable[..., Any], *args: Any) -> dict[str, Any]:
         found = await self.sessions.call(self.name, str(id), method, *args)
@@ -372,22 +371,3 @@ def _json(content: Any, status: int = 200) -> Response:
 
 def _status(error: ProtocolError) -> int:
     return STATUS.get(error.code, 422)
-
-
-def _names(tasks: Sequence[str]) -> dict[str, Any]:
-    """Returns task names as JSON: a range of numbers, or a list, of the first `MOST_TASKS`."""
-    if isinstance(tasks, NumberedTasks):
-        numbers = tasks.numbers
-        return {"prefix": tasks.prefix, "range": [numbers.start, numbers.stop, numbers.step]}
-    return {"names": [tasks[i] for i in range(min(len(tasks), MOST_TASKS))]}
-
-
-def _about(name: str, env: TextGym) -> dict[str, Any]:
-    """Returns the answers to GET requests about an environment."""
-    text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-    first = (env.unwrapped.__doc__ or "").strip().partition("\n")[0]
-    return {
-        "/health": {"status": "healthy"},
-        "/metadata": {"name": name, "description": first, "version": __version__},
-        "/schema": {"action": text, "observation": text, "state": {"type": "object"}},
-    }

@@ -144,6 +144,35 @@ def test_a_game_is_described_by_its_own_docstring():
     assert "poker" in served.about["/metadata"]["description"].lower()
 
 
+@pytest.mark.parametrize("place", ["", "/NumberLine-v0"])
+def test_the_openapi_document_names_the_paths_of_a_simulation(server, place: str):
+    url, _ = server
+    status, found = http(f"{url}{place}/openapi.json")
+    assert status == 200 and found["info"]["version"] and found["openapi"].startswith("3.1")
+    assert {"/reset", "/step", "/state"} <= found["paths"].keys()
+    for path, methods in found["paths"].items():
+        body = {"task": "none of this name"} if "post" in methods else None  # starts no session
+        assert http(f"{url}{place}{path}", body)[0] != 405, path
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [({}, -32600), ({"method": 3}, -32600), ({"id": 7, "method": "tools/list"}, -32601)],
+)
+def test_mcp_answers_that_the_simulation_is_no_tool(server, message: dict[str, Any], code: int):
+    status, found = http(f"{server[0]}/mcp", message)
+    assert (status, found["jsonrpc"], found["id"]) == (200, "2.0", message.get("id"))
+    assert found["error"]["code"] == code and "agentgym mcp" in found["error"]["message"]
+
+
+def test_openenv_validates_a_served_environment():
+    validation = pytest.importorskip("openenv.cli._validation", reason="needs the extra `openenv`")
+    app = make_app({"NumberLine-v0": partial(make_env, "NumberLine-v0")}, Limits())
+    for url in running(app):
+        report = validation.validate_running_environment(url)
+        assert report["passed"], report["criteria"]
+
+
 def test_replies_have_the_types_of_openenv(server):
     types = pytest.importorskip("openenv.core.env_server.types", reason="needs the extra `openenv`")
     url, _ = server
