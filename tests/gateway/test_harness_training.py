@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from agentgym.errors import ConfigError
 from agentgym.trainers import train
+from agentgym.trainers.gateway.played import Played
+from agentgym.trainers.gateway.task import Task
+from agentgym.trainers.gateway.task_file import TaskFile
 from tests.gateway import programs
 
 SMALL = {
@@ -49,3 +53,34 @@ def test_a_program_trains_and_evaluates_as_the_loop_of_the_trainer(
     for one, other in zip(own, found, strict=True):
         learned = {n: v for n, v in one.items() if n.startswith(("losses/", "eval/", "credit/"))}
         assert {name: other[name] for name in learned} == pytest.approx(learned, rel=1e-4, abs=1e-5)
+
+
+def test_a_file_of_tasks_needs_no_environment(tmp_path: Path):
+    file = tmp_path / "tasks.jsonl"
+    rows = [{"prompt": f"Write {word}.", "_answer": word} for word in "one two three".split()]
+    file.write_text("\n".join(json.dumps(row) for row in rows))
+    seen = []
+
+    def score(played: Played) -> float:
+        seen.append(played)
+        return float(len(played.replies[0]))
+
+    def program(task: Task) -> None:
+        assert task.data == {"prompt": task.observation}
+        programs.ask(task, [{"role": "user", "content": task.observation}])
+
+    given = {name: value for name, value in SMALL.items() if not name.startswith("env_")}
+    run = {"tasks": str(file), "iterations": 1, "group_size": 4, "run_dir": str(tmp_path / "run")}
+    reports = train("rloo", harness=program, harness_score=score, **given | run)
+    assert len(reports) == 2 and reports[0].env == "TaskFile"
+    assert {played.data["_answer"] for played in seen} <= {"one", "two", "three"}
+
+
+@pytest.mark.parametrize(
+    "lines", ["", "{}", "[]\n{}", '{"a": 1\n{}', '{"name": "x"}\n{"name": "x"}', '{"split": 3}\n{}']
+)
+def test_a_file_that_holds_no_tasks_is_refused(lines: str, tmp_path: Path):
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(lines)
+    with pytest.raises(ConfigError, match=r"tasks\.jsonl"):
+        TaskFile(file)

@@ -28,6 +28,7 @@ from agentgym.time_limits import (
     unstarted_info,
 )
 from agentgym.tools.calls import Call, write_call
+from agentgym.trainers.gateway.task_file import TaskFile
 from agentgym.trainers.gateway.wire import ToolCall
 from agentgym.trainers.rollout.env_pool import instructions_of
 
@@ -60,6 +61,7 @@ class HeldEnv:
         info: the last `info`.
         instructions: the instructions of the environment.
         tools: its tools as in a chat completion, without `act`.
+        data: the line of the task in a file of tasks. Otherwise empty.
         error: what the environment raised, None if nothing.
         timed_out: description of the call that took too long, "" without one.
         steps: number of steps.
@@ -88,6 +90,8 @@ class HeldEnv:
         except CallTimeout as error:
             self._time_out(f"reset {error}.")
         self.env_id, self.instructions = id_in_play(env), instructions_of(env)
+        inner = env.unwrapped
+        self.data: Mapping[str, Any] = inner.data if isinstance(inner, TaskFile) else {}
         own, self._format = _tools(env)
         talks = not own or getattr(env.unwrapped, "reads_messages", False)
         self._schemas = {name: tool["parameters"] for name, tool in own.items()}

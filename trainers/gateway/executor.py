@@ -296,8 +296,8 @@ class _Rollout:
             if outcome.score is not None:
                 record.score(outcome.score)
             if executor.score is not None:
-                found = executor.score(played(live.session.record, live.task, outcome))
-                record.score(checked_score(found))
+                finished = played(record, live.task, outcome, live.held.data)
+                record.score(checked_score(executor.score(finished)))
             if scored and not live.held.steps:
                 success = sum(call.reward for call in record.turns()) > 0
         except Exception as error:

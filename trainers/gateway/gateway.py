@@ -125,6 +125,7 @@ class Gateway:
             observation=str(held.observation),
             admissible=tuple(held.info.get("admissible", ())),
             tools=held.tools,
+            data={name: each for name, each in held.data.items() if not name.startswith("_")},
         )
 
     @contextlib.contextmanager

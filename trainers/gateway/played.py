@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,7 @@ class Played:
         score: the number that a function returned, or its numbers by name. None: none.
         output: the end of the program's output.
         timed_out: whether its time was up.
+        data: the line of the task in a file of tasks, otherwise empty.
     """
 
     task: Task
@@ -34,9 +36,10 @@ class Played:
     score: Any
     output: str
     timed_out: bool
+    data: Mapping[str, Any]
 
 
-def played(record: Record, task: Task, outcome: Outcome) -> Played:
+def played(record: Record, task: Task, outcome: Outcome, data: Mapping[str, Any]) -> Played:
     """Returns an episode for a function that scores it."""
     turns = record.turns()
     last = turns[-1] if turns else None
@@ -53,6 +56,7 @@ def played(record: Record, task: Task, outcome: Outcome) -> Played:
         score=outcome.score,
         output=outcome.output,
         timed_out=outcome.timed_out,
+        data=data,
     )
 
 

@@ -11,7 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,6 +67,7 @@ class Task:
         observation: its first observation.
         admissible: the admissible actions at first, empty if the set is open.
         tools: its tools, as `tools` of a chat completion.
+        data: the line of a file of tasks, without keys that begin with "_".
         model: the name under which the policy answers.
         url: address of the gateway.
         key: key of the session, a secret.
@@ -79,6 +80,7 @@ class Task:
     observation: str = ""
     admissible: tuple[str, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
     model: str = "policy"
     url: str = ""
     key: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -17,8 +18,10 @@ from agentgym.registration.making import (
 )
 from agentgym.registration.mixture import Mixture
 from agentgym.textify.text_actions import TextActionEnv
+from agentgym.trainers.gateway.task_file import TaskFile
 from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.rollout.thoughts import span_finder
+from agentgym.trainers.settings import EnvironmentConfig
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.wrappers import PrivilegedText, RewardFunction
 from agentgym.wrappers.reward_function import RewardFn
@@ -35,18 +38,27 @@ def environment_factory(
     A plain Gymnasium environment with `Text` spaces is adapted (`agentgym.textify`).
 
     Args:
-        config: the settings. `env_id` and `env_kwargs` are used if `env` is None, `wrap` always.
+        config: the settings. `tasks`, or else `env_id` and `env_kwargs`, are used if `env` is None,
+            `wrap` always.
         env: an environment, of which every slot plays a copy, or a function that makes a new one
             at each call.
         reward: replaces the reward of every step.
 
     Raises:
-        ConfigError: if `env` is neither, or given together with `env_kwargs`. The function raises
-            it if `env` returns no environment, or the same one again.
+        ConfigError: if `env` is neither, or given together with `env_kwargs`, or there are both
+            `tasks` and an id. The function raises it if `env` returns no environment, or the same
+            one again.
     """
     chosen = config.environment
     if "wrap" in chosen.env_kwargs:
         raise ConfigError("Wrappers are a setting of their own: use wrap, not env_kwargs.")
+    if env is None and config.program.tasks:
+        if chosen.env_id not in (EnvironmentConfig().env_id, TaskFile.__name__):
+            raise ConfigError(
+                f"tasks takes the place of env_id, got both {config.program.tasks!r} and "
+                f"{chosen.env_id!r}: leave one of them out."
+            )
+        env = partial(TaskFile, config.program.tasks)
     if env is None:
         makers = [_maker(id, config, chosen.env_kwargs, reward) for id in chosen.ids]
         return _mixed(chosen.ids, makers, chosen.mix), config

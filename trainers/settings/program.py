@@ -32,6 +32,10 @@ class ProgramConfig:
     harness_score: Annotated[str, HARNESS] = ""
     """Function of the finished episode, as module:function, whose number is added to the reward of
     the last turn. It returns a number, numbers by name, or a list with a number for each turn."""
+    tasks: Annotated[str, HARNESS] = ""
+    """File of tasks, one JSON object per line, for a program with an environment of its own, in
+    place of `env_id`. `prompt` is the first observation, and keys that begin with "_" are for
+    `harness_score` alone (empty: the tasks of the environment)."""
     harness_seconds: Annotated[float, Gt(0.0), HARNESS] = 600.0
     """Maximum seconds of an episode. A slower program is ended, and its episode is truncated."""
     harness_calls: Annotated[Positive, HARNESS] = 256
