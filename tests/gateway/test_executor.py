@@ -27,7 +27,7 @@ from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from tests.gateway import programs
+from tests.gateway import episodes as programs
 from tests.helpers.chat_models import chat_model
 
 SAMPLING = Sampling(max_new_tokens=5)
@@ -68,7 +68,7 @@ def expected(policy: Policy) -> list[Any]:
 
 @pytest.mark.parametrize(
     "harness",
-    [programs.chat, programs.chat_async, "tests.gateway.programs:chat", f"{COMMAND} chat"],
+    [programs.chat, programs.chat_async, "tests.gateway.episodes:chat", f"{COMMAND} chat"],
     ids=["function", "coroutine", "module", "command"],
 )
 def test_a_program_plays_as_a_rollout_does(
@@ -83,7 +83,7 @@ def test_a_program_plays_as_a_rollout_does(
 
 
 def test_a_number_that_a_function_returns_is_the_reward(policy: Policy):
-    found = play(policy, "tests.gateway.programs:one_answer", SPECS[:2])
+    found = play(policy, "tests.gateway.episodes:one_answer", SPECS[:2])
     for [each] in found:
         assert each.turns[-1].reward == len(each.turns[-1].action)
 

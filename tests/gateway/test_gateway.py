@@ -19,7 +19,7 @@ from agentgym.trainers.gateway.task import Task, TaskError
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.settings.config import TrainConfig
-from tests.gateway import programs
+from tests.gateway import episodes as programs
 from tests.helpers.chat_models import chat_model
 
 SECONDS = 30
@@ -95,7 +95,7 @@ def test_functions_are_named_in_the_settings_of_a_run():
     settings = {"harness": programs.chat, "harness_score": "my_rewards:score", "lr": 1e-3}
     harness = Harness.taken_from(settings)
     assert harness == Harness(programs.chat, "my_rewards:score")
-    assert settings["harness"] == "tests.gateway.programs:chat"
+    assert settings["harness"] == "tests.gateway.episodes:chat"
     assert Harness.taken_from({"harness": "python a.py"}) is None
 
 

@@ -13,7 +13,7 @@ from agentgym.trainers import train
 from agentgym.trainers.gateway.played import Played
 from agentgym.trainers.gateway.task import Task
 from agentgym.trainers.gateway.task_file import TaskFile
-from tests.gateway import programs
+from tests.gateway import episodes as programs
 
 SMALL = {
     "env_id": "NumberLine-v0",
