@@ -158,6 +158,7 @@ def snapshot_fidelity(subject: Subject) -> list[Finding]:
 )
 def state_key_exact(subject: Subject) -> list[Finding]:
     """States with equal keys show the agent the same text and the same actions."""
+    found: list[Finding] = []
     for episodes in zip_longest(*subject.record.values()):
         seen: dict[str, tuple[str, list[str], str]] = {}
         for episode in filter(None, episodes):
@@ -168,9 +169,13 @@ def state_key_exact(subject: Subject) -> list[Finding]:
                 key, listed = row["info"]["state_key"], sorted(row["info"]["admissible"])
                 place = f"turn {turn} of {episode.task}"
                 text_before, listed_before, where = seen.setdefault(key, (text, listed, place))
-                if (text_before, listed_before) != (text, listed):
-                    return [Finding(f"{where} and {place} have one key and look different")]
-    return []
+                if listed_before != listed:
+                    return [Finding(f"{where} and {place} have one key and other actions")]
+                if text_before != text and not found:
+                    # The text may hold the result of the last action, which is no part of a state.
+                    text = f"{where} and {place} have one key and look different"
+                    found.append(Finding(text, "warn"))
+    return found
 
 
 @check(
