@@ -114,7 +114,7 @@ def with_known_names(kind: type[TrainConfig], flags: Sequence[str]) -> list[str]
         UnknownArgumentError: for a setting that the recipe does not have.
     """
     known, found, values = settings_of(kind), [], {}
-    for word in flags:
+    for word in map(_chosen, flags):
         name, equals, value = word.removeprefix("--").partition("=")
         name = name.replace("-", "_")
         if not word.startswith("--") or name in ("help", "help_all"):
@@ -127,3 +127,12 @@ def with_known_names(kind: type[TrainConfig], flags: Sequence[str]) -> list[str]
         value = str(with_new_names({name: value}).get(new, value))
         found.append(f"--{new.replace('_', '-')}{equals}{value}" if new != name else word)
     return found
+
+
+def _chosen(word: str) -> str:
+    """Returns an older switch, on or off, as a value of the setting that replaces it."""
+    name = word.removeprefix("--").replace("-", "_")
+    switch = name.removeprefix("no_")
+    new, values = RENAMED.get(switch, (switch, {}))
+    on = name == switch
+    return f"--{new}={values[on]}" if word.startswith("--") and on in values else word

@@ -1,6 +1,6 @@
 """AEPO: branching rollouts on an entropy budget, the successor of ARPO.
 
-`arpo_entropy` with these defaults: branches 4, clip_high 0.28, clip_gradient True, and a budget of
+`arpo_entropy` with these defaults: branches 4, clip_high 0.28, surrogate aepo, and a budget of
 branches that follows the entropy.
 
 "Agentic Entropy-Balanced Policy Optimization" (Dong et al., arXiv 2510.14545). Groups whose
@@ -12,7 +12,7 @@ branched, an episode of it branches with a lower probability, where
 so a single uncertain stretch does not use up the budget. With n = 0 it is the rule of
 `arpo_entropy`. From n = 10 on, beta = 0.5 allows a branch where the entropy has risen only.
 
-The update favours uncertain tokens: the upper clip keeps their gradient (`clip_gradient`), and
+The update favours uncertain tokens: the upper clip keeps their gradient (`surrogate`), and
 their advantages are multiplied by 1 + entropy_weight * (H - mean H) / std H.
 
 Kept: all four balances with the numbers of the authors' code (0.05, 0.2, and a factor of 0.5 in the
@@ -38,7 +38,7 @@ class Config(BranchingConfig):
     """Settings of AEPO."""
 
     loss: LossConfig = defaults(
-        LossConfig, normalize_advantages="none", clip_high=0.28, clip_gradient=True
+        LossConfig, normalize_advantages="none", clip_high=0.28, surrogate="aepo"
     )
     entropy_weight: NonNegative = 0.2
     """Increase of a token's advantage per standard deviation of its entropy."""

@@ -23,7 +23,7 @@ from agentgym.trainers.settings.schema import all_but
 
 GAMES = ("game", "eval_partners", "eval_nashconv")
 """Settings of games with several agents, for `lacks` of recipes of a single agent."""
-RATIO = ("ratio", "clip", "clip_high", "clip_gradient", "dual_clip", "target_kl", "max_kl")
+RATIO = ("ratio", "clip", "clip_high", "surrogate", "dual_clip", "target_kl", "max_kl")
 """Settings of a loss with a probability ratio."""
 SAMPLED = (
     "max_staleness",

@@ -22,6 +22,7 @@ from agentgym.trainers.settings.schema import When, needs
 
 Decay = Annotated[float, Ge(0.0), Lt(1.0)]
 RATIO = When("ratio", but=("none",), of="a probability ratio", remedy="ratio to token")
+CLIPPED = When("surrogate", but=("cispo",), remedy="surrogate to ppo")
 GROUPED = When("group_size", but=(1,), of="groups of episodes", remedy="group_size above 1")
 PENALISED = When("kl_coef", remedy="kl_coef above 0")
 CLONED = When(
@@ -82,9 +83,11 @@ class LossConfig:
     """PPO clip: the ratio is clipped to [1 - clip, 1 + clip_high]."""
     clip_high: Annotated[NonNegative | None, RATIO] = None
     """Upper clip, as in clip-higher (None: the same as `clip`)."""
-    clip_gradient: Annotated[bool, RATIO] = False
-    """Keep the gradient of tokens above the upper clip, with the bound as their ratio (AEPO)."""
-    dual_clip: Annotated[Annotated[float, Gt(1.0)] | None, RATIO] = None
+    surrogate: Annotated[Literal["ppo", "aepo", "cispo"], RATIO] = "ppo"
+    """Form of the policy loss: tokens beyond a clip have no gradient ("ppo"), those above the upper
+    clip keep theirs, with the bound as their ratio ("aepo"), or all tokens keep theirs, weighted by
+    min(ratio, 1 + clip_high) without a lower clip ("cispo", often with a `clip_high` of 1 to 5)."""
+    dual_clip: Annotated[Annotated[float, Gt(1.0)] | None, RATIO, CLIPPED] = None
     """Dual clip: bounds the loss of a negative advantage by this multiple (None: no bound)."""
     ratio: Literal["token", "turn", "turn_product", "trajectory", "trajectory_product", "none"] = (
         "token"

@@ -11,6 +11,7 @@ RENAMED: dict[str, tuple[str, dict[Any, Any]]] = {
     "critic_trunk": ("critic_backbone", {"policy": "shared", "own": "separate"}),
     "critic_rounds": ("critic_window", {}),
     "trunk_lr": ("backbone_lr", {}),
+    "clip_gradient": ("surrogate", {True: "aepo", False: "ppo"}),
 }
 """Older names of settings, with the new names and the new names of values. Read until 0.1.0."""
 
@@ -90,7 +91,7 @@ def with_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for name, value in settings.items():
         new, values = RENAMED.get(name, (name, {}))
-        found[new] = values.get(value, value) if values and isinstance(value, str) else value
+        found[new] = values.get(value, value) if values and isinstance(value, str | bool) else value
     return found
 
 

@@ -23,6 +23,7 @@ from torch import Tensor
 MAX_LOG_RATIO = 20.0
 
 Aggregation = Literal["token", "turn", "trajectory", "constant"]
+Bound = Literal["ppo", "aepo", "cispo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,8 @@ class Surrogate:
 
     Attributes:
         loss: the loss to minimise.
-        clipped: number of tokens whose gradient the clip removed, out of all tokens.
+        clipped: number of tokens whose gradient the clip removed, out of all tokens. 0 with
+            "cispo", which removes none.
         kl: estimate of KL(behaviour || policy), E[rho - 1 - log rho] over tokens, without gradient.
             0 without a ratio: imitated tokens are no samples of the behaviour policy.
     """
@@ -159,7 +161,7 @@ def clipped_surrogate(
     clip_high: float = 0.2,
     dual_clip: float | None = None,
     detached: Tensor | None = None,
-    clip_gradient: bool = False,
+    bound: Bound = "ppo",
     weighted: bool = True,
     weights: Weights | None = None,
 ) -> Surrogate:
@@ -187,18 +189,25 @@ def clipped_surrogate(
         clip_high: upper clip. The ratio is at most 1 + clip_high.
         dual_clip: bound of the loss for negative advantages, -dual_clip * A. It must be above 1.
         detached: [k] True for tokens without gradient, such as those of `covariance_clip`.
-        clip_gradient: keeps the gradient of tokens above the upper clip, as if their ratio were the
-            bound: (1 + clip_high) rho / sg(rho), with sg the stop-gradient (AEPO, arXiv
-            2510.14545).
+        bound: the form of the loss, with sg the stop-gradient.
+
+            - "ppo": the equation above. Tokens beyond a clip have no gradient.
+            - "aepo": tokens above the upper clip keep their gradient, as if their ratio were the
+              bound: (1 + clip_high) rho / sg(rho) (AEPO, arXiv 2510.14545).
+            - "cispo": -sg(min(rho, 1 + clip_high)) A log pi. Every token keeps its gradient, and
+              there is no lower clip (CISPO, MiniMax-M1, arXiv 2506.13585, eq. 4 and 5).
+
         weighted: False: the loss is -A_k log pi(w_k), without a ratio and a clip. With A_k = 1 it
             is the negative log-likelihood.
         weights: aggregation weights. None: every token has the weight 1.
 
     Raises:
-        ValueError: if dual_clip is not above 1.
+        ValueError: if dual_clip is not above 1, or given with "cispo", whose weights are bounded.
     """
     if dual_clip is not None and dual_clip <= 1:
         raise ValueError(f"dual_clip must be above 1, got {dual_clip}.")
+    if dual_clip is not None and bound == "cispo":
+        raise ValueError(f"'cispo' bounds every weight: expected dual_clip None, got {dual_clip}.")
     logprobs = wide(logprobs)
     advantages = advantages.to(logprobs.dtype).detach()
     if detached is not None:
@@ -211,14 +220,18 @@ def clipped_surrogate(
     if span is not None:
         log_ratio = _over_spans(log_ratio, span, mean=span_ratio == "mean")
     ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    if bound == "cispo":
+        weight = ratio.detach().clamp(max=1 + clip_high)
+        none = aggregate(torch.zeros_like(logprobs))
+        return Surrogate(aggregate(-weight * advantages * logprobs, weights), clipped=none, kl=kl)
     plain = -ratio * advantages
     inside = ratio.clamp(1 - clip_low, 1 + clip_high)
-    if clip_gradient:
+    if bound == "aepo":
         inside = torch.where(ratio > inside, inside.detach() * ratio / ratio.detach(), inside)
     bounded = -inside * advantages
     losses = torch.maximum(plain, bounded)
     clipped = bounded > plain
-    if clip_gradient:
+    if bound == "aepo":
         clipped = clipped & (ratio <= 1 + clip_high)  # those above the upper clip keep theirs
     if dual_clip is not None:
         ceiling = -dual_clip * advantages

@@ -224,7 +224,7 @@ def microbatch_loss(
         clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
         dual_clip=settings.dual_clip,
         detached=tokens.detached,
-        clip_gradient=settings.clip_gradient,
+        bound=settings.surrogate,
         weighted=settings.ratio != "none",
         weights=weights,
     )

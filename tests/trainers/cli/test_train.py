@@ -59,7 +59,7 @@ def test_flags_win_over_the_file_and_the_file_over_defaults(tmp_path: Path):
     assert config.gamma == poad.Config().gamma
 
 
-@pytest.mark.parametrize("name", ["clip_gradient", "constrain", "instructions", "resume"])
+@pytest.mark.parametrize("name", ["constrain", "instructions", "resume"])
 def test_booleans_of_a_file_and_of_a_flag(name: str, tmp_path: Path):
     for value in (True, False):
         flag = ("--" if value else "--no-") + name.replace("_", "-")

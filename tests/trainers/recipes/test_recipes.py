@@ -383,7 +383,7 @@ def test_neither_a_clip_nor_a_kl_ends_the_cloning_of_a_data_set(recipe: str, tmp
 
 SWITCHES: dict[str, Any] = {
     "clip_high": 0.3,
-    "clip_gradient": True,
+    "surrogate": "aepo",
     "dual_clip": 3.0,
     "entropy_coef": 0.01,
     "entropy_floor": 1.0,

@@ -151,6 +151,25 @@ def test_older_names_are_read(name: str, tmp_path: Path):
     )
 
 
+@pytest.mark.parametrize("on", [False, True])
+def test_an_older_switch_is_read_as_a_choice(on: bool, tmp_path: Path):
+    expected = recipes.load("grpo").Config.of(surrogate="aepo" if on else "ppo")
+    assert recipes.load("grpo").Config.of(clip_gradient=on) == expected
+    (tmp_path / "run.yaml").write_text(json.dumps({"clip_gradient": on}))
+    assert read_config("grpo", ["--config", str(tmp_path / "run.yaml")]) == expected
+    assert read_config("grpo", ["--clip-gradient" if on else "--no-clip-gradient"]) == expected
+    with pytest.raises(ConfigError, match="bc has no surrogate"):
+        recipes.load("bc").Config.of(clip_gradient=on)
+
+
+def test_a_bounded_weight_has_no_second_bound():
+    kind = recipes.load("grpo").Config
+    with pytest.raises(ConfigError, match="dual_clip belongs to surrogate: set surrogate to ppo"):
+        kind.of(surrogate="cispo", dual_clip=3.0)
+    with pytest.raises(ConfigError, match="surrogate belongs to a probability ratio"):
+        kind.of(surrogate="cispo", ratio="none")
+
+
 def test_defaults_of_settings_that_a_recipe_lacks_are_read_from_files(tmp_path: Path):
     file = tmp_path / "config.json"
     old = {

@@ -13,6 +13,7 @@ from agentgym.trainers.rewards.penalties import overlong_penalty
 from agentgym.trainers.update.covariance_clip import covariance_clip
 from agentgym.trainers.update.kl_penalty import kl_penalty
 from agentgym.trainers.update.losses import (
+    Bound,
     Sum,
     aggregate,
     aggregation_weights,
@@ -54,7 +55,7 @@ def test_the_clip_removes_the_gradient_it_should():
 def test_a_clip_with_gradient_bounds_the_loss_and_not_the_gradient():
     ratios, advantages = (1.5, 0.5, 1.5, 0.5, 1.1), tensor(1, 1, -1, -1, 1)
     logprobs = tensor(*ratios).log().requires_grad_()
-    result = clipped_surrogate(logprobs, torch.zeros(5), advantages, clip_gradient=True)
+    result = clipped_surrogate(logprobs, torch.zeros(5), advantages, bound="aepo")
     plain = clipped_surrogate(logprobs, torch.zeros(5), advantages)
     assert torch.isclose(result.loss.total, plain.loss.total)
     result.loss.total.backward()
@@ -63,19 +64,53 @@ def test_a_clip_with_gradient_bounds_the_loss_and_not_the_gradient():
     assert result.clipped.total == (logprobs.grad == 0).sum() == 1
 
 
-@pytest.mark.parametrize("clip_gradient", [False, True])
+@pytest.mark.parametrize("bound", ["ppo", "aepo"])
 @pytest.mark.parametrize("dual_clip", [None, 3.0])
 def test_the_clip_counts_the_tokens_whose_gradient_it_removes(
-    clip_gradient: bool, dual_clip: float | None
+    bound: Bound, dual_clip: float | None
 ):
     ratios = torch.tensor(np.linspace(0.1, 5.0, 50), dtype=D).repeat(2)
     advantages = torch.tensor([1.0] * 50 + [-1.0] * 50, dtype=D)
     logprobs = ratios.log().requires_grad_()
-    zeros, options = torch.zeros(100), {"clip_gradient": clip_gradient, "dual_clip": dual_clip}
+    zeros, options = torch.zeros(100), {"bound": bound, "dual_clip": dual_clip}
     result = clipped_surrogate(logprobs, zeros, advantages, clip_high=0.28, **options)
     result.loss.total.backward()
     assert logprobs.grad is not None
     assert result.clipped.total == (logprobs.grad == 0).sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("bound", "sign", "expected"),
+    [
+        ("ppo", 1, (0, -0.1852, -0.2763, -0.25)),
+        ("cispo", 1, (-0.32, -0.1852, -0.2763, -0.25)),
+        ("ppo", -1, (0.4122, 0.1852, 0.2763, 0.25)),
+        ("cispo", -1, (0.32, 0.1852, 0.2763, 0.25)),
+    ],
+)
+def test_golden_gradients_of_bounds(bound: Bound, sign: int, expected: tuple[float, ...]):
+    old = tensor(-1, -2, -0.5, -0.1)
+    logprobs = (old + tensor(0.5, -0.3, 0.1, 0)).requires_grad_()
+    result = clipped_surrogate(
+        logprobs, old, sign * torch.ones(4), clip_low=0.3, clip_high=0.28, bound=bound
+    )
+    result.loss.mean().backward()
+    assert logprobs.grad is not None
+    torch.testing.assert_close(logprobs.grad, tensor(*expected), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("span", [None, torch.tensor([0, 0, 1, 1])])
+def test_cispo_keeps_every_gradient_and_its_weight_has_none(span: torch.Tensor | None):
+    logprobs = tensor(30, -30, -2, 1, grad=True)
+    advantages = tensor(1, -2, 0.5, -1)
+    result = clipped_surrogate(logprobs, torch.zeros(4), advantages, span=span, bound="cispo")
+    result.loss.total.backward()
+    ratio = logprobs.detach() if span is None else tensor(0, 0, -0.5, -0.5)
+    weight = ratio.clamp(min=-20).exp().clamp(max=1.2)
+    assert torch.allclose(logprobs.grad, -weight * advantages, atol=0)
+    assert result.clipped.total == (logprobs.grad == 0).sum() == 0
+    with pytest.raises(ValueError, match="expected dual_clip None"):
+        clipped_surrogate(logprobs, logprobs, advantages, bound="cispo", dual_clip=3.0)
 
 
 def test_clip_high_and_low_are_separate():

@@ -26,6 +26,9 @@ ENTROPY = (0.2, 0.4, 0.6, 0.8)
 # Clipped at 0.2, the tokens lose -1.2, -0.5, 1.5 and 0.8.
 PLAIN = 0.15
 PRODUCT = 1.5 * 0.5
+# Of log-probs -1 + log ratio, times the ratios, of which the first and third are 1.2 at most.
+LIKELIHOOD = -1.2 * (math.log(1.5) - 1) * (1 - 1) - 0.5 * (math.log(0.5) - 1) * (1 - 1)
+WEIGHED = -1.2 * (math.log(1.5) - 1) * (2 - 1) - 0.5 * (math.log(0.5) - 1) * (1 - 0.5)
 TURN, WHOLE = math.sqrt(1.5 * 0.5), (1.5 * 0.5 * 1.5) ** (1 / 3)
 
 
@@ -130,6 +133,9 @@ def test_without_a_ratio_there_is_nothing_to_clip(clip: dict[str, float]):
         ({"clip": 0.4}, (-1.4 - 0.5 + 1.5 + 0.6) / 4),
         ({"clip_high": 0.4}, (-1.4 - 0.5 + 1.5 + 0.8) / 4),
         ({"dual_clip": 1.2}, (-1.2 - 0.5 + 1.2 + 0.8) / 4),
+        ({"surrogate": "aepo"}, PLAIN),
+        ({"surrogate": "cispo"}, LIKELIHOOD / 4),
+        ({"surrogate": "cispo", "importance_cap": 3.0}, WEIGHED / 4),
         ({"entropy_coef": 0.1}, PLAIN - 0.1 * 0.5),
         ({"entropy_coef": 0.1, "entropy_floor": 0.5}, PLAIN - 0.1 * (0.2 + 0.4 + 0.5 + 0.5) / 4),
         ({"kl_coef": 0.3}, PLAIN + 0.3 * (0.5 - 1 + math.log(2))),
