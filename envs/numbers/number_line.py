@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from agentgym.core import TextEnv, TurnLimit
 from agentgym.tasks import Tasks, task_rng
@@ -81,6 +81,10 @@ class NumberLine(TextEnv):
         "Reaching the target ends the episode with a reward of 1."
     )
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.train_test_disjoint": "a short line has few levels: names are disjoint",
+        "semantic.duplicate_tasks": "a short line has few levels",
+    }
 
     def __init__(self, *, size: int = 10, max_turns: TurnLimit = "auto", **kwargs):
         if not 2 <= size <= 10**9:
