@@ -35,6 +35,8 @@ SHORTER = {
     "09_a_pretrained_model_learns_tools": ("bc_epochs=3", "bc_epochs=1"),
 }
 """Training, of which no output is compared, ends early, unless the outputs are to be stored."""
+CHECKED = "from tests.helpers.training_calls import check_all; check_all()"
+"""Added to the first cell: no call of `train` ends below its start."""
 LARGEST = 300_000
 """Bytes of the largest notebook."""
 
@@ -114,6 +116,9 @@ def test_a_notebook_shows_the_outputs_of_its_code(
     update = request.config.getoption("--update-golden")
     if path.stem in SHORTER and not update:
         shorten(notebook, *SHORTER[path.stem])
+    if not update:
+        first = next(cell for cell in notebook.cells if cell.cell_type == "code")
+        first.source += f"\n{CHECKED}"
     before = set(path.parent.iterdir())
     resources = {"metadata": {"path": str(path.parent)}}
     client = nbclient.NotebookClient(

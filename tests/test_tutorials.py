@@ -27,11 +27,14 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from agentgym.agents import make_agent
 from agentgym.cli import main as cli
 from agentgym.errors import CheckpointError, DataError
+from agentgym.evaluation.report import Record, Report
 from agentgym.registration.making import full_id
 from agentgym.registration.registry import REGISTRY
 from agentgym.trainers import recipes, train
 from agentgym.trainers.cli.sweep import read_sweep
 from agentgym.trainers.cli.train import read_config
+
+from .helpers.training_calls import NOT_COMPARED, below_start, checked
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
@@ -133,6 +136,7 @@ def test_the_code_of_a_tutorial_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr("agentgym.trainers.train", checked(train))
     found = run(page, {"__name__": "__main__"})
     if request.config.getoption("--update-golden"):
         text = page.read_text("utf-8")
@@ -142,6 +146,33 @@ def test_the_code_of_a_tutorial_runs(
         return
     for output in found:
         assert output.real == output.shown
+
+
+def report(agent: str, rewards: list[float]) -> Report:
+    """The report of an agent with these rewards."""
+    episodes = [
+        Record(f"test/{i}", 0, reward, {}, False, 0.0, 1, 1.0, True, False)
+        for i, reward in enumerate(rewards)
+    ]
+    return Report("NumberLine-v0", agent, "test", 0, len(episodes), episodes=episodes)
+
+
+def test_training_that_ends_below_its_start_is_found():
+    random, clone = report("random", [0.0] * 20), report("imitation", [1.0, 0.8] * 10)
+    worse = report("poad", [0.8, 0.6] * 10)
+    assert below_start([random, clone, worse])
+    assert not below_start([clone, report("poad", [1.0, 0.8] * 9 + [0.8, 0.7])])
+    with pytest.raises(AssertionError, match="before and after"):
+        below_start([random, clone])
+    with pytest.raises(AssertionError, match="ends below its start"):
+        checked(lambda **_: [clone, worse])(run_dir="runs/a")
+
+
+def test_every_run_that_is_not_compared_is_on_a_page_or_in_a_notebook():
+    notebooks = (ROOT / "notebooks").glob("*.ipynb")
+    texts = [path.read_text("utf-8") for path in (*PAGES, *notebooks)]
+    for folder in NOT_COMPARED:
+        assert any(f'run_dir="{folder}"' in text.replace("\\", "") for text in texts), folder
 
 
 # Command lines.
