@@ -40,7 +40,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 SLOW = {
     *("callbacks.md", "own_environment.md", "own_game.md", "own_reward.md", "own_tools.md"),
-    *("own_agent.md", "real_model.md", "self_play.md", "tensorboard.md", "served_model.md", "evaluating_games.md"),
+    *("own_agent.md", "real_model.md", "self_play.md", "tensorboard.md", "served_model.md"),
+    "evaluating_games.md",
 }
 """Pages that train, which takes seconds."""
 FENCE = re.compile(r'^```(\w*)(?: title="([\w.]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
