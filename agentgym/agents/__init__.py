@@ -22,6 +22,7 @@ from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.basic.world_model import Outcome, WorldModel, prediction_errors
 from agentgym.agents.scaffolds import SCAFFOLDS
 from agentgym.agents.search import ALGORITHMS, SearchAgent
+from agentgym.agents.search.action_judges import ActionJudge, FunctionValue, ModelValue
 from agentgym.errors import ConfigError, did_you_mean, needs_extra
 from agentgym.utils.arguments import (
     check_arguments,
@@ -61,6 +62,8 @@ POLICY_AGENTS = {
     "model": "agentgym.trainers.policy_agent:load_pretrained",
 }
 """Entry points of policy agents: strings, so that this package does not import trainers."""
+REWARD_MODEL = "agentgym.trainers.policy_agent.loading:load_judge"
+"""Entry point of reward models, which score actions."""
 SEARCHES = tuple(f"search:{algorithm}" for algorithm in ALGORITHMS)
 _AROUND = tuple(f"{kind}:AGENT" for kind in SCAFFOLDS)
 MODELS = ("chat:MODEL@URL", "policy:FOLDER", "league:FOLDER", "model:NAME")
@@ -77,8 +80,9 @@ def make_agent(spec: str, **options: Any) -> Agent:
             (the average policy of a run with a pool of opponents), "model:NAME" (a language model
             before training, by its Hugging Face id or folder), "search:ALGORITHM" (a planner: see
             `SearchAgent`), with options as in "search:mcts,budget=64,policy=FOLDER" or
-            "search:best_first,world=FOLDER,world_tokens=256" (tokens per prediction), or a
-            scaffold that wraps another agent (see `agentgym.agents.scaffolds`), such as
+            "search:best_first,world=FOLDER,world_tokens=256" (tokens per prediction) or
+            "search:beam,value=chat:MODEL@URL" (see `_action_judge`), or a scaffold that wraps
+            another agent (see `agentgym.agents.scaffolds`), such as
             "reflexion,trials=4:chat:MODEL@URL".
         options: keyword arguments of the agent's class, such as `temperature=0.7`. Those that a
             scaffold does not have go to the agent that it wraps.
@@ -130,9 +134,29 @@ def _search(spec: str, rest: str, options: dict[str, Any]) -> Agent:
             own = {"temperature": 0.0, "max_new_tokens": 256 if tokens is None else tokens}
             tokens = None
         options[role] = make_agent(model, **own)
+    if isinstance(value := options.get("value"), str) and ":" in value:
+        options |= {"value": "judge", "judge": _action_judge(value)}
     if tokens is not None:
         raise ConfigError("world_tokens limits the predictions of a policy: give world=FOLDER.")
     return _call(spec, SearchAgent, (algorithm,), {"name": spec, **options})
+
+
+def _action_judge(source: str) -> ActionJudge:
+    """Makes a judge of actions for a search.
+
+    Args:
+        source: "judge:FOLDER" (the reward model of a run, of any policy), a language model
+            (chat:MODEL@URL, policy:FOLDER, model:NAME) that estimates the chance of success, or
+            "module:function" of a view and an action.
+    """
+    kind, _, rest = source.partition(":")
+    if kind == "judge":
+        with needs_extra("A reward model", "train"):
+            load_judge: Any = load_env_creator(REWARD_MODEL)
+        return load_judge(rest)
+    if kind == "chat" or kind in POLICY_AGENTS:
+        return ModelValue(make_agent(source), source)
+    return FunctionValue(source)
 
 
 def _around(

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from agentgym.agents import Agent, View, make_agent
 from agentgym.data.episode import RecordedEpisode
+from agentgym.data.episode_text import episode_text, outcome_text
 from agentgym.errors import ConfigError
-from agentgym.judges.answers import AT_ONCE, AnswerFile
-from agentgym.judges.episode_text import episode_text, outcome_text
 from agentgym.judges.rubric import Rubric, read_rubric
 from agentgym.judges.verdict import CAUSES, UNREADABLE, Verdict, read_verdict
+from agentgym.utils.answer_file import AT_ONCE, AnswerFile
 from agentgym.utils.arguments import imported
 
 MODELS = ("chat:", "policy:", "model:")

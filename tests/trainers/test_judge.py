@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from agentgym.agents import make_agent
+from agentgym.agents import View, make_agent
 from agentgym.errors import AgentGymError
 from agentgym.evaluation.runner import evaluate
 from agentgym.registration.making import make_env
@@ -63,6 +63,20 @@ def test_any_policy_plays_the_actions_that_the_judge_prefers(runs: Path, monkeyp
     assert isinstance(agent, BestOf) and agent.proposing.temperature == 1
     report = evaluate("NumberLine-v0", agent, tasks=2, env_kwargs=TINY["env_kwargs"])
     assert len(report.episodes) == 2 and scored
+
+
+@pytest.mark.slow
+def test_a_search_of_another_policy_uses_the_judge(runs: Path):
+    policy = f"policy={runs / 'grpo'}"
+    spec = f"search:beam,budget=8,beams=2,width=2,value=judge:{runs / 'orm'},{policy}"
+    agent = make_agent(spec)
+    judge = agent.settings.judge  # type: ignore[attr-defined]
+    view = View.start(make_env("NumberLine-v0", size=30), "train/3", 0)
+    scores = judge.scores([view] * 2, ["+", "-"])
+    best = BestOf(load_agent(str(runs / "grpo")), judge, 2)  # type: ignore[arg-type]
+    assert scores == best.scores([view] * 2, ["+", "-"])
+    read = judge.tokens
+    assert read > 0 and agent.act([view]) and judge.tokens > read
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from agentgym.agents.basic.view import View
 from agentgym.errors import CheckpointError
 from agentgym.trainers.critics.transitions import say
 from agentgym.trainers.critics.value_model import ValueModel, action_model
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -32,10 +33,14 @@ class Judge:
         reader: agent whose context builds the prompts of the model. Its policy is the model's.
         whole: whether a score predicts the return of the whole episode (`agentprm`, `orm`), and not
             that of the rest, from the action on.
+
+    Attributes:
+        tokens: the tokens that `scores` has read so far, prompts included.
     """
 
     def __init__(self, model: ValueModel, reader: PolicyAgent, *, whole: bool):
         self.model, self.reader, self.whole = model, reader, whole
+        self.tokens = 0
 
     def read(self, views: Sequence[View], actions: Sequence[Sequence[str]]) -> list[Trajectory]:
         """Returns the tokens of all actions and their prompts, those of the first view first.
@@ -49,6 +54,12 @@ class Judge:
             prompt = self.reader.request(view, constrain=False).prompt
             found += [say(self.model.trunk, (prompt, ()), text) for text in texts]
         return found
+
+    def scores(self, views: Sequence[View], actions: Sequence[str]) -> list[float]:
+        """Returns the score of an action in each view, and counts the tokens."""
+        candidates = self.read(views, [[action] for action in actions])
+        self.tokens += sum(len(each.segments[0].tokens) for each in candidates)
+        return self.model.predict(Batch.of(candidates)).tolist()
 
     def save(self, folder: Path) -> None:
         """Saves the model and the settings of its prompts to a folder."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from agentgym.agents import View, make_agent
 from agentgym.agents.basic.chat import ChatAgent
+from agentgym.data.episode_text import episode_text, outcome_text
 from agentgym.errors import ConfigError
-from agentgym.judges.episode_text import episode_text, outcome_text
 from agentgym.judges.judge import split_source
 from agentgym.trainers.data.trajectory import Trajectory
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.basic.world_model import WorldModel
+from agentgym.agents.search.action_judges import ActionJudge
 from agentgym.agents.search.guide import SearchGuide, Settings, Value
 from agentgym.agents.search.simulator import (
     Future,
@@ -46,7 +47,8 @@ class SearchAgent:
 
     A plan is also given up as soon as the episode takes another course than planned. The costs of
     an episode are in `View.costs` and in reports: `search_steps` (environment steps),
-    `search_tokens` (tokens of the policy and of a world model), `searches`, and `plans_given_up`.
+    `search_tokens` (tokens of the policy, a judge and a world model), `searches`, `plans_given_up`,
+    and `unread_values` (replies of a judge without a score).
 
     The search knows the rules and the whole state of the environment, hidden parts included, such
     as the cards of other players. Results of agents that only observe are not comparable. It does
@@ -67,6 +69,7 @@ class SearchAgent:
             steps count. "critic": the policy's critic. "judge": the policy's judge of actions, by
             its method `scores`. The attribute `whole` tells whether they predict the return of the
             whole episode, or of the rest from the action on (the default).
+        judge: judge of actions for the value "judge". None: the policy.
         policy: an agent that proposes actions. None: all admissible actions are tried.
         width: proposed actions per state. None: all admissible actions, or 5 of a policy.
         rollouts: episodes per state of the values "random" and "policy".
@@ -99,6 +102,7 @@ class SearchAgent:
         beams: int = 5,
         future: Future = "sampled",
         world: Agent | None = None,
+        judge: ActionJudge | None = None,
         name: str | None = None,
     ):
         if algorithm not in ALGORITHMS:
@@ -120,7 +124,9 @@ class SearchAgent:
             if number < 0:
                 raise ConfigError(f"{option} must be at least 0, got {number}.")
         method = {"policy": "act", "critic": "values", "judge": "scores"}.get(value)
-        if method is not None and not hasattr(policy, method):
+        if judge is not None and value != "judge":
+            raise ConfigError(f"A judge goes with value=judge, got value={value}.")
+        if method is not None and judge is None and not hasattr(policy, method):
             raise ConfigError(
                 f"value={value} needs a policy with a method `{method}`, "
                 f"got {getattr(policy, 'name', None)!r}: give policy=FOLDER."
@@ -132,7 +138,8 @@ class SearchAgent:
         self.budget, self.tokens = budget, tokens
         self.future: Future = future
         self.world = None if world is None else WorldModel(world)
-        self.settings = Settings(value, policy, width, rollouts, exploration, turns, beams)
+        judge = policy if judge is None else judge  # type: ignore[assignment]
+        self.settings = Settings(value, policy, judge, width, rollouts, exploration, turns, beams)
         self._search = ALGORITHMS[algorithm]
         self._episodes: weakref.WeakKeyDictionary[View, _Episode] = weakref.WeakKeyDictionary()
 
@@ -148,7 +155,7 @@ class SearchAgent:
     def _act(self, view: View) -> str:
         episode = self._episodes.setdefault(view, _Episode())
         episode.earned += sum(view.info.get("reward_terms", {}).values())
-        before = self._used()
+        before, unread = self._used(), self._unread
         limit = None if self.tokens is None else before + self.tokens
         exhausted = lambda: limit is not None and self._used() >= limit  # noqa: E731
         with self._rehearsal(view, exhausted) as sim:
@@ -164,6 +171,8 @@ class SearchAgent:
         view.costs[sim.cost] += sim.steps
         if self._models:
             view.costs["search_tokens"] += self._used() - before
+        if self._unread > unread:
+            view.costs["unread_values"] += self._unread - unread
         following = episode.plan.popleft()
         episode.expected = following.key
         return following.action
@@ -175,9 +184,15 @@ class SearchAgent:
         return ImaginedSimulator(view, self.budget, self.world, exhausted)
 
     @property
-    def _models(self) -> list[Agent]:
-        """The agents whose tokens count."""
-        models = [self.settings.policy, None if self.world is None else self.world.agent]
+    def _unread(self) -> int:
+        """Replies of a judge without a score so far."""
+        return getattr(self.settings.judge, "unread", 0)
+
+    @property
+    def _models(self) -> list[Any]:
+        """The agents and judges whose tokens count."""
+        settings, world = self.settings, self.world
+        models = [settings.policy, settings.judge, None if world is None else world.agent]
         return list({id(agent): agent for agent in models if agent is not None}.values())
 
     def _used(self) -> int:

@@ -22,6 +22,7 @@ class Settings:
 
     value: Value
     policy: Any
+    judge: Any
     width: int | None
     rollouts: int
     exploration: float
@@ -122,8 +123,8 @@ class SearchGuide:
         if not acted:
             return [0.0] * len(nodes)
         views: list[View] = self.sim.views_of([parent for parent, _ in acted])
-        whole = getattr(self.settings.policy, "whole", False)
-        scores = self.settings.policy.scores(views, [node.action for _, node in acted])
+        whole = getattr(self.settings.judge, "whole", False)
+        scores = self.settings.judge.scores(views, [node.action for _, node in acted])
         found = {
             id(node): float(score) + (-self.earned if whole else parent.reward)
             for (parent, node), score in zip(acted, scores, strict=True)
