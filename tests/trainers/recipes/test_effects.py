@@ -48,7 +48,11 @@ GAMES: tuple[dict[str, Any], ...] = (
     {"env_id": "KuhnPoker-v0", "env_kwargs": {"hands": 1}},
 )
 """Environments of runs with opponents. Credit of teams needs a common interest, psro a conflict."""
-ELSEWHERE = {"engine": "needs vLLM", "rollout_workers": "needs Ray"}
+ELSEWHERE = {
+    "engine": "needs vLLM",
+    "rollout_workers": "needs Ray",
+    "harness": "needs a program: tests/gateway",
+}
 """Settings whose own settings are read in tests of their own, with the reason."""
 
 KINDS = (ActorCriticConfig, GroupConfig, ImitationConfig, OfflineConfig, PreferenceConfig)
@@ -72,8 +76,10 @@ class Ways:
     resources: dict[str, Any]
 
     def made(self, changes: dict[str, Any], game: dict[str, Any] = GAMES[0]) -> dict[str, Any]:
-        """The settings of a run, in a game if there are opponents."""
-        return self.sparse | (game if "opponents" in changes else {}) | changes
+        """The settings of a run, in a game if there are opponents, with prompts of a program."""
+        played = game if "opponents" in changes else {}
+        prompts = {"context": "full"} if "harness" in changes else {}
+        return self.sparse | played | prompts | changes
 
     def unmet(self, name: str, changes: dict[str, Any]) -> When | None:
         """The condition that a setting lacks. ConfigError: the changes are refused."""
@@ -191,7 +197,8 @@ def resources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     config.write_text(json.dumps(entries))
     (folder / "chats.jsonl").write_text("".join(f"{json.dumps(chat)}\n" for _ in range(4)))
     files = (str(folder / "chats.jsonl"),)
-    return {"model": str(folder / "run" / "policy"), "data": files, "general_data": files}
+    model = str(folder / "run" / "policy")
+    return {"model": model, "data": files, "general_data": files, "harness": "python agent.py"}
 
 
 def ways_of(kind: type[TrainConfig], resources: dict[str, Any]) -> Ways:
