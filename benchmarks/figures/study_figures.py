@@ -103,6 +103,21 @@ def propose_solve() -> str:
     return shown + "\n\nThe return of the proposer goes from {:.3f} to {:.3f}.".format(*means)
 
 
+def own_loop() -> str:
+    """Returns the held-out reward of a program and of the trainer's own loop, before and after."""
+    content = results_if_any("own_loop")
+    if content is None:
+        return NOTHING
+    rows = [
+        (
+            name.replace(" ", ", seed "),
+            *("{:.2f} [{:.2f}, {:.2f}]".format(*x) for x in run.values()),
+        )
+        for name, run in content["runs"].items()
+    ]
+    return table(("Loop", "Clone", "After GRPO"), rows)
+
+
 def scaffolds() -> str:
     """Returns the success of agents with and without what they remember."""
     content = results_if_any("scaffolds")
@@ -259,6 +274,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         world_model,
         early_experience,
         propose_solve,
+        own_loop,
         scaffolds,
         notes_in_textcraft,
         notes,
