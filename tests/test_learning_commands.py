@@ -67,7 +67,10 @@ LEARNS = (
 )
 
 FACTS: dict[str, Callable[[list[str]], bool]] = {
-    "trains a world model alone": lambda words: "--world-iterations" in words,
+    "trains a world model alone": lambda words: (
+        "--world-iterations" in words
+        and dict(pairwise(words))["--world-iterations"] == dict(pairwise(words)).get("--iterations")
+    ),
     "prints the help": lambda words: words[-1] == "--help",
     "starts several processes": lambda words: words[0] == "accelerate",
     "reads a file of the reader": lambda words: "--data" in words,

@@ -14,6 +14,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -212,8 +213,7 @@ class Policy(LanguageModel):
             session: as in `act`.
             answer: called with finished actions and their requests, and whether others are in
                 progress. If there are none, it may wait for further requests.
-            eager: further requests begin at once, beside those in progress. Otherwise they may
-                wait for others, which makes larger batches of prompts.
+            eager: further requests begin at once (see `Window`).
 
         Raises:
             ConfigError: as `act`.
@@ -350,10 +350,9 @@ class Policy(LanguageModel):
         Raises:
             ConfigError: if no reference was frozen or loaded.
         """
+        read = partial(all_logprobs, collated=collated)
         with self.autocast():
-            if reference:
-                return self._by_reference(lambda policy: all_logprobs(policy, collated))
-            return all_logprobs(self, collated)
+            return self._by_reference(read) if reference else read(self)
 
     def _by_reference(self, compute: Callable[[Policy], Tensor]) -> Tensor:
         """Returns the result of a function of the reference policy, without gradients."""
@@ -362,9 +361,7 @@ class Policy(LanguageModel):
                 with reference_adapter(self.model):
                     return compute(self)
             if not self._reference:
-                raise ConfigError(
-                    "There is no reference policy: call freeze_reference() before training."
-                )
+                raise ConfigError("There is no reference policy: call freeze_reference() first.")
             return compute(self._reference[0].to(self.device))
 
     # Admissible actions.
@@ -398,7 +395,6 @@ class Policy(LanguageModel):
             normalization: length normalisation of the scores.
 
         Raises:
-            ValueError: if the normalization is unknown, the prompt is empty, there are no
-                candidates, or a prompt and a candidate exceed the model's maximum length.
+            ValueError: for an unknown normalization, no candidates, an empty or too long prompt.
         """
         return self.score_candidates_batch([prompt], [candidates], normalization)[0]
