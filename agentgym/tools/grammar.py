@@ -98,10 +98,9 @@ def action_grammar(
     message = ""
     if isinstance(source, gymnasium.Env):
         env: Any = source.unwrapped
-        if not isinstance(env, TextEnv) or source.has_wrapper_attr("answer_format"):
-            raise ConfigError(
-                f"action_grammar needs a text environment, unformatted, got {source}."
-            )
+        if not isinstance(env, TextEnv):
+            raise ConfigError(f"action_grammar needs a text environment, got {source}.")
+        _check_wrappers(source)
         source = () if env._last is None else env._last.admissible
         if isinstance(env, ToolEnv):
             source, call_format = [*env.tools.values()], call_format or env.call_format
@@ -114,6 +113,27 @@ def action_grammar(
         return Grammar(_either(_literal(str(each)) for each in source))
     grammar = _calls(tools, call_format or "json")
     return Grammar(f"(?:{grammar.regex}{message})", grammar.json_schema)
+
+
+def call_grammar(env: gymnasium.Env[Any, Any]) -> str | None:
+    """Returns the regular expression of the actions of an environment of tools, None for others.
+
+    Raises:
+        ConfigError: if a wrapper reads actions of its own.
+    """
+    return action_grammar(env).regex if isinstance(env.unwrapped, ToolEnv) else None
+
+
+def _check_wrappers(env: gymnasium.Env[Any, Any]) -> None:
+    """Raises ConfigError if a wrapper of an environment reads actions of its own."""
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.ActionWrapper) or getattr(env, "own_actions", False):
+            raise ConfigError(
+                f"action_grammar needs the actions of {type(env.unwrapped).__name__}, but "
+                f"{type(env).__name__} reads actions of its own: leave out the wrapper, or "
+                "`constrain` in training."
+            )
+        env = env.env
 
 
 def _calls(tools: Sequence[Tool], call_format: str) -> Grammar:

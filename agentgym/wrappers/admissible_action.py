@@ -42,6 +42,8 @@ class AdmissibleAction(TextWrapper):
             `step`, if more than `max_actions` actions are admissible and `overflow` is "error".
     """
 
+    own_actions = True
+
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],

@@ -43,6 +43,8 @@ class AskExpert(TextWrapper):
             below 1.
     """
 
+    own_actions = True
+
     def __init__(self, env: gymnasium.Env[Any, Any], *, cost: float = 0.1, budget: int = 3):
         super().__init__(env, cost=cost, budget=budget)
         self._need_text("observations")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 from gymnasium.error import ResetNeeded
@@ -33,6 +33,9 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     Raises:
         ConfigError: if the type of an argument does not match its annotation.
     """
+
+    own_actions: ClassVar[bool] = False
+    """Whether the wrapper reads actions that the environment does not."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], **arguments: Any):
         check_types(type(self).__name__, keyword_parameters(type(self)), arguments)

@@ -50,6 +50,8 @@ class CodeAction(TextWrapper):
         MissingExtraError: if the sandbox is not installed.
     """
 
+    own_actions = True
+
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],

@@ -50,6 +50,8 @@ class ExtractAction(TextWrapper):
             invalid `call_format`, `format_penalty` or `format_reward`.
     """
 
+    own_actions = True
+
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],

@@ -46,6 +46,8 @@ class Memory(TextWrapper):
         ConfigError: if observations or actions are not text, or a number is below 1.
     """
 
+    own_actions = True
+
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],

@@ -40,6 +40,8 @@ class Monologue(TextWrapper):
         ConfigError: if observations or actions are not text, or `length` is below 1.
     """
 
+    own_actions = True
+
     def __init__(self, env: gymnasium.Env[Any, Any], length: int = 200):
         super().__init__(env, length=length)
         self._need_text("observations")

@@ -54,6 +54,8 @@ class Reflector(TextWrapper):
             cannot be made.
     """
 
+    own_actions = True
+
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],

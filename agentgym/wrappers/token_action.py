@@ -65,6 +65,8 @@ class TokenAction(TextWrapper):
             `reset`: if `max_tokens` is too small for the instructions and an action.
     """
 
+    own_actions = True
+
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],

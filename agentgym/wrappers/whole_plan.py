@@ -53,6 +53,8 @@ class WholePlan(TextWrapper):
             `reset`: if the info lacks a key that is needed.
     """
 
+    own_actions = True
+
     def __init__(self, env: gymnasium.Env[Any, Any], attempts: int = 3):
         super().__init__(env, attempts=attempts)
         self._need_text("observations")

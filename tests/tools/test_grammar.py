@@ -9,6 +9,7 @@ from typing import Any, Literal, NotRequired, TypedDict, get_args
 import gymnasium
 import jsonschema
 import pytest
+from gymnasium.wrappers import TransformAction
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ from agentgym.errors import ConfigError
 from agentgym.registration.making import author_class
 from agentgym.tools import Call, Tool, ToolEnv, read_call, write_call
 from agentgym.tools.calls import CallFormat
-from agentgym.wrappers import ExtractAction
+from agentgym.wrappers import AskExpert, ExtractAction
 
 FORMATS: tuple[CallFormat, ...] = get_args(CallFormat)
 by_format = pytest.mark.parametrize("call_format", FORMATS)
@@ -256,6 +257,8 @@ def test_what_has_no_grammar_is_refused():
     wrong: list[Any] = [
         sums,
         ExtractAction(maze, "json"),
+        AskExpert(maze),
+        TransformAction(maze, str.upper, maze.action_space),
         gymnasium.make("CartPole-v1"),
         [],
         "go",

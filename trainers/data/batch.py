@@ -150,7 +150,7 @@ class Batch:
         for m, turn in enumerate(self.turns):
             if turn.support is not None:
                 start, stop = self.token_offsets[m : m + 2]
-                free[start:stop] = np.diff(turn.support.offsets) != 1
+                free[start:stop] = ~turn.support.forced
             if turn.choice is not None:
                 free[self.token_offsets[m]] = len(turn.admissible) > 1
         return free

@@ -32,8 +32,10 @@ class Support:
     subset.
 
     Attributes:
-        offsets: [L + 1] offsets. Position j allows the tokens `ids[offsets[j]:offsets[j + 1]]`.
-        ids: [offsets[-1]] token ids.
+        offsets: [L + 1] offsets. Position j allows the tokens `ids[offsets[j]:offsets[j + 1]]`, and
+            the whole vocabulary if there are none.
+        ids: [offsets[-1]] token ids. A position that allows most tokens lists the others, token t
+            as `~t`, below 0.
     """
 
     offsets: NDArray[np.int32]
@@ -41,6 +43,22 @@ class Support:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def counts(self, vocabulary: int) -> NDArray[np.int64]:
+        """Returns the number [L] of allowed tokens of each position, of V in the vocabulary."""
+        counts = np.diff(self.offsets).astype(np.int64)
+        return np.where(self._listed, counts, vocabulary - counts)
+
+    @property
+    def forced(self) -> NDArray[np.bool_]:
+        """[L] True where a single token is allowed."""
+        return self._listed & (np.diff(self.offsets) == 1)
+
+    @property
+    def _listed(self) -> NDArray[np.bool_]:
+        """[L] True where the allowed tokens are listed, not the others."""
+        first = np.append(self.ids, -1)[self.offsets[:-1]]
+        return (first >= 0) & (np.diff(self.offsets) > 0)
 
 
 @dataclass(slots=True)

@@ -161,13 +161,14 @@ class Branching(RecipeHooks):
         found = self.trainer.updater.evaluate_actions(batch, reference=False).entropy
         assert found is not None
         self._entropy.append(found)
-        choices = np.full(batch.num_tokens, float(len(self.trainer.policy.tokenizer)))
+        vocabulary = len(self.trainer.policy.tokenizer)
+        choices = np.full(batch.num_tokens, float(vocabulary))
         for m, turn in enumerate(batch.turns):
             span = slice(batch.token_offsets[m], batch.token_offsets[m + 1])
             if turn.choice is not None:
                 choices[span] = len(turn.admissible)
             elif turn.support is not None:
-                choices[span] = np.diff(turn.support.offsets)
+                choices[span] = turn.support.counts(vocabulary)
         scaled = found / np.log(np.maximum(choices, 2))
         total = np.bincount(batch.token_turn, scaled * batch.free, minlength=batch.num_turns)
         count = np.bincount(batch.token_turn, batch.free, minlength=batch.num_turns)

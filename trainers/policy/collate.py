@@ -50,8 +50,8 @@ class Collated:
         target: int64 [k] its token id.
         index: int64 [k] its index among the batch's K action tokens.
         support_offsets: int64 [k + 1] or None. Action token i was sampled from
-            `support_ids[support_offsets[i]:support_offsets[i + 1]]`. An empty range means the whole
-            vocabulary. None means the whole vocabulary for all tokens.
+            `support_ids[support_offsets[i]:support_offsets[i + 1]]`, see `distribution.score`. None
+            means the whole vocabulary for all tokens.
         support_ids: int64 [support_offsets[-1]] token ids, or None.
         bootstrap_row: int64 [b] rows that end in an observation whose value is bootstrapped.
         bootstrap_column: int64 [b] position of the last token in that row.
@@ -110,7 +110,9 @@ class Collated:
         if self.support_offsets is None or self.support_ids is None or not len(everything):
             return everything, None
         counts = self.support_offsets.diff()
-        free = counts != 1
+        forced = counts == 1
+        forced[forced.clone()] = self.support_ids[self.support_offsets[:-1][forced]] >= 0
+        free = ~forced
         free[0] |= ~free.any()
         ids = self.support_ids[torch.repeat_interleave(free, counts)]
         offsets = torch.nn.functional.pad(counts[free].cumsum(0), (1, 0))

@@ -121,13 +121,18 @@ def score(
         logits: [k, V] of any float type.
         target: int64 [k] the tokens to score.
         support: int64 offsets [k + 1] and ids. Token i was sampled from
-            `ids[offsets[i]:offsets[i + 1]]`. An empty range, or None, means the whole vocabulary.
+            `ids[offsets[i]:offsets[i + 1]]`, or from all tokens but t if the ids are `~t`, below 0.
+            An empty range, or None, means the whole vocabulary.
         temperature: divides the logits.
     """
     if support is None:
         return _score_vocabulary(logits, target, temperature)
     offsets, ids = support
     counts = offsets.diff()
+    if bool((excluded := ids < 0).any()):
+        row = torch.repeat_interleave(counts)[excluded]
+        logits = logits.index_put((row, ~ids[excluded]), logits.new_tensor(-torch.inf))
+        counts, ids = counts.index_fill(0, row, 0), ids[~excluded]
     free = counts == 0
     if bool(free.all()):
         return _score_vocabulary(logits, target, temperature)
@@ -167,11 +172,7 @@ def score_gradient(
     """
     scaled = _scaled(logits, temperature)
     if support is not None:
-        offsets, ids = support
-        counts = offsets.diff()
-        allowed = (counts == 0)[:, None].expand(scaled.shape).clone()
-        allowed[torch.repeat_interleave(counts), ids] = True
-        scaled = scaled.masked_fill(~allowed, -torch.inf)
+        scaled = scaled.masked_fill(~allowed_tokens(*support, scaled.shape[-1]), -torch.inf)
     by_logprob = by_logprob / temperature
     if by_entropy is None:
         gradient = scaled.softmax(-1).mul_(-by_logprob[:, None])
@@ -185,6 +186,16 @@ def score_gradient(
     gradient.mul_(-by_entropy[:, None]).addcmul_(p, by_logprob[:, None], value=-1.0)
     gradient.scatter_add_(-1, target[:, None], by_logprob[:, None])
     return gradient.to(logits.dtype)
+
+
+def allowed_tokens(offsets: Tensor, ids: Tensor, vocabulary: int) -> Tensor:
+    """Returns bool [k, V], True for the tokens of a support: see `score`."""
+    counts = offsets.diff()
+    row, excluded = torch.repeat_interleave(counts), ids < 0
+    most = (counts == 0).index_fill(0, row[excluded], True)
+    allowed = most[:, None].repeat(1, vocabulary)
+    allowed[row, torch.where(excluded, ~ids, ids)] = ~excluded
+    return allowed
 
 
 _LOWEST = torch.finfo(torch.float32).min

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from agentgym.trainers.policy.continuous_batching import Advance, Burst, Refill, Window
@@ -23,7 +24,10 @@ from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.request_state import Row
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
-from agentgym.trainers.policy.support import places_of
+from agentgym.trainers.policy.support import listed, places_of
+
+Choice = tuple[int, float, Sequence[int]]
+"""A token, its log-probability, and the tokens that could have been sampled."""
 
 Answer = Callable[[Sequence[tuple[Request, Sample]], bool], Sequence[Request]]
 """Takes finished actions, and whether others are in progress, and returns further requests."""
@@ -232,7 +236,7 @@ class _Batch:
 
 def choose(
     rows: Sequence[Row], logits: Tensor, sampling: Sampling, guide: Tensor | None = None
-) -> list[tuple[int, float, Sequence[int]]]:
+) -> list[Choice]:
     """Samples the next token of each row.
 
     Args:
@@ -242,51 +246,63 @@ def choose(
         guide: [b, V] logits that rank tokens for top-k and top-p. If None, `logits` do.
 
     Returns:
-        For each row the token, its log-probability and the tokens that could have been sampled
-        (empty for the whole vocabulary).
+        For each row the token, its log-probability and the tokens that could have been sampled, as
+        in `Support.ids` (empty for the whole vocabulary).
 
     Raises:
         LogitsError: if logits are not finite.
     """
-    choices: list[tuple[int, float, Sequence[int]]] = [(0, 0.0, ())] * len(rows)
-    free = [place for place, row in enumerate(rows) if row.trie is None]
-    bound = [place for place, row in enumerate(rows) if row.trie is not None]
-    for places in (free, bound):
-        if not places:
-            continue
+    kinds: dict[tuple[bool, bool], list[int]] = {}
+    for place, row in enumerate(rows):
+        kinds.setdefault((row.trie is not None, row.spelling is not None), []).append(place)
+    choices: list[Choice] = [(0, 0.0, ())] * len(rows)
+    for _, places in sorted(kinds.items()):
         some = logits if len(places) == len(rows) else logits[places]
         by = None if guide is None else guide[places]
-        ids: list[Sequence[int]] = []
-        if places is bound:
-            ids = [row.trie.children(row.node) for p in places if (row := rows[p]).trie is not None]
-            some = _gather_allowed(some, ids)
-            by = None if by is None else _gather_allowed(by, ids)
-        temperature, mixture = sampling.temperature, None
-        if ids and sampling.epsilon:
-            exploring = [rows[place] for place in places]
-            mixture = TokenMixture(exploring, ids, some, temperature, sampling.epsilon)
-            some, temperature = mixture.logprobs, 1.0
-        uniforms = np.array([rows[p].uniforms[len(rows[p].tokens)] for p in places])
-        drawn = draw(
-            some,
-            torch.from_numpy(uniforms).to(some.device),
-            temperature,
-            sampling.top_k,
-            sampling.top_p,
-            by,
-        )
-        columns, logprobs = drawn.column.tolist(), drawn.logprob.tolist()
-        check_finite(logprobs)
-        if mixture is not None:
-            mixture.choose(columns)
-        kept = places_of(drawn.kept) if sampling.restricts else None
-        for i, place in enumerate(places):
-            token = ids[i][columns[i]] if ids else columns[i]
-            allowed: Sequence[int] = ids[i] if ids else ()
-            if kept is not None:
-                allowed = [ids[i][column] for column in kept[i]] if ids else kept[i]
-            choices[place] = token, logprobs[i], allowed
+        found = _choose_alike([rows[place] for place in places], some, sampling, by)
+        for place, choice in zip(places, found, strict=True):
+            choices[place] = choice
     return choices
+
+
+def _choose_alike(
+    rows: Sequence[Row], logits: Tensor, sampling: Sampling, guide: Tensor | None
+) -> list[Choice]:
+    """`choose` for rows that all have a trie, all have a spelling, or have neither."""
+    ids: list[Sequence[int]] = [
+        trie.children(row.node) for row in rows if (trie := row.trie) is not None
+    ]
+    masks = [spelling.allowed for row in rows if (spelling := row.spelling) is not None]
+    if ids:
+        logits = _gather_allowed(logits, ids)
+        guide = None if guide is None else _gather_allowed(guide, ids)
+    if masks:
+        logits = _only(logits, masks)
+        guide = None if guide is None else _only(guide, masks)
+    temperature, mixture = sampling.temperature, None
+    if ids and sampling.epsilon:
+        mixture = TokenMixture(rows, ids, logits, temperature, sampling.epsilon)
+        logits, temperature = mixture.logprobs, 1.0
+    uniforms = torch.from_numpy(np.array([row.uniforms[len(row.tokens)] for row in rows]))
+    uniforms = uniforms.to(logits.device)
+    drawn = draw(logits, uniforms, temperature, sampling.top_k, sampling.top_p, guide)
+    columns, logprobs = drawn.column.tolist(), drawn.logprob.tolist()
+    check_finite(logprobs)
+    if mixture is not None:
+        mixture.choose(columns)
+    tokens = [some[i] for some, i in zip(ids, columns, strict=True)] if ids else columns
+    supports: Sequence[Sequence[int]] = ids or [listed(m) for m in masks] or [()] * len(rows)
+    if sampling.restricts:
+        supports = places_of(drawn.kept)
+        if ids:
+            supports = [[some[i] for i in kept] for some, kept in zip(ids, supports, strict=True)]
+    return list(zip(tokens, logprobs, supports, strict=True))
+
+
+def _only(logits: Tensor, masks: Sequence[NDArray[np.bool_]]) -> Tensor:
+    """Returns logits [b, V] that are -inf at tokens that a mask [V] does not allow."""
+    forbidden = torch.from_numpy(~np.stack(masks)).to(logits.device)
+    return logits.masked_fill(forbidden, -torch.inf)
 
 
 def _gather_allowed(logits: Tensor, ids: Sequence[Sequence[int]]) -> Tensor:

@@ -117,6 +117,9 @@ class GraphDecoder:
         if sampling.epsilon and any(row.trie is not None for row in rows):
             self._warn("epsilon changes the distribution of admissible actions")
             return False
+        if any(row.spelling is not None for row in rows):
+            self._warn("the host looks at every token of a call that a grammar restricts")
+            return False
         vocabulary = len(self._model.model.get_output_embeddings().weight)
         plan = Plan.of(rows, sampling, vocabulary)
         buffers = self._reserve(plan)

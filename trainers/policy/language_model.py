@@ -27,6 +27,7 @@ from agentgym.tokens.trie import TokenTrie
 from agentgym.trainers.policy.action_format import ActionFormat
 from agentgym.trainers.policy.cache_layers import LayerShape
 from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
+from agentgym.trainers.policy.grammars import Grammars
 from agentgym.trainers.policy.last_layer import can_restrict, last_layer_reads
 from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import REFERENCE, base_model, drop_nothing, stores_tensors
@@ -142,6 +143,7 @@ class LanguageModel(nn.Module):
         config = model.config.get_text_config(decoder=True)
         self.hidden_size: int = config.hidden_size
         self.max_length = max_length(config)
+        self.grammars = Grammars(tokenizer, config.vocab_size, self.end_token, self.format.prefix)
         # In lists, so that they are not registered as submodules.
         self._guide: list[Self] = []
         self._steering: list[Any] = []

@@ -53,6 +53,8 @@ class Row:
     Attributes:
         pending: tokens that are not fed to the model yet.
         read: number of tokens fed to the model or found in the cache.
+        trie: the candidates, if there are any.
+        spelling: the action so far, if its grammar restricts it.
         uniform_ratio: log-probability of the tokens so far under a uniform choice of the candidate,
             minus the policy's, if the sampling explores.
     """
@@ -66,8 +68,10 @@ class Row:
             raise ValueError(f"max_new_tokens must be at least 1, got {request.max_new_tokens}.")
         model.check_ids(request.prompt)
         self.request, self._model = request, model
-        self.trie, draws = None, sampling.max_new_tokens
+        self.trie, self.spelling, draws = None, None, sampling.max_new_tokens
         self.limit = min(draws, request.max_new_tokens or draws)
+        if request.candidates is None and request.grammar is not None:
+            self.spelling = model.grammars.begin(request.grammar)
         if request.candidates is not None:
             self.trie, self.limit = model.trie(request.candidates)
             draws = self.limit
@@ -109,7 +113,7 @@ class Row:
         """Appends a sampled token and the forced tokens that follow it."""
         before = len(self.tokens)
         self._append(token, logprob, allowed)
-        if self.trie is None:
+        if self.trie is None and self.spelling is None:
             self.done = len(self.tokens) == self.limit or self.ending.reached(self.tokens)
         else:
             self._force()
@@ -123,9 +127,17 @@ class Row:
         self.versions.append(self._model.version)
         if self.trie is not None:
             self.node = self.trie.step(self.node, token)
+        if self.spelling is not None:
+            self.spelling.step(token)
 
     def _force(self) -> None:
         """Appends forced tokens, as long as there is a single legal continuation."""
+        if self.spelling is not None:
+            while len(self.tokens) < self.limit and (only := self.spelling.only) is not None:
+                self._append(only, 0.0, (only,))
+                self.forced += 1
+            self.done = len(self.tokens) == self.limit or self.spelling.closed
+            return
         if self.trie is None:
             return
         while len(only := self.trie.children(self.node)) == 1:
@@ -136,9 +148,13 @@ class Row:
     def sample(self, restricted: bool) -> Sample:
         """Returns the finished action."""
         support = None
-        if restricted or self.trie is not None:
+        if restricted or self.trie is not None or self.spelling is not None:
             support = support_of(self.allowed)
-        if self.trie is None:
+        if self.spelling is not None:
+            finished = self.spelling.closed
+            text = self._model.decode(self.tokens[:-1] if finished else self.tokens)
+            text = text.removeprefix(self._model.format.prefix)
+        elif self.trie is None:
             finished, text = self.ending.reached(self.tokens), self.ending.text(self.tokens)
         else:
             assert self.request.candidates is not None

@@ -96,6 +96,9 @@ class Request:
         stop: strings that end a free-form action, besides those of the sampling.
         cancelled: whether nobody waits for the action any more. It ends at its next token, and is
             not `finished`. Another thread may set it.
+        grammar: regular expression of a free-form action, such as `action_grammar(env).regex`.
+            Tokens are then sampled from those after which the action can still be completed. None:
+            any text.
     """
 
     prompt: Tokens
@@ -107,6 +110,7 @@ class Request:
     max_new_tokens: int | None = None
     stop: tuple[str, ...] = ()
     cancelled: bool = False
+    grammar: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from agentgym.trainers.policy.candidates import Forest, choice_scores, choice_totals
 from agentgym.trainers.policy.collate import Collated
+from agentgym.trainers.policy.distribution import allowed_tokens
 from agentgym.trainers.policy.forward import read, score_places
 from agentgym.trainers.policy.language_model import LanguageModel
 
@@ -85,8 +86,6 @@ def all_logprobs(policy: LanguageModel, collated: Collated) -> Tensor:
         outputs = policy.head_output(policy.model.get_output_embeddings()(outputs))
     logits = outputs.float() / collated.temperature
     if collated.support_offsets is not None and collated.support_ids is not None:
-        counts = collated.support_offsets.diff()
-        allowed = (counts == 0)[:, None].expand(logits.shape).clone()
-        allowed[torch.repeat_interleave(counts), collated.support_ids] = True
-        logits = logits.masked_fill(~allowed, -torch.inf)
+        support = collated.support_offsets, collated.support_ids
+        logits = logits.masked_fill(~allowed_tokens(*support, logits.shape[-1]), -torch.inf)
     return logits.log_softmax(-1)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agentgym.trainers.data.trajectory import Support
 
@@ -33,6 +34,12 @@ def support_of(allowed: Sequence[Sequence[int]]) -> Support:
     offsets = np.cumsum([0, *map(len, allowed)]).astype(np.int32)
     ids = np.fromiter(itertools.chain.from_iterable(allowed), np.int32, offsets[-1])
     return Support(offsets, ids)
+
+
+def listed(allowed: NDArray[np.bool_]) -> Sequence[int]:
+    """Returns allowed tokens [V] as ids, or the others as `~id` if they are fewer."""
+    ids = allowed.nonzero()[0]
+    return (ids if 2 * len(ids) <= len(allowed) else ~(~allowed).nonzero()[0]).tolist()
 
 
 def places_of(kept: Tensor) -> list[list[int]]:

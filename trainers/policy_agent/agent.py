@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from agentgym.agents.basic.view import View
 from agentgym.errors import ConfigError
 from agentgym.evaluation.failures import OVERFLOWS
+from agentgym.tools.grammar import call_grammar
 from agentgym.trainers.critics.state_values import state_values
 from agentgym.trainers.policy.candidates import sampling_logprobs
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
@@ -242,6 +243,8 @@ class PolicyAgent:
     def _request(self, view: View, seen: _Seen, constrain: bool | None = None) -> Request:
         constrain = self.constrain if constrain is None else constrain
         admissible = tuple(view.info.get("admissible", ())) if constrain else ()
+        free = constrain and not admissible and view.env is not None
+        grammar = call_grammar(view.env) if free else None
         lengths = [len(self.policy.encode_action(text)) for text in admissible]
         room = max(lengths, default=self.sampling.max_new_tokens)
         prompt = seen.conversation.prompt(room)
@@ -251,7 +254,7 @@ class PolicyAgent:
             seen.conversation.observe(view.observation)
             prompt = seen.conversation.prompt(room)
             assert prompt is not None, "the first observation is cut to fit"
-        return Request(prompt, view.rng, admissible or None, slot=seen.slot)
+        return Request(prompt, view.rng, admissible or None, slot=seen.slot, grammar=grammar)
 
 
 def make_context(policy: Policy, settings: ContextSettings) -> Context:

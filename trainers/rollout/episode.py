@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium
@@ -20,6 +21,7 @@ from agentgym.time_limits import (
     timed_out_info,
     unstarted_info,
 )
+from agentgym.tools.grammar import call_grammar
 from agentgym.trainers.data.trajectory import RolloutStats, Segment, Trajectory, Turn
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
@@ -223,9 +225,22 @@ class Play:
         """Returns the generation request of this turn."""
         assert self.prompt is not None
         candidates = self.admissible if constrain and self.admissible else None
+        grammar = self._grammar if constrain and candidates is None else None
         share = self.episode.older_share
         weights = self.episode.older if share and self.rng.random() < share else ""
-        return Request(self.prompt, self.rng, candidates, slot=self.cache_key, weights=weights)
+        return Request(
+            self.prompt,
+            self.rng,
+            candidates,
+            slot=self.cache_key,
+            weights=weights,
+            grammar=grammar,
+        )
+
+    @cached_property
+    def _grammar(self) -> str | None:
+        """The regular expression of an action, in an environment of tools."""
+        return call_grammar(self.env)
 
     def record(self, sample: Sample, policy: Policy | Ensemble | None = None) -> None:
         """Records the model's action, which `step` passes to the environment.

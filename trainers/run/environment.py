@@ -18,7 +18,9 @@ from agentgym.registration.making import (
 )
 from agentgym.registration.mixture import Mixture
 from agentgym.textify.text_actions import TextActionEnv
+from agentgym.tools.grammar import call_grammar
 from agentgym.trainers.gateway.task_file import TaskFile
+from agentgym.trainers.policy.grammars import check_grammars
 from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.rollout.thoughts import span_finder
 from agentgym.trainers.settings import EnvironmentConfig
@@ -139,6 +141,9 @@ def check_replies(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
             "constrain samples an admissible action as the whole reply, but ExtractAction reads "
             "the action from a longer one: leave out constrain or the wrapper."
         )
+    played = env.envs.values() if isinstance(env, Mixture) else (env,)
+    if config.rollout.constrain and not config.program.harness and any(map(call_grammar, played)):
+        check_grammars(config.rollout.engine)
 
 
 def _factory(config: TrainConfig, env: Any) -> MakeEnv:

@@ -224,7 +224,8 @@ class RolloutConfig:
     instructions: bool = True
     """Start every prompt with the environment's instructions."""
     constrain: bool = False
-    """Sample from the admissible actions if the environment lists them."""
+    """Sample from the admissible actions if the environment lists them, and from well-formed calls
+    if it has tools (with the extra `grammar`)."""
     stop: tuple[str, ...] = ()
     """Strings that end a free-form action, such as "</action>", besides the end tokens of the
     model. The action is the text before the string. `--stop=--`: one that begins with a dash."""

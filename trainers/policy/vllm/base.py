@@ -21,6 +21,7 @@ from torch import Tensor
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.distribution import check_finite
 from agentgym.trainers.policy.generate import finish
+from agentgym.trainers.policy.grammars import check_grammars
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.loading import base_model
 from agentgym.trainers.policy.prefix_cache import Slot
@@ -134,9 +135,11 @@ class VLLM(ABC):
             session: not used.
 
         Raises:
-            ConfigError: if `sampling` has top-p without top-k.
+            ConfigError: if `sampling` has top-p without top-k, or a request has a grammar.
             ValueError: as `generate.generate`.
         """
+        if any(request.grammar is not None for request in requests):
+            check_grammars("vllm")
         check_bounded(sampling.top_k, sampling.top_p)
         rows = [Row(request, self._policy, sampling) for request in requests]
         # A row is not done after one pass if a candidate contains the end token.
