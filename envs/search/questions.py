@@ -1,36 +1,28 @@
-"""Questions: chains of facts in a generated world, and files in the format of HotpotQA."""
+"""Questions: chains of facts in a generated world, and the scores of answers."""
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
 
 from agentgym.envs.search.world import (
     BY_NAME,
     BY_SUBJECT,
     SIZES,
     YEAR,
-    Corpus,
-    Page,
     World,
     world,
 )
-from agentgym.errors import DataError
-from agentgym.tasks import Tasks, task_number, task_rng
+from agentgym.tasks import task_number, task_rng
 
 WORLDS = 64
 """Number of worlds per split."""
 MOST_HOPS = 4
 MOST_CHAINS = SIZES["work"]
-TEST_EVERY = 5
 _WHOLE = frozenset(("yes", "no", "noanswer"))
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -42,11 +34,12 @@ class Question:
 
     Attributes:
         text: the question.
-        answer: the answer.
+        answer: the answer. "": none is known.
         titles: the pages that are needed, in order.
         searches: a query that finds the page, for each title that the question describes instead of
             naming it.
         relations: the names of the relations of a chain.
+        others: other accepted answers.
     """
 
     text: str
@@ -54,6 +47,12 @@ class Question:
     titles: tuple[str, ...]
     searches: Mapping[str, str] = field(default_factory=dict)
     relations: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    def score(self, given: str, measure: Callable[[str, str], float]) -> float:
+        """Returns the score of an answer: the best over the accepted ones, 0 without one."""
+        known = (self.answer, *self.others) if self.answer else ()
+        return max((measure(given, answer) for answer in known), default=0.0)
 
 
 def normalised(text: str) -> str:
@@ -200,100 +199,3 @@ def _compare(rng: random.Random, kind: str, ends: dict[str, str]) -> tuple[str, 
     (value, most), *others = counts.most_common(2)
     unique = not others or others[0][1] < most
     return "Which one occurs most often?", value if unique else ""
-
-
-# Files of questions.
-
-
-@dataclass(frozen=True)
-class QuestionFile:
-    """The questions of a file by task name, and the corpus of all their paragraphs."""
-
-    questions: dict[str, Question]
-    corpus: Corpus
-
-    @property
-    def tasks(self) -> Tasks:
-        """One in five questions is a test task."""
-        names = list(self.questions)
-        return Tasks(
-            train=tuple(name for i, name in enumerate(names) if i % TEST_EVERY != 1),
-            test=tuple(names[1::TEST_EVERY]),
-        )
-
-
-@lru_cache(maxsize=8)
-def load_questions(path: str) -> QuestionFile:
-    """Reads a file of HotpotQA: questions with `context` and `supporting_facts`.
-
-    It is a JSON list as published by the authors, or has the columns of the copy on Hugging Face
-    (`id`, and `context` and `supporting_facts` as objects of lists), as a JSON list or JSON Lines.
-    All paragraphs of the file form the corpus. Of paragraphs with the same title, the first counts.
-
-    Raises:
-        DataError: if the file cannot be read or has another format, or two questions have one id.
-    """
-    try:
-        records = _records(Path(path).read_text(encoding="utf-8-sig"))
-        pages: dict[str, Page] = {}
-        for record in records:
-            for page in _paragraphs(record["context"]):
-                pages.setdefault(page.title, page)
-        corpus = Corpus(tuple(pages.values()))
-        questions: dict[str, Question] = {}
-        for record in records:
-            name = _text(record["_id"] if "_id" in record else record["id"])
-            if f"question/{name}" in questions:
-                raise DataError(f"{path} has two questions with the id {name!r:.80}.")
-            questions[f"question/{name}"] = _question(record, corpus)
-    except DataError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        raise DataError(
-            f"{path} is no file of HotpotQA (a JSON list or JSON Lines of questions with _id or "
-            f"id, question, answer, context and supporting_facts): {type(error).__name__}: {error}"
-        ) from error
-    if len(questions) < 2:
-        raise DataError(f"{path} needs at least 2 questions, got {len(questions)}.")
-    return QuestionFile(questions, corpus)
-
-
-def _records(text: str) -> list[dict[str, Any]]:
-    """Returns the questions of a JSON list or of JSON Lines."""
-    if text.lstrip().startswith("{"):
-        return [json.loads(line) for line in text.split("\n") if line.strip()]
-    return json.loads(text)
-
-
-def _pairs(value: Any, first: str, second: str) -> list[tuple[Any, Any]]:
-    """Returns the pairs of a list of pairs, or of an object with two lists of equal length."""
-    if isinstance(value, dict):
-        return list(zip(value[first], value[second], strict=True))
-    return [(one, other) for one, other in value]
-
-
-def _paragraphs(value: Any) -> list[Page]:
-    pages = []
-    for title, sentences in _pairs(value, "title", "sentences"):
-        title = " ".join(_text(title).split())
-        pages.append(Page(title, tuple(_text(sentence).strip() for sentence in _list(sentences))))
-    return pages
-
-
-def _question(record: dict[str, Any], corpus: Corpus) -> Question:
-    facts = _pairs(record.get("supporting_facts", ()), "title", "sent_id")
-    named = (corpus.page(_text(title)) for title, _ in facts)
-    titles = dict.fromkeys(page.title for page in named if page is not None)
-    return Question(_text(record["question"]), _text(record["answer"]), tuple(titles))
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"expected a list, got {value!r:.80}")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"expected a string, got {value!r:.80}")
-    return value

@@ -1,4 +1,4 @@
-"""SearchQA: answer questions that take several pages of a generated encyclopedia."""
+"""SearchQA: answer questions that take several pages of a generated encyclopedia, or of files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 from agentgym.core import TextEnv
+from agentgym.envs.search.documents import load_documents
+from agentgym.envs.search.question_files import QuestionFile, load_questions
 from agentgym.envs.search.questions import (
     MOST_CHAINS,
     MOST_HOPS,
@@ -15,11 +18,12 @@ from agentgym.envs.search.questions import (
     draw_comparison,
     draw_question,
     exact_match,
-    f1,
-    load_questions,
     world_of,
 )
-from agentgym.envs.search.world import Corpus
+from agentgym.envs.search.reports import REPORT, report_episode, report_judge, score_report
+from agentgym.envs.search.rules import ANSWERS, instructions
+from agentgym.envs.search.world import Corpus, Page
+from agentgym.errors import ConfigError, DataError
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import command
@@ -29,8 +33,8 @@ LONGEST = 500
 """Number of characters of a query or an answer."""
 LINE = 120
 PAGE = 3000
-_ACTION = re.compile(r"(search|open|answer)\s*\[(.*)\]\W{0,9}", re.IGNORECASE | re.DOTALL)
-_SECOND = re.compile(r"\]\W*(?:search|open|answer)\s*\[", re.IGNORECASE)
+_ACTION = re.compile(r"(search|open|answer|report)\s*\[(.*)\]\W{0,9}", re.IGNORECASE | re.DOTALL)
+_SECOND = re.compile(r"\]\W*(?:search|open|answer|report)\s*\[", re.IGNORECASE)
 
 
 @dataclass
@@ -39,13 +43,17 @@ class State:
 
     Attributes:
         opened: titles of the opened pages that are needed, in order.
+        read: titles of all opened pages, in order.
         searches: number of searches.
+        query: the last query.
         score: score of the answer, or None before it.
         right: whether the answer is an exact match.
     """
 
     opened: list[str] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
     searches: int = 0
+    query: str = ""
     score: float | None = None
     right: bool = False
 
@@ -77,6 +85,9 @@ class SearchQA(TextEnv):
     a given end, or the title of the work with the first or last year. The expert takes two turns
     per work and one per further page, about 60 in `SearchQA-Long-v0` with 20 works.
 
+    With `corpus` and `questions`, the pages are documents of your own. A judge can score reports in
+    place of short answers (`score`).
+
     The search engine ranks pages by BM25 with the formula and the terms of `WebShop-v0`.
 
     ## Action Space
@@ -86,14 +97,18 @@ class SearchQA(TextEnv):
       pages.
     - `open[The Silver Lantern]`: show the page of a title.
     - `answer[Ada Brin]`: give the answer.
+    - `report[...]`: with a judge as `score`, in place of an answer: write a report of up to 2,000
+      characters.
 
     ## Observation Space
     Text: the result of the last action, then the question.
 
     ## Rewards
     The score of the answer (term `task`): 1 for an exact match after normalisation, else 0. With
-    `score="f1"`, it is the F1 score of its words. Each search costs `query_cost` (term `queries`).
-    An invalid action costs `invalid_penalty`.
+    `score="f1"`, it is the F1 score of its words. The best of several accepted answers counts.
+    A report has the score of the judge, and 0 if the judge's reply cannot be read, which the last
+    observation states. Each search costs `query_cost` (term `queries`). An invalid action costs
+    `invalid_penalty`.
 
     ## Starting State
     A world and a question sampled from the task name. Each split has 64 worlds of its own.
@@ -102,8 +117,9 @@ class SearchQA(TextEnv):
     Termination: an answer. Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys. `admissible` is empty. `success` is an exact match. `progress` is the share of
-    the needed pages that have been opened, and 1 for a right answer.
+    The common keys. `admissible` is empty. `success` is an exact match, or a report with a
+    score of at least 0.5. `progress` is the share of the needed pages that have been opened, and 1
+    for a right answer.
 
     ## Arguments
     - `hops` (int or None, default None): number of facts of a chain, 1 to 4. None: sampled.
@@ -111,11 +127,16 @@ class SearchQA(TextEnv):
     - `misleading` (float, default 0.3): share of the entities with a gossip page, in [0, 1].
     - `drop` (float, default 0.0): probability that a result is missing from a list of results.
     - `query_cost` (float, default 0.0): cost of a search.
-    - `score` (str, default "em"): "em" (exact match) or "f1".
+    - `score` (str, default "em"): "em" (exact match), "f1", or a judge of reports, such as
+      "rubric=FILE:chat:MODEL@URL" or "module:function" (see `agentgym.judges.make_judge`).
     - `masked` (bool, default False): whether a question is a sentence with a gap.
     - `data_file` (str or None, default None): file in the format of HotpotQA, of the authors or of
       Hugging Face. Its questions are the tasks, one in five a test task, and the paragraphs of all
       questions are the pages. `hops`, `chains`, `misleading` and `masked` have no effect on it.
+    - `corpus` (str or None, default None): folder of texts, or JSON Lines with `title` and `text`.
+      Needs `questions`. `hops`, `chains`, `misleading` and `masked` have no effect on it.
+    - `questions` (str or None, default None): JSON Lines with `question`, `answer`, `document`,
+      `id` and `split`. The expert needs the `document` that holds the answer.
     - `max_turns` (int or None, default 15): turn limit.
 
     ## References
@@ -129,6 +150,9 @@ class SearchQA(TextEnv):
 
     State = State
     reward_names = ("task", "queries")
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.canary_floor": "an answer that is known counts without the pages"
+    }
 
     def __init__(
         self,
@@ -141,6 +165,8 @@ class SearchQA(TextEnv):
         score: str = "em",
         masked: bool = False,
         data_file: str | None = None,
+        corpus: str | None = None,
+        questions: str | None = None,
         max_turns: int | None = 15,
         **kwargs,
     ):
@@ -153,75 +179,111 @@ class SearchQA(TextEnv):
         for name, share in (("misleading", misleading), ("drop", drop)):
             if not 0 <= share <= 1:
                 raise ValueError(f"{name} must lie in [0, 1], got {share}.")
-        if score not in ("em", "f1"):
-            raise ValueError(f"score must be 'em' or 'f1', got {score!r}.")
+        if score not in ANSWERS and ":" not in score:
+            raise ValueError(f"score must be 'em', 'f1' or a judge, got {score!r}.")
+        if (corpus is None) != (questions is None) or (
+            corpus is not None and data_file is not None
+        ):
+            raise ConfigError(
+                "Expected corpus and questions, or data_file, or none of them, got "
+                f"corpus={corpus!r}, questions={questions!r}, data_file={data_file!r}."
+            )
         super().__init__(max_turns=max_turns, **kwargs)
         self.hops, self.chains, self.masked = hops, chains, masked
         self.misleading = float(misleading)
         self.drop, self.query_cost, self.score = drop, float(query_cost), score
-        self.data_file = None if data_file is None else str(Path(data_file).absolute())
-        self.instructions = INSTRUCTIONS.format(
-            world="" if data_file else " about a made-up world",
-            answer=", or a number" if chains > 1 else "",
-            cost=f"- Each search costs {query_cost:g}.\n" if query_cost else "",
-            scoring="1 if it is right" if score == "em" else "the F1 score of its words",
+        self.data_file, self._pages, self._questions = (
+            None if path is None else str(Path(path).absolute())
+            for path in (data_file, corpus, questions)
         )
-        self.tasks = Tasks.generated()
-        if self.data_file is not None:
-            self.tasks = load_questions(self.data_file).tasks
+        given = self._given
+        self.tasks = Tasks.generated() if given is None else given.tasks
+        if score in ANSWERS:
+            _need_answers(given, score)
+        else:
+            report_judge(score)
+        self.instructions = instructions(
+            generated=given is None,
+            documents=corpus is not None,
+            counted=chains > 1,
+            score=score,
+            cost=query_cost,
+        )
+
+    @property
+    def _given(self) -> QuestionFile | None:
+        """The questions and pages of files, which environments share."""
+        if self._pages is not None and self._questions is not None:
+            return load_documents(self._pages, self._questions)
+        return None if self.data_file is None else load_questions(self.data_file)
 
     @property
     def question(self) -> Question:
         """The question of the task."""
-        if self.data_file is not None:
-            return load_questions(self.data_file).questions[self.task]
+        if (given := self._given) is not None:
+            return given.questions[self.task]
         return question_of(self.task, self.misleading, self.hops, self.chains, self.masked)
 
     @property
     def corpus(self) -> Corpus:
         """The pages, which environments share."""
-        if self.data_file is not None:
-            return load_questions(self.data_file).corpus
-        return world_of(self.task, self.misleading)
+        given = self._given
+        return world_of(self.task, self.misleading) if given is None else given.corpus
 
     def _start(self, task: str) -> TimeStep:
         self.state = State()
-        return self._look("The encyclopedia is open.")
+        opening = "The encyclopedia is open." if self._pages is None else "The documents are open."
+        return self._look(opening)
 
     def _advance(self, action: str) -> TimeStep:
         match = _ACTION.fullmatch(command(action))
         text = match[2].strip() if match else ""
-        if match is None or not text:
-            return self._invalid("Reply with search[words], open[title] or answer[text].")
-        if len(text) > LONGEST:
-            return self._invalid(f"The text in brackets has more than {LONGEST} characters.")
+        last = "answer" if self.score in ANSWERS else "report"
+        tools = {"search": self._search, "open": self._open, last: self._answer}
+        if match is None or not text or match[1].lower() not in tools:
+            return self._invalid(f"Reply with search[words], open[title] or {last}[text].")
+        longest = REPORT if match[1].lower() == "report" else LONGEST
+        if len(text) > longest:
+            return self._invalid(f"The text in brackets has more than {longest} characters.")
         if _SECOND.search(match[0]):
             return self._invalid("Reply with one action only.")
-        tools = {"search": self._search, "open": self._open, "answer": self._answer}
         return tools[match[1].lower()](text)
 
     def _search(self, query: str) -> TimeStep:
         self.state.searches += 1
+        self.state.query = query
         pages = self.corpus.search(query, SHOWN)
         if self.drop:
             kept = self.np_random.random(SHOWN) >= self.drop
             pages = [page for page, keep in zip(pages, kept, strict=False) if keep]
-        lines = [f"- {page.title}: {' '.join(page.sentences)[:LINE]} ..." for page in pages]
+        lines = [f"- {page.title}: {_first(page)} ..." for page in pages]
         return self._look("\n".join(lines) or "No results.", cost=self.query_cost)
 
     def _open(self, title: str) -> TimeStep:
         page = self.corpus.page(title)
         if page is None:
             return self._invalid(f"There is no page with the title {title[:80]!r}. Use search.")
+        self.state.read.append(page.title)
         if page.title in self.question.titles and page.title not in self.state.opened:
             self.state.opened.append(page.title)
         return self._look(page.text[:PAGE])
 
     def _answer(self, text: str) -> TimeStep:
-        answer = self.question.answer
-        self.state.right = exact_match(text, answer) == 1
-        self.state.score = float(self.state.right) if self.score == "em" else f1(text, answer)
+        if self.score not in ANSWERS:
+            return self._report(text)
+        self.state.right = self.question.score(text, exact_match) == 1
+        self.state.score = self.question.score(text, ANSWERS[self.score])
         return self._look("Right." if self.state.right else "Wrong.")
+
+    def _report(self, text: str) -> TimeStep:
+        found = (self.corpus.page(title) for title in dict.fromkeys(self.state.read))
+        pages = [page for page in found if page is not None]
+        episode = report_episode(self.instructions, self.question, pages, text)
+        verdict = score_report(self.score, episode)
+        self.state.score = verdict.score or 0.0
+        self.state.right = bool(verdict.success)
+        unread = "The reply of the judge cannot be read."
+        return self._look(unread if verdict.score is None else f"Score: {verdict.score:.2f}.")
 
     def _look(self, result: str, cost: float = 0.0) -> TimeStep:
         state, question = self.state, self.question
@@ -235,26 +297,39 @@ class SearchQA(TextEnv):
         )
 
     def expert(self) -> str | None:
-        """Searches for pages that are not named, opens the needed pages and answers."""
+        """Searches for pages that are not named, opens the needed pages and answers.
+
+        None if a file does not tell the needed pages, or no answer.
+        """
         question, state = self.question, self.state
+        if not question.answer or (self._given is not None and not question.titles):
+            return None
         left = next((title for title in question.titles if title not in state.opened), None)
         if left is None:
-            return f"answer[{question.answer}]"
-        searched = state.searches > sum(title in question.searches for title in state.opened)
-        if left in question.searches and not searched:
-            return f"search[{question.searches[left]}]"
-        return f"open[{left}]"
+            return f"{'answer' if self.score in ANSWERS else 'report'}[{question.answer}]"
+        query = self._query(left)
+        return f"open[{left}]" if query in ("", state.query) else f"search[{query}]"
+
+    def _query(self, title: str) -> str:
+        """Returns the expert's query for a needed page, "" if the question names it."""
+        query = self.question.searches.get(title, "")
+        if not query or self._pages is None:
+            return query
+        found = any(page.title == title for page in self.corpus.search(query, SHOWN))
+        return query if found else f"{title} {query}"[:LONGEST].strip()
 
 
-INSTRUCTIONS = (
-    "Answer a question with the pages of an encyclopedia{world}.\n"
-    "Each turn, reply with one action and nothing else:\n"
-    "- search[author of The Silver Lantern]: search for pages. Five results are shown.\n"
-    "- open[The Silver Lantern]: read the page with this title.\n"
-    "- answer[Ada Brin]: give your answer. This ends the episode.\n"
-    "Rules:\n"
-    "- The page of a thing states its facts. Facts on gossip pages may be wrong.\n"
-    "- The answer is a few words, written as on the pages{answer}.\n"
-    "{cost}"
-    "The reward for the answer is {scoring}."
-)
+def _first(page: Page) -> str:
+    """Returns the beginning of a page in one line."""
+    return " ".join(" ".join(page.sentences).split())[:LINE]
+
+
+def _need_answers(given: QuestionFile | None, score: str) -> None:
+    """Raises a `DataError` if a question of files has no answer."""
+    questions = {} if given is None else given.questions
+    left = [name for name, question in questions.items() if not question.answer]
+    if left:
+        raise DataError(
+            f"score={score!r} compares answers, and {len(left)} questions have none, such as "
+            f'{left[0]!r}. Add them, or let a judge score reports (score="rubric=FILE:chat:...").'
+        )

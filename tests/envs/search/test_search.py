@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.envs.search.kg_qa import KGQA
+from agentgym.envs.search.question_files import load_questions
 from agentgym.envs.search.questions import (
     draw_comparison,
     draw_question,
     exact_match,
     f1,
-    load_questions,
     normalised,
     world_of,
 )
