@@ -40,6 +40,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 SLOW = {
     *("callbacks.md", "own_environment.md", "own_game.md", "own_reward.md", "own_tools.md"),
+    "own_documents.md",
     *("own_agent.md", "real_model.md", "self_play.md", "tensorboard.md", "served_model.md"),
     "evaluating_games.md",
 }

@@ -29,8 +29,8 @@ def load_documents(corpus: str, questions: str) -> QuestionFile:
     """Reads documents and questions about them.
 
     The documents are the texts of a folder and its subfolders (`SUFFIXES`), whose titles are their
-    paths, or a file of JSON Lines with `title` and `text`, such as a corpus of BEIR. A document of
-    more than `PART` characters becomes several pages, "guide.md", "guide.md (2)", and so on.
+    paths without the suffix, or a file of JSON Lines with `title` and `text`, such as a corpus of
+    BEIR. A document of more than `PART` characters becomes several pages, "guide", "guide (2)", ...
 
     The questions are JSON Lines with `question`, `answer` (a text, or a list of accepted ones),
     `document` (the title of the document with the answer, or a list of titles), `id`, `split`
@@ -46,7 +46,9 @@ def load_documents(corpus: str, questions: str) -> QuestionFile:
         if not title or not text.strip():
             raise DataError(f"{where}: expected a title and a text, and one of them is empty.")
         if title in documents:
-            raise DataError(f"{where}: there are two documents with the title {title!r}.")
+            raise DataError(
+                f"{where}: there are two documents with the title {title!r}. Rename one."
+            )
         documents[title] = _pages(title, text)
     pages = tuple(page for parts in documents.values() for page in parts)
     [(title, times)] = Counter(page.title for page in pages).most_common(1)
@@ -67,7 +69,7 @@ def _documents(path: Path) -> Iterator[tuple[str, str, str]]:
         raise DataError(f"{path}: expected texts ({', '.join(SUFFIXES)}) in this folder, got none.")
     for file, text in texts.items():
         if text.strip():  # empty files hold no page
-            yield str(file), file.relative_to(path).as_posix(), text
+            yield str(file), file.relative_to(path).with_suffix("").as_posix(), text
 
 
 def _pages(title: str, text: str) -> list[Page]:

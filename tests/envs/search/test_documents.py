@@ -31,9 +31,9 @@ TEXTS = {
     "faq.rst": "The pump is quiet below 40 degrees.",
 }
 QUESTIONS: list[dict[str, Any]] = [
-    {"question": "How much memory?", "answer": ["4 GB", "four GB"], "document": "guide/install.md"},
-    {"question": "Which key starts the pump?", "answer": "green", "document": "guide/use.txt"},
-    {"question": "Below how many degrees is it [quiet]?", "answer": "40", "document": "faq.rst"},
+    {"question": "How much memory?", "answer": ["4 GB", "four GB"], "document": "guide/install"},
+    {"question": "Which key starts the pump?", "answer": "green", "document": "guide/use"},
+    {"question": "Below how many degrees is it [quiet]?", "answer": "40", "document": "faq"},
 ]
 
 
@@ -87,7 +87,8 @@ def test_any_accepted_answer_counts_and_no_other(files: Files):
 
 
 def test_a_folder_and_json_lines_give_the_same_pages(tmp_path: Path, files: Files):
-    rows = [{"title": name, "text": text, "url": "-"} for name, text in sorted(TEXTS.items())]
+    files_of = sorted(TEXTS.items())
+    rows = [{"title": name.partition(".")[0], "text": text, "url": "-"} for name, text in files_of]
     other = lines(tmp_path / "corpus.jsonl", rows)
     expected = load_documents(**files)
     assert load_documents(other, files["questions"]).corpus.pages == expected.corpus.pages
@@ -97,12 +98,11 @@ def test_long_documents_are_divided_and_nothing_is_lost(tmp_path: Path):
     words = [f"word{number}" for number in range(2000)]
     texts = {"a.txt": " ".join(words), "b.md": "x" * (2 * PART + 1), "c.txt": "\n\n".join(words)}
     questions = [
-        {"question": "Which?", "answer": "word1999", "document": name}
-        for name in ("a.txt", "c.txt")
+        {"question": "Which?", "answer": "word1999", "document": name} for name in ("a", "c")
     ]
     path = folder(tmp_path / "docs", texts)
     found = load_documents(path, lines(tmp_path / "q.jsonl", questions))
-    for name, text in texts.items():
+    for name, text in ((Path(file).stem, text) for file, text in texts.items()):
         parts = [page for page in found.corpus.pages if page.title.startswith(name)]
         assert [page.title for page in parts[:2]] == [name, f"{name} (2)"]
         assert all(len(page.sentences[0]) <= PART for page in parts)
@@ -116,10 +116,10 @@ def test_long_documents_are_divided_and_nothing_is_lost(tmp_path: Path):
 def test_a_page_that_the_question_does_not_find_is_searched_by_its_title(tmp_path: Path):
     texts = {f"pump {number}.txt": "The pump is loud." for number in range(9)}
     texts["valve.txt"] = "It is red."
-    records = [{"question": "Is the pump loud?", "answer": "red", "document": "valve.txt"}] * 2
+    records = [{"question": "Is the pump loud?", "answer": "red", "document": "valve"}] * 2
     env = SearchQA(corpus=folder(tmp_path / "d", texts), questions=lines(tmp_path / "q", records))
     actions, total, _ = expert_play(env, "question/0")
-    assert actions[:2] == ["search[valve.txt Is the pump loud?]", "open[valve.txt]"] and total == 1
+    assert actions[:2] == ["search[valve Is the pump loud?]", "open[valve]"] and total == 1
 
 
 def test_splits_of_the_file_are_kept(tmp_path: Path, files: Files):
@@ -135,14 +135,14 @@ def test_questions_without_documents_have_no_expert(tmp_path: Path, files: Files
     env = SearchQA(corpus=files["corpus"], questions=lines(tmp_path / "plain.jsonl", rows))
     env.reset(seed=0)
     assert env.expert() is None
-    assert "faq.rst: The pump is quiet" in env.step("search[quiet pump]")[0]
+    assert "faq: The pump is quiet" in env.step("search[quiet pump]")[0]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"answers": "4"}, r"line 2: expected question.* 'answers'. Did you mean: answer\?"),
-        ({"document": "guide/use.md"}, r"line 2: .*'guide/use.md'. Did you mean: guide/use.txt"),
+        ({"document": "guide/use.txt"}, r"line 2: .*'guide/use.txt'. Did you mean: guide/use"),
         ({"question": " "}, "line 2: expected a text as 'question'"),
         ({"answer": 4}, "line 2: expected a text or a list of texts as 'answer'"),
         ({"answer": "x" * 501}, "line 2: an answer has more than 500"),
@@ -225,7 +225,7 @@ def test_a_judge_scores_the_report_with_the_pages_that_were_read(
 ):
     judged.reset(seed=0, options={"task": "question/1"})
     if opened:
-        judged.step("open[guide/use.txt]")
+        judged.step("open[guide/use]")
     text, reward, ended, _, info = judged.step(f"report[{report}]")
     assert ended and reward == score and info["success"] == (score >= 0.5)
     assert ("cannot be read" in text) == (report == "unreadable")
@@ -252,16 +252,16 @@ def test_the_judge_reads_the_question_its_answer_and_whole_pages(
     monkeypatch.setattr(module, "judge", lambda episode: seen.append(episode) or found(episode))
     report_judge.cache_clear()
     judged.reset(seed=0, options={"task": "question/1"})
-    judged.step("open[guide/use.txt]")
+    judged.step("open[guide/use]")
     judged.step("report[green, twice]")
     report_judge.cache_clear()
     [episode] = seen
     assert [turn.action for turn in episode.turns] == [
-        "open[guide/use.txt]",
+        "open[guide/use]",
         "report[green, twice]",
     ]
     assert "Which key" in episode.turns[0].observation and "green" in episode.turns[0].observation
-    assert episode.turns[1].observation == f"guide/use.txt: {TEXTS['guide/use.txt']}"
+    assert episode.turns[1].observation == f"guide/use: {TEXTS['guide/use.txt']}"
 
 
 def test_a_rubric_that_shows_the_outcome_is_refused(tmp_path: Path, files: Files):
