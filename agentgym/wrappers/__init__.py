@@ -4,6 +4,7 @@ from agentgym.wrappers.admissible_action import AdmissibleAction
 from agentgym.wrappers.ask_expert import AskExpert
 from agentgym.wrappers.base import TextWrapper
 from agentgym.wrappers.code_action import CodeAction
+from agentgym.wrappers.compose import Compose
 from agentgym.wrappers.encode_observation import EncodeObservation
 from agentgym.wrappers.expert_start import ExpertStart
 from agentgym.wrappers.extract_action import ExtractAction
@@ -12,6 +13,7 @@ from agentgym.wrappers.memory import Memory
 from agentgym.wrappers.monologue import Monologue
 from agentgym.wrappers.multi_trial import MultiTrial
 from agentgym.wrappers.outcome import Outcome
+from agentgym.wrappers.own_start import OwnStart
 from agentgym.wrappers.privileged_text import PrivilegedText
 from agentgym.wrappers.reflector import Reflector
 from agentgym.wrappers.reward_function import RewardFunction, Transition
@@ -25,6 +27,7 @@ __all__ = [
     "AdmissibleAction",
     "AskExpert",
     "CodeAction",
+    "Compose",
     "EncodeObservation",
     "ExpertStart",
     "ExtractAction",
@@ -33,6 +36,7 @@ __all__ = [
     "Monologue",
     "MultiTrial",
     "Outcome",
+    "OwnStart",
     "PrivilegedText",
     "Reflector",
     "RewardFunction",

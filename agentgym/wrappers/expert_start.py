@@ -69,7 +69,7 @@ class ExpertStart(TextWrapper):
         observation, info = self.env.reset(seed=seed, options=options)
         task = str(info.get("task", ""))
         rng = np.random.default_rng((seed, zlib.crc32(task.encode())))
-        if not self._trains(task) or rng.random() >= self.share:
+        if not trains(self.env, task) or rng.random() >= self.share:
             return self._view(observation, info)
         actions = self._plan()
         left = len(actions) if self.last is None else min(self.last, len(actions))
@@ -79,14 +79,6 @@ class ExpertStart(TextWrapper):
             observation, *_, info = self.env.step(action)
         self._turns = played
         return self._view(observation, self._idle(info))
-
-    def _trains(self, task: str) -> bool:
-        """Whether a task is a training task alone."""
-        try:
-            tasks = self.env.get_wrapper_attr("tasks")
-        except AttributeError:
-            return False
-        return task in tasks.train and task not in tasks.test
 
     def _plan(self) -> list[str]:
         """Plays the expert's episode. Returns its actions, or none if it does not end."""
@@ -118,3 +110,12 @@ class ExpertStart(TextWrapper):
         if type(turns) is not int or turns < 0:
             raise ValueError(f"expected the number of the expert's turns, got {turns!r:.80}")
         self._turns = turns
+
+
+def trains(env: gymnasium.Env[Any, Any], task: str) -> bool:
+    """Returns whether a task is a training task alone."""
+    try:
+        tasks = env.get_wrapper_attr("tasks")
+    except AttributeError:
+        return False
+    return task in tasks.train and task not in tasks.test

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.wrappers.base import TextWrapper
@@ -16,8 +17,10 @@ class MultiTrial(TextWrapper):
     """Allows several attempts at a task within one episode and shows the earlier outcomes.
 
     An episode of this wrapper consists of up to n episodes of the environment, all with the same
-    task and seed. This is the setting of agents that improve from attempt to attempt, such as
-    Reflexion ("Reflexion: Language Agents with Verbal Reinforcement Learning", arXiv 2303.11366).
+    task and seed, or with `fresh=True` the same task and another seed. This is the setting of
+    agents that improve from attempt to attempt, such as Reflexion ("Reflexion: Language Agents with
+    Verbal Reinforcement Learning", arXiv 2303.11366). Fresh attempts have chance events of their
+    own, so that the actions of a lucky attempt are not simply repeated.
 
     **Actions**: unchanged.
 
@@ -42,6 +45,7 @@ class MultiTrial(TextWrapper):
         n: maximum number of attempts.
         transcripts: whether the transcripts of the earlier attempts are included.
         stop_on_success: whether a successful attempt ends the episode.
+        fresh: whether each attempt has a seed of its own.
 
     Raises:
         ConfigError: if observations or actions are not text, or `n` is below 1. From `reset`: if
@@ -55,8 +59,11 @@ class MultiTrial(TextWrapper):
         *,
         transcripts: bool = False,
         stop_on_success: bool = True,
+        fresh: bool = False,
     ):
-        super().__init__(env, n=n, transcripts=transcripts, stop_on_success=stop_on_success)
+        super().__init__(
+            env, n=n, transcripts=transcripts, stop_on_success=stop_on_success, fresh=fresh
+        )
         self._need_text("observations")
         self._need_text("actions")
         if n < 1:
@@ -64,6 +71,7 @@ class MultiTrial(TextWrapper):
         self.n = n
         self.transcripts = transcripts
         self.stop_on_success = stop_on_success
+        self.fresh = fresh
         self._earlier: list[str] = []
         self._current: list[str] = []
         self._return = 0.0
@@ -91,7 +99,7 @@ class MultiTrial(TextWrapper):
             options: dict[str, Any] = {"task": info["task"]}
             if (limit := getattr(self.env.unwrapped, "turn_limit", None)) is not None:
                 options["max_turns"] = limit
-            observation, start = self.env.reset(seed=self._seed, options=options)
+            observation, start = self.env.reset(seed=self._next_seed(), options=options)
             played = {key: info[key] for key in ("valid", "reward_terms")}
             info = {**start, **played}
             self._current, self._return = [observation], 0.0
@@ -99,6 +107,12 @@ class MultiTrial(TextWrapper):
         observation, info = self._show(observation, info)
         info |= {"trial_end": ended, "trial_success": ended and success, "trial_observation": seen}
         return observation, reward, terminated, truncated, info
+
+    def _next_seed(self) -> int:
+        """Returns the seed of the attempt that starts."""
+        if not self.fresh:
+            return self._seed
+        return int(np.random.default_rng((self._seed, len(self._earlier))).integers(2**31))
 
     def _summary(self, info: dict[str, Any]) -> str:
         outcome = "succeeded" if info["success"] else "failed"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import json
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from agentgym import wrappers
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, SnapshotError
+from agentgym.evaluation import evaluate
 from agentgym.time_step import INFO_KEYS
 
 from ..helpers.tokenizers import LATIN
@@ -33,6 +36,19 @@ def same_reward(step: wrappers.Transition) -> dict[str, float]:
 
 def next_step(env: gymnasium.Env[Any, Any]) -> str:
     return str(env.get_wrapper_attr("expert")() or "")
+
+
+SMALL: dict[str, Any] = {"max_turns": 4, "invalid_penalty": 0.25, "size": 4}
+FOLDER = tempfile.TemporaryDirectory()
+
+
+@functools.cache
+def recorded() -> str:
+    """A file of random episodes, several of each task that the seeds below sample."""
+    file, env = Path(FOLDER.name) / "own.jsonl", NumberLine(**SMALL)
+    tasks = [env.reset(seed=seed)[1]["task"] for seed in range(9)]
+    evaluate("NumberLine-v0", "random", tasks=tasks * 4, env_kwargs=SMALL, save=file)
+    return str(file)
 
 
 WRAPPERS: dict[str, Make] = {
@@ -54,14 +70,18 @@ WRAPPERS: dict[str, Make] = {
     "trials-transcripts": lambda env: wrappers.MultiTrial(
         env, 2, transcripts=True, stop_on_success=False
     ),
+    "trials-fresh": lambda env: wrappers.MultiTrial(env, 3, fresh=True),
     "monologue": lambda env: wrappers.Monologue(env, 12),
     "memory": lambda env: wrappers.Memory(env, 2, length=20, turns=3),
     "outcome": lambda env: wrappers.Outcome(env, False),
     "ask": lambda env: wrappers.AskExpert(env, cost=0.1, budget=2),
     "expert-start": lambda env: wrappers.ExpertStart(env, share=1.0, last=3),
+    "own-start": lambda env: wrappers.OwnStart(env, recorded(), share=1.0),
     "reflector": lambda env: wrappers.Reflector(env, "random", trials=3),
     "tool-rules": lambda env: wrappers.ToolRules(env, allow=["get_*"], deny={"get_x": {"a": "b"}}),
     "plan": lambda env: wrappers.WholePlan(env, 2),
+    "compose": lambda env: wrappers.Compose(env, 2),
+    "compose-ids": lambda env: wrappers.Compose(env, 2, ids=["NumberLine-v0"], ordered=False),
     "code": lambda env: wrappers.CodeAction(env),
     "stack": lambda env: wrappers.AdmissibleAction(
         wrappers.EncodeObservation(
@@ -77,8 +97,7 @@ WRAPPERS: dict[str, Make] = {
 
 
 def make(name: str, *, bare: bool = False) -> gymnasium.Env[Any, Any]:
-    kwargs: dict[str, Any] = {"max_turns": 4, "invalid_penalty": 0.25, "size": 4}
-    env = NumberLine(**kwargs) if bare else gymnasium.make("AgentGym/NumberLine-v0", **kwargs)
+    env = NumberLine(**SMALL) if bare else gymnasium.make("AgentGym/NumberLine-v0", **SMALL)
     return WRAPPERS[name](env)
 
 

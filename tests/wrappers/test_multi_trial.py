@@ -4,6 +4,7 @@ import pytest
 from gymnasium.wrappers import TransformObservation
 
 from agentgym import UnicodeText
+from agentgym.envs.bandit.bandit import Bandit
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.wrappers import (
@@ -124,3 +125,16 @@ def test_an_action_without_a_turn_repeats_no_end_of_an_attempt(wrapper, played, 
     assert (again["trial"], again["trial_end"], again["trial_success"]) == (1, False, False)
     assert (again["trial_observation"], again.get("action", "")) == ("", "")
     assert again["valid"] and not any(again["reward_terms"].values())
+
+
+def test_fresh_attempts_have_chance_events_of_their_own():
+    def payoffs(fresh: bool) -> list[list[float]]:
+        env = MultiTrial(Bandit(rounds=8), 3, stop_on_success=False, fresh=fresh)
+        env.reset(seed=4)
+        action = env.reset(seed=4)[1]["admissible"][0]
+        return [[float(env.step(action)[1]) for _ in range(8)] for _ in range(3)]
+
+    assert len({tuple(each) for each in payoffs(False)}) == 1
+    found = payoffs(True)
+    assert len({tuple(each) for each in found}) > 1 and found == payoffs(True)
+    assert found[0] == payoffs(False)[0]

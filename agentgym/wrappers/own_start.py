@@ -1,0 +1,159 @@
+"""`OwnStart`: episodes that start where earlier ones had different returns."""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from agentgym.data.episode import RecordedEpisode
+from agentgym.data.reading import read_episodes
+from agentgym.errors import ConfigError, DataError
+from agentgym.wrappers.base import TextWrapper
+from agentgym.wrappers.expert_start import trains
+
+
+@dataclass
+class _Start:
+    """A history that recorded episodes begin with.
+
+    Attributes:
+        episode: one of them.
+        turns: number of turns of the history.
+        returns: the returns of all of them.
+    """
+
+    episode: RecordedEpisode
+    turns: int
+    returns: list[float] = field(default_factory=list)
+
+
+class OwnStart(TextWrapper):
+    """Starts episodes of training tasks in the middle of recorded ones, where their returns differ.
+
+    A history of observations and actions that several recorded episodes share, and after which
+    their returns differ, is a state in which the policy can learn. A start is sampled from the
+    histories of the task, in proportion to the standard deviation of the returns after them. This
+    grows the space of tasks by the policy's own partial solutions ("Bootstrapping Task Spaces for
+    Self-Improvement", arXiv 2509.04575). Record the episodes with several per task:
+    `agentgym eval ID --agent policy:RUN --split train --episodes 200 --save own.jsonl`.
+
+    Episodes with the same task and seed have the same start, so those of a group can be compared.
+
+    **Actions**: unchanged.
+
+    **Observations**: text, unchanged. The first one is that of the start. To show the turns before
+    it, apply `HistoryObservation` on the inside.
+
+    **Rewards**: unchanged. Those of the turns before the start are not part of the episode.
+
+    **Episode end**: unchanged. The turns before the start count for the turn limit.
+
+    **Info**: `own_turns` (int: number of turns before the start) is added. `turn` includes them. At
+    the start, `valid` is True and `reward_terms` are 0.
+
+    Tasks that are not in the training split, or also in the test split, start at the beginning, as
+    do those without such a history.
+
+    Args:
+        env: an environment with text observations and actions, and AgentGym's info keys.
+        file: recorded episodes of the environment (see `agentgym.data.reading.read_episodes`).
+        share: probability of a start in the middle.
+
+    Raises:
+        ConfigError: if observations or actions are not text, or `share` is not in [0, 1].
+        DataError: if the file holds no episodes. From `reset`: if an episode plays otherwise here
+            than it was recorded.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], file: str, *, share: float = 0.8):
+        super().__init__(env, file=file, share=share)
+        self._need_text("observations")
+        self._need_text("actions")
+        if not 0 <= share <= 1:
+            raise ConfigError(f"share must be in [0, 1], got {share}.")
+        self.file, self.share = str(Path(file).absolute()), share
+        starts_of(self.file)
+        self._turns = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Starts an episode. Without a seed, one is sampled from `self.np_random`."""
+        seed = self._given_or_sampled(seed)
+        self._begin()
+        observation, info = self.env.reset(seed=seed, options=options)
+        task = str(info.get("task", ""))
+        rng = np.random.default_rng((seed, zlib.crc32(task.encode())))
+        starts = starts_of(self.file).get(task, []) if trains(self.env, task) else []
+        if not starts or rng.random() >= self.share:
+            return self._view(observation, info)
+        spreads = np.array([np.std(start.returns) for start in starts])
+        start = starts[int(rng.choice(len(starts), p=spreads / spreads.sum()))]
+        return self._replay(start, {**(options or {}), "task": task})
+
+    def _replay(self, start: _Start, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Plays the turns before a start."""
+        observation, info = self.env.reset(seed=start.episode.seed, options=options)
+        ended = False
+        for turn, following in zip(
+            start.episode.turns[: start.turns], start.episode.turns[1:], strict=False
+        ):
+            if ended:
+                break
+            observation, _, terminated, truncated, info = self.env.step(turn.action)
+            ended = terminated or truncated or observation != following.observation
+        if ended:
+            raise DataError(
+                f"{self.file}: the episode of task {start.episode.task!r} with seed "
+                f"{start.episode.seed} plays otherwise here. Record it with the same arguments "
+                "of the environment and the same wrappers."
+            )
+        self._turns = start.turns
+        return self._view(observation, self._idle(info))
+
+    def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        return observation, {**info, "own_turns": self._turns}
+
+    def _begin(self) -> None:
+        self._turns = 0
+
+    def _memory(self) -> dict[str, Any]:
+        return {"turns": self._turns}
+
+    def _remember(self, memory: dict[str, Any]) -> None:
+        turns = memory["turns"]
+        if type(turns) is not int or turns < 0:
+            raise ValueError(f"expected the number of turns before the start, got {turns!r:.80}")
+        self._turns = turns
+
+
+@lru_cache(maxsize=8)
+def starts_of(file: str) -> dict[str, list[_Start]]:
+    """Returns the histories after which returns differ, by task.
+
+    Raises:
+        DataError: if the file holds no episodes.
+    """
+    episodes = read_episodes(file)
+    found: dict[str, dict[tuple[str, ...], _Start]] = defaultdict(dict)
+    for episode in episodes:
+        history: tuple[str, ...] = ()
+        for turns, turn in enumerate(episode.turns):
+            if turns:  # without turns, it is the beginning
+                before = episode.turns[turns - 1]
+                history = (*history, before.observation, before.action)
+                key = (*history, turn.observation)
+                start = found[episode.task].setdefault(key, _Start(episode, turns))
+                start.returns.append(episode.reward)
+    return {
+        task: differing
+        for task, starts in found.items()
+        if (differing := [each for each in starts.values() if np.std(each.returns) > 0])
+    }
