@@ -31,6 +31,7 @@ from agentgym.evaluation.report import Record, Report
 from agentgym.registration.making import full_id
 from agentgym.registration.registry import REGISTRY
 from agentgym.trainers import recipes, train
+from agentgym.trainers.cli import gateway
 from agentgym.trainers.cli.sweep import read_sweep
 from agentgym.trainers.cli.train import read_config
 
@@ -235,6 +236,9 @@ def check_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         files = ["progress" if word == "judge:runs/orm" else word for word in files]
         config = read_config(words[2], files[3:])
         full_id(config.environment.env_id)
+        return
+    if words[1] == "gateway":
+        full_id(gateway.parser().parse_args(words[2:]).env_id)
         return
     calls = parsed(monkeypatch)
     assert cli.main(words[1:]) == 0, line

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,7 @@ from agentgym.cli.judging import Judges
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
-from agentgym.errors import ConfigError
+from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.repair import conditioned, learnable
 from agentgym.evaluation.runner import evaluate
 from agentgym.integrations.hub import write_hub_folder
@@ -38,7 +39,7 @@ def export(
     /,
     *,
     out: Path,
-    format: Literal["chat", "sharegpt", "preferences", "own", "minari", "hub"] = "chat",
+    format: Literal["chat", "sharegpt", "preferences", "own", "minari", "hub", "openenv"] = "chat",
     agent: Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT [AGENT ...]")] = ("expert",),
     episodes: int = 200,
     split: Literal["train", "test"] = "train",
@@ -63,7 +64,8 @@ def export(
         format: chat (OpenAI, TRL), sharegpt, preferences (the best episode of a task and seed
             against the worse ones: name several agents), own (as agentgym eval --save), or minari.
             hub: the best policy of a run on held-out tasks, with a model card, as a folder for the
-            Hugging Face Hub. RUN/policy is the last one.
+            Hugging Face Hub. RUN/policy is the last one. openenv: traces of agentgym gateway with
+            their tokens, one TrainingTrace of OpenEnv per line.
         agent: One or more of expert, random, chat:MODEL@URL, policy:FOLDER.
         episodes: Episodes per agent and environment.
         split: Tasks to play.
@@ -95,6 +97,8 @@ def export(
         text = f"The policy {taken}{why} and its model card are in {out}."
         standard_output().print(text, soft_wrap=True)
         return 0
+    if format == "openenv":
+        return _export_traces(sources, out)
     judges = make_judge(*judge) if judge else None
     given = [*sources, *(_with_expert() if suite else ())]
     if not given:
@@ -135,6 +139,22 @@ def export(
         )
     replace_text(out, "".join(json.dumps(row) + "\n" for row in rows))
     standard_output().print(f"{len(rows)} lines of {len(kept)} episodes in {out}.", soft_wrap=True)
+    return 0
+
+
+def _export_traces(sources: Sequence[str], out: Path) -> int:
+    """Writes traces of the gateway in the format of OpenEnv."""
+    try:
+        found = import_module("agentgym.trainers.gateway.trace_file")
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("--format openenv", "train", error.name) from error
+    if not sources:
+        raise ConfigError("Name at least one file that agentgym gateway --record has written.")
+    rows = [row for source in sources for row in found.training_traces(source)]
+    if not rows:
+        raise ConfigError("Nothing to write: no trace has a reply with a weight.")
+    replace_text(out, "".join(json.dumps(row) + "\n" for row in rows))
+    standard_output().print(f"{len(rows)} traces in {out}.", soft_wrap=True)
     return 0
 
 

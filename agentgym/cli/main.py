@@ -219,7 +219,12 @@ def audit(run: tyro.conf.Positional[Path], /) -> int:
     raise AssertionError("`main` hands the rest of the line to the trainers")
 
 
-HANDED_ON = ("train", "sweep", "audit")
+def gateway() -> int:
+    """Serve a model to programs, and record episodes. `agentgym gateway --help` lists options."""
+    raise AssertionError("`main` hands the rest of the line to the trainers")
+
+
+HANDED_ON = ("train", "sweep", "audit", "gateway")
 """Commands that modules of the trainers parse, which have the same names."""
 
 
@@ -247,7 +252,8 @@ def view_run(
     becomes an index with their table, their figure and a page for each run.
 
     Args:
-        runs: Folders of training runs, or files written by agentgym eval --save.
+        runs: Folders of training runs, or files written by agentgym eval --save or agentgym
+            gateway --record.
         out: The file to write. By default view.html in the first folder, or beside the first file.
         last: Show only the last so many trajectories of each.
     """
@@ -279,6 +285,7 @@ COMMANDS = {
     "view": view_run,
     "export": export,
     "serve": serve,
+    "gateway": gateway,
     "mcp": serve_mcp,
 }
 

@@ -14,6 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentgym.data.reading import read_episodes
+from agentgym.data.traces import FORMAT as TRACE
+from agentgym.data.writing import own_rows
 from agentgym.errors import ConfigError
 from agentgym.evaluation.index_page import board
 from agentgym.utils.masking import masked
@@ -57,7 +60,7 @@ def render(source: Path | Sequence[Path], last: int | None = None) -> str:
 
     Args:
         source: folders of training runs, with `trajectories.jsonl`, `metrics.jsonl` and
-            `config.json`, and files written by `agentgym eval --save`.
+            `config.json`, and files written by `agentgym eval --save` or `agentgym gateway`.
         last: show the last so many trajectories of each only. None: all.
 
     Raises:
@@ -132,6 +135,8 @@ def _evaluation(path: Path, last: int | None) -> dict[str, Any]:
     found = _lines(path)
     if not found:
         raise ConfigError(f"{path} is empty: nothing to show.")
+    if found[0].get("format") == TRACE:
+        found = list(own_rows(read_episodes([path])))
     for episode in found:
         _check(path, episode, _EPISODE, _OPTIONAL)
         for turn in episode["transcript"]:

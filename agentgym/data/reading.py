@@ -9,6 +9,7 @@ Each line of a file is a JSON object, and its keys decide about the format:
 - `transcript`: an episode of `agentgym eval --save` or `agentgym export --format own`.
 - `turns`: a trajectory of a training run (`trajectories.jsonl`).
 - `text`: plain text, as the reply to an empty observation.
+- `calls`: a trace of `agentgym gateway --record`, with an episode for each of its conversations.
 
 In messages, `weight`, `loss` and `train` mask a reply if they are 0 or false. A call of a tool
 (`tool_calls`, `function_call`) is read as JSON with a name and arguments. `system` and `tools`
@@ -34,6 +35,8 @@ from agentgym.data.messages import (
     string,
     system_texts,
 )
+from agentgym.data.traces import FORMAT as TRACE
+from agentgym.data.traces import trace_chats
 from agentgym.errors import DataError
 
 
@@ -78,9 +81,13 @@ def _files(paths: str | Path | Sequence[str | Path]) -> Iterator[Path]:
 def _episodes(file: Path) -> Iterator[RecordedEpisode]:
     for where, row in _rows(file):
         try:
-            yield _episode(row)
+            trace = isinstance(row, dict) and row.get("format") == TRACE
+            found = [_episode(each) for each in (trace_chats(row) if trace else [row])]
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise DataError(f"{file}, {where}: not an episode ({error!r:.200}).") from error
+            raise DataError(
+                f"{file}, {where}: not an episode ({error!r:.200}). Correct it or delete it."
+            ) from error
+        yield from found
 
 
 def _rows(file: Path) -> Iterator[tuple[str, Any]]:

@@ -38,7 +38,10 @@ def own_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
             "env_kwargs": masked(episode.env_kwargs),
             "reward": episode.reward,
             "instructions": episode.instructions,
-            "transcript": [vars(turn) | unknown for turn in episode.turns],
+            "transcript": [
+                vars(turn) | {"admissible": list(turn.admissible)} | unknown
+                for turn in episode.turns
+            ],
             **unknown,
         }
 

@@ -12,8 +12,9 @@ import contextlib
 import dataclasses
 import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import gymnasium
@@ -25,9 +26,12 @@ from agentgym.trainers.gateway.prompts import Prompts
 from agentgym.trainers.gateway.session import Session, SessionSpec
 from agentgym.trainers.gateway.sessions import Batching, Sessions
 from agentgym.trainers.gateway.task import Task
+from agentgym.trainers.gateway.trace_file import TraceFile
 from agentgym.trainers.policy.sampling import Sampling
 
 if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
     from agentgym.trainers.policy.policy import Policy
 
 
@@ -44,13 +48,16 @@ class Gateway:
         max_tokens: maximum length of prompt plus reply in tokens. None: the limit of the model.
         host: address to listen on.
         port: port to listen on. 0: any free one.
+        record: a new file that gets the trace of each session at its end. None: none.
+        routes: returns further routes of the server. None: there are none.
 
     Attributes:
         sessions: the sessions in progress. Their `run` answers the requests.
         url: where the gateway is reached.
+        traces: the file of traces, None without one.
 
     Raises:
-        ConfigError: if the port is in use.
+        ConfigError: if the port is in use, or the file exists or cannot be written.
         MissingExtraError: without the extra `serve`.
     """
 
@@ -65,6 +72,8 @@ class Gateway:
         max_tokens: int | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
+        record: str | Path | None = None,
+        routes: Callable[[Gateway], Sequence[BaseRoute]] | None = None,
     ):
         with needs_extra("The gateway", "serve"):
             from agentgym.trainers.gateway.environment_routes import environment_routes
@@ -74,13 +83,17 @@ class Gateway:
             policy, sampling or Sampling(), prompts, chosen, model, max_tokens=max_tokens
         )
         self._held: dict[str, HeldEnv] = {}
+        self._tasks: dict[str, Task] = {}
         self._over, self._numbers = False, itertools.count()
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
-        routes = environment_routes(self._find)
+        self.traces = None if record is None else TraceFile(record)
+        found = [*environment_routes(self._find), *(routes(self) if routes is not None else ())]
         try:
-            self._server = GatewayServer(self.sessions, host, port, routes=routes)
+            self._server = GatewayServer(self.sessions, host, port, routes=found)
         except OSError as error:
+            if self.traces is not None:
+                self.traces.path.unlink()  # it is new and empty
             raise ConfigError(
                 f"The gateway cannot listen at {host}, port {port}: {error}. Choose another port."
             ) from error
@@ -105,28 +118,32 @@ class Gateway:
         return session
 
     def close_session(self, session: Session) -> None:
-        """Ends a session: its requests, also those in progress, are refused."""
+        """Ends a session: its requests, also those in progress, are refused. Writes its trace."""
         held = self._held.pop(session.token, None)
         if held is not None:
             held.close()
         self.sessions.close(session)
+        task = self._tasks.pop(session.token, None)
+        if self.traces is not None and task is not None:
+            self.traces.add(session, task, self.sessions.sampling)
 
     def task(
         self, session: Session, held: HeldEnv | None, *, env: str = "", task: str, seed: int
     ) -> Task:
         """Returns the task of a session's program."""
         known = Task(env, task, seed, model=self.sessions.model, url=self.url, key=session.token)
-        if held is None:
-            return known
-        return dataclasses.replace(
-            known,
-            env=held.env_id,
-            instructions=held.instructions,
-            observation=str(held.observation),
-            admissible=tuple(held.info.get("admissible", ())),
-            tools=held.tools,
-            data={name: each for name, each in held.data.items() if not name.startswith("_")},
-        )
+        if held is not None:
+            known = dataclasses.replace(
+                known,
+                env=held.env_id,
+                instructions=held.instructions,
+                observation=str(held.observation),
+                admissible=tuple(held.info.get("admissible", ())),
+                tools=held.tools,
+                data={name: each for name, each in held.data.items() if not name.startswith("_")},
+            )
+        self._tasks[session.token] = known
+        return known
 
     @contextlib.contextmanager
     def sampling(self, sampling: Sampling) -> Iterator[None]:

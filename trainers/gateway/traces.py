@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from agentgym.data.traces import FORMAT, VERSION
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.trajectory import FloatArray, Support, Tokens
 from agentgym.trainers.gateway.chat import message_body
 from agentgym.trainers.gateway.record import Record
-
-FORMAT, VERSION = "agentgym-trace", 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ def read_trace(line: Mapping[str, Any]) -> list[TracedCall]:
         )
     try:
         return _read_calls(line)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ConfigError(f"The trace is damaged: {error!r:.200}. Write it again.") from error
 
 

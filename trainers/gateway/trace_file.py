@@ -1,0 +1,120 @@
+"""`TraceFile`: the traces of sessions in a file, one line of JSON per session."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import ConfigError, DataError
+from agentgym.trainers.gateway.session import Session
+from agentgym.trainers.gateway.task import Task
+from agentgym.trainers.gateway.traces import (
+    TracedCall,
+    read_trace,
+    traced_calls,
+    training_trace,
+    write_trace,
+)
+from agentgym.trainers.policy.sampling import Sampling
+
+
+class TraceFile:
+    """A new file that gets a line for each session with a reply. Any thread may add one.
+
+    Args:
+        path: the file.
+
+    Attributes:
+        path: the file.
+        count: number of lines so far.
+
+    Raises:
+        ConfigError: if the file exists, or cannot be written.
+    """
+
+    def __init__(self, path: str | Path):
+        self.path, self.count = Path(path), 0
+        self._lock = threading.Lock()
+        try:
+            self.path.open("x").close()
+        except FileExistsError:
+            raise ConfigError(
+                f"{str(path)!r} exists: give a new name for the traces, or delete it first."
+            ) from None
+        except OSError as error:
+            raise ConfigError(
+                f"The traces cannot be written to {str(path)!r} ({error.strerror}): give a file in "
+                "a folder that exists and is writable."
+            ) from error
+
+    def add(self, session: Session, task: Task, sampling: Sampling) -> None:
+        """Adds a session that has ended, unless it had no reply.
+
+        Args:
+            session: the session.
+            task: what its program played.
+            sampling: its sampling parameters.
+        """
+        record = session.record
+        if not (calls := traced_calls(record)):
+            return
+        facts = {
+            "env": task.env,
+            "task": task.task,
+            "seed": task.seed,
+            "key": list(session.spec.key),
+            "model": task.model,
+            "sampling": asdict(sampling),
+            "success": bool(record.info.get("success", False)),
+            "terminated": not record.truncated,
+        }
+        line = json.dumps(write_trace(calls, facts)) + "\n"
+        with self._lock, self.path.open("a", encoding="utf-8") as file:
+            file.write(line)
+            self.count += 1
+
+
+def read_traces(path: str | Path) -> Iterator[tuple[dict[str, Any], list[TracedCall]]]:
+    """Yields the facts and the calls of each session of a file of traces.
+
+    Nothing in the file is run.
+
+    Raises:
+        DataError: if the file is missing or a line is damaged.
+    """
+    number = 0
+    try:
+        with Path(path).open(encoding="utf-8") as lines:
+            for line in lines:
+                number += 1
+                if line.strip():
+                    facts = json.loads(line)
+                    if not isinstance(facts, dict):
+                        raise ConfigError(f"Expected an object, got {facts!r:.80}.")
+                    yield facts, read_trace(facts)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as text: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{path}, line {number}: no trace ({error!s:.300}). Give a file that the gateway has "
+            "recorded, or delete the line."
+        ) from error
+
+
+def training_traces(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Yields the sessions of a file of traces that have a turn, as OpenEnv's `TrainingTrace`.
+
+    Raises:
+        DataError: if the file is missing or a line is damaged.
+    """
+    for facts, calls in read_traces(path):
+        sampling = facts.get("sampling")
+        made = training_trace(
+            calls, str(facts.get("model", "")), sampling if isinstance(sampling, dict) else {}
+        )
+        if made["turns"]:
+            yield made
