@@ -179,3 +179,8 @@ def apart(one: Any, other: Any) -> tuple[str, str]:
 def mean(values: Sequence[float]) -> float:
     """Returns the mean, rounded so that it is the same on every machine."""
     return round(float(np.mean(values)), 6)
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Returns the standard error of the mean."""
+    return float(np.std(values) / np.sqrt(len(values)))

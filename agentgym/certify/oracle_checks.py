@@ -7,9 +7,9 @@ from collections import Counter
 
 import numpy as np
 
-from agentgym.certify.episodes import Episode, expert, mean
+from agentgym.certify.episodes import Episode, expert, mean, standard_error
 from agentgym.certify.findings import FLOOR, ORACLE, SEMANTIC, SNAPSHOTS, Finding, Unchecked, check
-from agentgym.certify.subject import Subject
+from agentgym.certify.subject import EXPERT, Subject
 
 TINY = 1e-6
 WORDS = re.compile(r"[^\W\d_]{4,}|\d{2,}")
@@ -48,20 +48,31 @@ def oracle_max(subject: Subject) -> list[Finding]:
     """There is an expert that solves each solvable task, and no search earns more."""
     if not subject.has_expert:
         return [Finding("`expert` returns None")]
-    severity = "warn" if subject.uncertain else "fail"
+    if subject.uncertain:  # luck decides single tasks, and a search knows hidden facts
+        return outdone(subject)
     found = []
     for number, episode in enumerate(subject.experts):
         if not episode.success and solved_elsewhere(subject, number):
             text = f"task {episode.task}: the expert fails, another player succeeds"
-            found.append(Finding(text, severity))
+            found.append(Finding(text))
     margin = MARGIN * max(subject.range, 0.0)
     for own, search in zip(subject.experts, subject.searches, strict=False):
-        if subject.uncertain:
-            break  # a search knows hidden facts and the future
         best = None if search.cycle else search.solved  # a cycle is a finding of its own
         if own.success and best is not None and best.total > own.total + margin + TINY:
             text = f"task {own.task}: a search earns {best.total:.3f}, the expert {own.total:.3f}"
             found.append(Finding(text, "warn"))
+    return found
+
+
+def outdone(subject: Subject) -> list[Finding]:
+    """Returns the players that succeed more often than the expert, by more than chance."""
+    found = []
+    for player, played in subject.record.items():
+        pairs = zip(subject.experts, played, strict=False)
+        more = np.array([float(other.success) - float(own.success) for own, other in pairs])
+        if more.mean() > 2 * standard_error(more) + TINY:
+            text = f"{player}: success {subject.success(player):.0%}"
+            found.append(Finding(f"{text}, the expert {subject.success(EXPERT):.0%}", "warn"))
     return found
 
 

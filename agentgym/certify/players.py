@@ -28,17 +28,19 @@ def longest_listed(env: TextEnv, episode: Episode) -> str:
     return max(episode.admissible(-1) or [NONSENSE], key=len)
 
 
-def canaries(own: Episode, foreign: Episode, vocabulary: Sequence[str]) -> Mapping[str, Choose]:
+def canaries(
+    own: Episode, foreign: Episode | None, vocabulary: Sequence[str]
+) -> Mapping[str, Choose]:
     """Returns the canaries of a task by name.
 
     Args:
         own: the expert's episode.
-        foreign: the expert's episode in another task.
+        foreign: the expert's episode in another task, if there is one.
         vocabulary: words for a random player.
     """
     actions = own.actions
     last = actions[-1:] or [NONSENSE]
-    return {
+    found: dict[str, Choose] = {
         "nonsense": follow([]),
         "empty": follow([], ""),
         "random": random_player(own.task, vocabulary),
@@ -47,8 +49,10 @@ def canaries(own: Episode, foreign: Episode, vocabulary: Sequence[str]) -> Mappi
         "longest listed": longest_listed,
         "last action alone": follow(last),
         "last action repeated": follow([], last[0]),
-        "plan of another task": follow(foreign.actions),
     }
+    if foreign is not None:
+        found["plan of another task"] = follow(foreign.actions)
+    return found
 
 
 def vocabulary_of(episodes: Sequence[Episode], most: int = 80) -> list[str]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from agentgym.certify.episodes import follow, mean
+from agentgym.certify.episodes import follow, mean, standard_error
 from agentgym.certify.findings import (
     CONSISTENT,
     CYCLE,
@@ -49,7 +47,7 @@ def floor_gap(subject: Subject) -> list[Finding]:
         found.append(Finding(f"the expert earns {best:.3f}, players that know nothing {floor:.3f}"))
     for player in FLOOR_PLAYERS:
         share, bounds = subject.success(player), (LUCKY, TOO_LUCKY)
-        if player == "random":
+        if player == "random" or subject.is_seat:  # invalid actions lead to random moves
             solved = subject.success(EXPERT)
             bounds = (BY_CHANCE * solved, EASY * solved)
         if share > bounds[0]:
@@ -65,12 +63,13 @@ def floor_gap(subject: Subject) -> list[Finding]:
 )
 def nonsense_floor(subject: Subject) -> list[Finding]:
     """Nonsense earns less than the expert, and no more than chance."""
-    best, nonsense, chance = (subject.returns(name) for name in (EXPERT, "nonsense", "random"))
-    error = float(np.std(best - nonsense)) / np.sqrt(len(best))
+    best, nonsense, chance = subject.paired(EXPERT, "nonsense", "random")
+    error = standard_error(best - nonsense)
     numbers = f"nonsense earns {mean(list(nonsense)):.3f}"
     if nonsense.mean() > best.mean() - error - TINY and len(best) > 1:
         return [Finding(f"{numbers}, the expert {mean(list(best)):.3f}")]
-    if nonsense.mean() > chance.mean() + max(MARGIN * subject.range, TINY):
+    luck = 2 * standard_error(nonsense - chance)
+    if nonsense.mean() > chance.mean() + max(MARGIN * subject.range, TINY) + luck:
         return [Finding(f"{numbers}, random actions {mean(list(chance)):.3f}", "warn")]
     return []
 
@@ -89,8 +88,10 @@ def canary_floor(subject: Subject) -> list[Finding]:
     for player in subject.record.keys() - {EXPERT, *FLOOR_PLAYERS}:
         if player in SHORTCUTS[:2] and (turns < 2 or subject.hidden):
             continue  # the last action is the whole solution, or names what was hidden
-        total, success = mean(list(subject.returns(player))), subject.success(player)
-        if total > floor + MUCH * span + TINY or success > lucky + MUCH:
+        returns, success = subject.returns(player), subject.success(player)
+        total = mean(list(returns))
+        luck = 2 * standard_error(returns) if subject.uncertain else 0.0
+        if total > floor + MUCH * span + luck + TINY or success > lucky + MUCH:
             severity = "warn" if player in SHORTCUTS else "fail"
             text = f"{player}: return {total:.3f} (floor {floor:.3f}), success {success:.0%}"
             found.append(Finding(text, severity))
@@ -196,8 +197,9 @@ def reward_reachability(subject: Subject) -> list[Finding]:
 )
 def difficulty_separation(subject: Subject) -> list[Finding]:
     """The expert's return is above that of random actions by more than chance."""
-    gain = subject.returns(EXPERT) - subject.returns("random")
-    error = 1.96 * float(gain.std()) / np.sqrt(len(gain))
+    best, chance = subject.paired(EXPERT, "random")
+    gain = best - chance
+    error = 1.96 * standard_error(gain)
     if gain.mean() > error:
         return []
     text = f"the expert earns {gain.mean():.3f} +- {error:.3f} more than random actions"

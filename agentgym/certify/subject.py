@@ -99,7 +99,7 @@ class Subject:
             if late() and number >= 2:
                 self.cut_short["players"] = f"{number} tasks"
                 break
-            foreign = experts[(number + 1) % len(experts)]
+            foreign = experts[(number + 1) % len(experts)] if len(experts) > 1 else None
             for name, choose in canaries(own, foreign, vocabulary).items():
                 found.setdefault(name, []).append(self.play(own.task, choose))
         return found
@@ -118,6 +118,11 @@ class Subject:
         """Returns the return of each episode of a player."""
         return np.array([episode.total for episode in self.record[player]])
 
+    def paired(self, *players: str) -> list[np.ndarray]:
+        """Returns the returns of each player in the first tasks, those that all of them played."""
+        count = min(len(self.record[player]) for player in players)
+        return [self.returns(player)[:count] for player in players]
+
     def success(self, player: str) -> float:
         """Returns the share of episodes with success."""
         return mean([episode.success for episode in self.record[player]])
@@ -132,11 +137,15 @@ class Subject:
         """Mean return of the expert above the floor."""
         return mean(list(self.returns(EXPERT))) - self.floor
 
+    @property
+    def is_seat(self) -> bool:
+        """Whether the environment is a seat of a game, whose rules move for an invalid action."""
+        return hasattr(self.env, "opponents")
+
     @functools.cached_property
     def uncertain(self) -> bool:
         """Whether chance, hidden facts or other players decide, too."""
-        seat = hasattr(self.env, "opponents")
-        return seat or any(episode.chance for episode in self.experts) or self.hidden
+        return self.is_seat or any(episode.chance for episode in self.experts) or self.hidden
 
     @functools.cached_property
     def hidden(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -150,6 +150,10 @@ class Bandit(TextEnv):
     """
 
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.train_test_disjoint": "a task is one of few best arms: the seed does the rest",
+        "semantic.duplicate_tasks": "a task is the best arm, of which there are few",
+    }
     stationary = True
     """Actions pay alike in every turn, so that evaluations measure exploration."""
 

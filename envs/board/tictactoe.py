@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
+from typing import ClassVar
 
 import numpy as np
 
@@ -205,6 +206,10 @@ class TicTacToe(TextGame):
 
     tasks = TASKS
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.train_test_disjoint": "openings of different classes can lead to equal games",
+        "semantic.duplicate_tasks": "a board has few openings",
+    }
     state: State
     actions = CELLS
     zero_sum = True

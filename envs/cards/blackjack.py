@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 from agentgym.core import TextEnv
 from agentgym.rendering import Scene, hand, table
@@ -182,6 +183,9 @@ class Blackjack(TextEnv):
     """
 
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.train_test_disjoint": "three cards have few starts: the seed makes games new",
+    }
 
     def __init__(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from agentgym.envs.cards.hanabi_players import View, choose
@@ -123,6 +125,9 @@ class Hanabi(TextGame):
     tasks = Tasks.generated()
     players = range(2, 6)
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.unsolvable_tasks": "success is the perfect score, which few players reach",
+    }
     state: State
     common_reward = True
     levels = ("random", "cautious", "piers")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from agentgym.envs.cards import duel
@@ -104,6 +106,10 @@ class LiarsDice(TextGame):
     tasks = Tasks.generated()
     players = range(2, 7)
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.train_test_disjoint": "few dice have few deals: bids make games new",
+        "semantic.duplicate_tasks": "few dice have few deals",
+    }
     state: State
     zero_sum = True
     levels = (*SIMPLE, "shrewd")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -156,6 +156,9 @@ class Chess(TextEnv):
         "75 moves without a capture or pawn move."
     )
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.train_test_disjoint": "all games have one start: the seed makes them new",
+    }
     cased = True  # "bxc3" and "Bxc3" are two moves
 
     def __init__(

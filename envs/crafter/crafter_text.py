@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from agentgym.core import TextEnv
 from agentgym.envs.crafter.expert import best_action
 from agentgym.envs.crafter.picture import picture
@@ -87,6 +89,9 @@ class CrafterText(TextEnv):
     """
 
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.unsolvable_tasks": "success is all 22 achievements, which no known agent reaches",
+    }
     state: State
     reward_names = ("achievements", "health")
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -243,6 +244,9 @@ class Wordle(TextEnv):
         "no guesses left."
     )
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.train_test_disjoint": "the seed chooses the word: both splits have all words",
+    }
     turn_bound = TRIES
 
     def __init__(

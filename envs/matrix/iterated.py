@@ -185,6 +185,10 @@ class IteratedGame(TextGame):
         NumberedTasks("rounds/", range(4, 21, 2)), NumberedTasks("rounds/", range(5, 20, 2))
     )
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.canary_floor": "one of two or three choices alone can be the best plan",
+        "semantic.nonsense_floor": "invalid actions lead to random moves, which can be good ones",
+    }
     state: State
     choices: ClassVar[tuple[str, ...]]
     """The admissible choices."""

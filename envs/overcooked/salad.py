@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from agentgym.core import TextEnv
 from agentgym.envs.overcooked.kitchen import (
@@ -154,6 +154,10 @@ class Salad(TextEnv):
     """
 
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.train_test_disjoint": "a kitchen has few starts, of which some look alike",
+        "semantic.duplicate_tasks": "a kitchen has few starts, of which some look alike",
+    }
 
     def __init__(
         self,

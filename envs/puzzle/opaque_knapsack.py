@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -185,6 +186,10 @@ class OpaqueKnapsack(TextEnv):
         "Score: the value of your items divided by the best possible value."
     )
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.unsolvable_tasks": "success is the optimum of all items, inspected or not",
+        "semantic.canary_floor": "packing all that fits earns a large share of the optimum",
+    }
 
     def __init__(self, *, difficulty: str = "easy", max_turns: TurnLimit = "auto", **kwargs):
         if difficulty not in ITEMS:

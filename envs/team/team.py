@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -144,6 +144,11 @@ class TeamGame(EnvGame):
 
     players = range(2, 9)
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.floor_gap": "the other roles of a team can solve the task alone",
+        "semantic.train_test_disjoint": "the tasks are those of the environment that a team plays",
+        "semantic.duplicate_tasks": "the tasks are those of the environment that a team plays",
+    }
     state: State
     common_reward = True
     levels = ("random", "expert")
