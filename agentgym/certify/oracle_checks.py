@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Set
 
 import numpy as np
 
@@ -115,6 +116,29 @@ def shown(words: list[str], prompt: list[str], *, in_a_row: bool) -> float:
     return float(any(prompt[at : at + count] == words for at in range(len(prompt))))
 
 
+def prompt_shares(subject: Subject, ignored: Set[str]) -> tuple[float, float] | None:
+    """Returns the share of the words of last actions that prompts show, and that of wrong actions.
+
+    Args:
+        subject: the environment.
+        ignored: words that do not count.
+
+    Returns:
+        The two shares, or None if no word is left or there are no wrong actions.
+    """
+    episodes = [episode for episode in subject.experts if episode.actions]
+    last = [episode.actions[-1] for episode in episodes]
+    own, control = list[float](), list[float]()
+    for number, episode in enumerate(episodes):
+        prompt = words_of(f"{subject.env.instructions}\n{episode.prompt}")
+        wrong = wrong_actions(episode)
+        others = wrong or last[:number] + last[number + 1 :]
+        for shares, actions in ((own, last[number : number + 1]), (control, others)):
+            known = ([w for w in words_of(action) if w not in ignored] for action in actions)
+            shares += [shown(words, prompt, in_a_row=not wrong) for words in known if words]
+    return (mean(own), mean(control)) if own and control else None
+
+
 @check(
     "semantic.no_solution_leakage",
     "Remove the words of the solution from the instructions and the first observation.",
@@ -122,25 +146,24 @@ def shown(words: list[str], prompt: list[str], *, in_a_row: bool) -> float:
 )
 def no_solution_leakage(subject: Subject) -> list[Finding]:
     """The prompt shows no more words of the last action than of wrong ones."""
-    episodes = [episode for episode in subject.experts if episode.actions]
-    last = [episode.actions[-1] for episode in episodes]
+    last = [episode.actions[-1] for episode in subject.experts if episode.actions]
     counts = Counter(word for action in last for word in {*words_of(action)})
     common = {word for word, count in counts.items() if count > 0.6 * len(last)}
-    own, control = list[float](), list[float]()
-    for number, episode in enumerate(episodes):
-        prompt = words_of(f"{subject.env.instructions}\n{episode.prompt}")
-        wrong = wrong_actions(episode)
-        others = wrong or last[:number] + last[number + 1 :]
-        for shares, actions in ((own, last[number : number + 1]), (control, others)):
-            known = ([w for w in words_of(action) if w not in common] for action in actions)
-            shares += [shown(words, prompt, in_a_row=not wrong) for words in known if words]
-    if not own or not control:
+    shares = prompt_shares(subject, common)
+    if shares is None:
         raise Unchecked("there are no wrong actions to compare with")
-    leaked, usual = mean(own), mean(control)
-    if leaked <= LEAKED or leaked <= usual + ABOVE_CONTROL:
+    if _leaks(shares):  # the instructions of all tasks are no hint to one of them
+        shares = prompt_shares(subject, common | {*words_of(subject.env.instructions)})
+    if shares is None or not _leaks(shares):
         return []
+    leaked, usual = shares
     text = f"prompts show {leaked:.0%} of the words of the last action, {usual:.0%} of wrong ones"
     return [Finding(text)]
+
+
+def _leaks(shares: tuple[float, float]) -> bool:
+    leaked, usual = shares
+    return leaked > LEAKED and leaked > usual + ABOVE_CONTROL
 
 
 def wrong_actions(episode: Episode) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -173,6 +174,9 @@ class Debate(TextGame):
     tasks = Tasks.generated()
     players = range(2, 4)
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.floor_gap": "a judge chooses between two sides, and guesses half of them",
+    }
     state: State
     levels = ("random", "greedy", "minimax")
     expert_level = "minimax"

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -191,6 +191,9 @@ class Auction(TextGame):
     tasks = Tasks.generated()
     players = range(2, 11)
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.canary_floor": "a bid of nothing loses nothing, and chance overbids",
+    }
     state: State
     levels = ("random", *BIDDERS, "best_response")
     expert_level = "best_response"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -142,6 +143,10 @@ class ProposeSolve(TextGame):
     tasks = Tasks.generated()
     players = range(3, 18)
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.train_test_disjoint": "the proposer writes a task, and test examples are few",
+        "semantic.duplicate_tasks": "the proposer writes a task, and the solver's start is equal",
+    }
     state: State
     levels = ("random", "weak", "expert")
     expert_level = "expert"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from agentgym.envs.textworld.base import COMMON, TextWorldGame, check_mode
 
@@ -57,6 +57,9 @@ class TreasureHunter(TextWorldGame):
     """
 
     goal = "Take the {}. Another thing is a decoy: if you take it, you lose."
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.no_solution_leakage": "the goal names the thing to take, not its place",
+    }
     instructions = (
         "You are in a house. Find the thing that the goal names and take it.\n"
         "\n"

@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from agentgym.core import TextEnv
 from agentgym.envs.webshop import expert, pages
@@ -152,6 +152,9 @@ class WebShop(TextEnv):
         "Reply with exactly one action per turn."
     )
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.train_test_disjoint": "products with equal attributes have equal goals",
+    }
 
     def __init__(
         self,
