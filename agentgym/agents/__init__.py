@@ -60,6 +60,7 @@ POLICY_AGENTS = {
     "policy": "agentgym.trainers.policy_agent:load_agent",
     "league": "agentgym.trainers.players.loading:load_league",
     "model": "agentgym.trainers.policy_agent:load_pretrained",
+    "harness": "agentgym.trainers.gateway.harness_agent:load_harness",
 }
 """Entry points of policy agents: strings, so that this package does not import trainers."""
 REWARD_MODEL = "agentgym.trainers.policy_agent.loading:load_judge"
@@ -68,7 +69,7 @@ SEARCHES = tuple(f"search:{algorithm}" for algorithm in ALGORITHMS)
 _AROUND = tuple(f"{kind}:AGENT" for kind in SCAFFOLDS)
 MODELS = ("chat:MODEL@URL", "policy:FOLDER", "league:FOLDER", "model:NAME")
 """Specifications of agents that act with a language model."""
-KINDS = (*_SIMPLE, *SEARCHES, *MODELS, *_AROUND)
+KINDS = (*_SIMPLE, *SEARCHES, *MODELS, "harness:COMMAND", *_AROUND)
 
 
 def make_agent(spec: str, **options: Any) -> Agent:
@@ -78,7 +79,8 @@ def make_agent(spec: str, **options: Any) -> Agent:
         spec: "random", "expert", "human", "chat:MODEL@URL" (an OpenAI-compatible server) or
             "policy:FOLDER" (a trained checkpoint, which needs the extra "train"), "league:FOLDER"
             (the average policy of a run with a pool of opponents), "model:NAME" (a language model
-            before training, by its Hugging Face id or folder), "search:ALGORITHM" (a planner: see
+            before training, by its Hugging Face id or folder), "harness:COMMAND" (a program that
+            owns its loop, with the option `model`), "search:ALGORITHM" (a planner: see
             `SearchAgent`), with options as in "search:mcts,budget=64,policy=FOLDER" or
             "search:best_first,world=FOLDER,world_tokens=256" (tokens per prediction) or
             "search:beam,value=chat:MODEL@URL" (see `_action_judge`), or a scaffold that wraps

@@ -65,6 +65,7 @@ def run_evaluation(
     env_seconds: float | None = None,
     wrap: Wrappers = (),
     agent_kwargs: KeyValues = (),
+    model: str | None = None,
     price: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="IN OUT")] = None,
     json: Path | None = None,
     picture: Path | None = None,
@@ -79,8 +80,9 @@ def run_evaluation(
     Args:
         envs: Ids of environments, such as WebShop-v0. your_module:YourEnv-v0 imports a module.
         agent: One or more of random, expert, human, chat:MODEL@URL, policy:FOLDER, model:NAME (a
-            language model before training), planners: search:best_first, search:astar, search:beam
-            or search:mcts, and scaffolds that wrap another agent: reflexion, plan_execute,
+            language model before training), harness:COMMAND (a program of your own, answered by
+            --model), planners: search:best_first, search:astar, search:beam or search:mcts, and
+            scaffolds that wrap another agent: reflexion, plan_execute,
             plan_refine, adapt, examples, cases, rules or instructions, as in reflexion:AGENT.
             Options follow the name: search:mcts,budget=64,value=progress.
         agents: Cross-play in one multi-agent game: every agent plays every other one, and itself,
@@ -101,6 +103,8 @@ def run_evaluation(
             module:Class, with arguments as in HistoryObservation:k=4,keep_first=true. By default
             those that a policy was trained with, and none for other agents.
         agent_kwargs: Arguments of the agents, such as temperature=0.7 history=4.
+        model: Model that answers the program of --agent harness:COMMAND: folder of a run, or a
+            Hugging Face id or folder.
         price: Prices per million prompt tokens and completion tokens of a served model, to show the
             cost.
         json: Write the reports, with every episode, to this file.
@@ -144,7 +148,12 @@ def run_evaluation(
     if not agent:
         raise ConfigError("Name at least one agent, such as --agent random expert.")
     options = parse_arguments(agent_kwargs)
-    players = [make_agent(spec, **options) for spec in agent]
+    if model is not None and not any(map(_is_program, agent)):
+        raise ConfigError(
+            "--model answers a program: name one with --agent harness:COMMAND. A model alone is "
+            "written --agent policy:FOLDER or model:NAME."
+        )
+    players = [make_agent(spec, **options | _model_of(spec, model)) for spec in agent]
     tell_apart(players, agent)
     arguments = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
     notes += [
@@ -154,6 +163,7 @@ def run_evaluation(
     settings |= {"resume": resume, "env_seconds": env_seconds}
     command = {"envs": ids, "agents": list(agent), "episodes": episodes, "split": split}
     command |= {"seed": seed, "env_kwargs": arguments, "agent_kwargs": options}
+    command |= {} if model is None else {"model": model}
     judgements = Judgements(judge)
     _check_files(json, save, resume)
     if price is not None and min(price) < 0:
@@ -170,6 +180,15 @@ def run_evaluation(
         ]
         chosen = SUITES[suite] if suite else None
         return _run(plan, Usages(price), judgements, json, save, chosen, notes)
+
+
+def _is_program(spec: str) -> bool:
+    return spec.startswith("harness:")
+
+
+def _model_of(spec: str, model: str | None) -> dict[str, Any]:
+    """Returns the model of an agent that is a program, as its option."""
+    return {"model": model} if _is_program(spec) and model is not None else {}
 
 
 def _id(word: str) -> str:

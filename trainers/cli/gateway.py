@@ -17,14 +17,11 @@ from agentgym.cli.command_line import standard_output
 from agentgym.errors import ConfigError, needs_extra
 from agentgym.registration.making import full_id, make_env
 from agentgym.trainers.gateway.gateway import Gateway
-from agentgym.trainers.policy_agent.agent import SETTINGS_FILE, PolicyAgent
-from agentgym.trainers.policy_agent.loading import load_agent, load_pretrained
+from agentgym.trainers.gateway.served_model import NEW_TOKENS, load_served
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.files import shown
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
-NEW_TOKENS = 512
-"""Maximum length of a reply of a model that was not trained here."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -75,7 +72,12 @@ def main(argv: Sequence[str]) -> int:
         make().close()  # an error now rather than at the first episode
     with needs_extra("agentgym gateway", "serve"):
         from agentgym.trainers.gateway.service import SessionService, session_routes
-    agent = _load(given)
+    agent = load_served(
+        given.model,
+        temperature=given.temperature,
+        max_new_tokens=given.max_new_tokens,
+        device=given.device,
+    )
     services: list[SessionService] = []
 
     def routes(gateway: Gateway) -> list[Any]:
@@ -104,23 +106,3 @@ def main(argv: Sequence[str]) -> int:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-def _load(given: argparse.Namespace) -> PolicyAgent:
-    """Returns the policy with its sampling parameters.
-
-    Raises:
-        ConfigError: if the model does not exist, or there is a policy per role.
-    """
-    model, length, device = given.model, given.max_new_tokens, given.device
-    options: dict[str, Any] = {"temperature": given.temperature, "device": device}
-    folder = Path(model)
-    if not any((each / SETTINGS_FILE).exists() for each in (folder, folder / "policy")):
-        return load_pretrained(model, max_new_tokens=length or NEW_TOKENS, **options)
-    agent = load_agent(model, max_new_tokens=length, **options)
-    if not isinstance(agent, PolicyAgent):
-        raise ConfigError(
-            f"{model} holds no single policy that generates by itself: give the folder of one "
-            "policy."
-        )
-    return agent
