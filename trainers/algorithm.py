@@ -132,6 +132,8 @@ class Algorithm:
             "shared": all seats share one policy, which models of the hooks belong to. "mirror":
             the policy plays all seats, so that hooks can play branches of an episode, in which
             other players would not repeat their actions. "any": no limit.
+        replays: whether the hooks play episodes again from recorded actions, which those of a
+            program of the user do not fit: it has acted on replies in its own way.
         outcomes: the outcomes that credit compares. "own": an agent's with its own. "group": with
             those of all episodes from the same start. "team": the mean over the agents. The last
             two are 0 in zero-sum games whose seats are all trained.
@@ -142,6 +144,7 @@ class Algorithm:
     signal: PolicyGradient | Imitation | Preference
     data: Literal["own", "foreign", "fixed"] = "own"
     seats: Literal["any", "shared", "mirror", "one"] = "any"
+    replays: bool = False
     outcomes: Literal["own", "group", "team"] = "own"
     hooks: Callable[[Run], RecipeHooks] | None = None
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from agentgym.errors import ConfigError
-from agentgym.trainers import train
+from agentgym.trainers import recipes, train
 from agentgym.trainers.gateway.played import Played
 from agentgym.trainers.gateway.task import Task
 from agentgym.trainers.gateway.task_file import TaskFile
+from agentgym.trainers.run.checks import check_recipe
 from tests.gateway import episodes as programs
 
 SMALL = {
@@ -84,3 +85,28 @@ def test_a_file_that_holds_no_tasks_is_refused(lines: str, tmp_path: Path):
     file.write_text(lines)
     with pytest.raises(ConfigError, match=r"tasks\.jsonl"):
         TaskFile(file)
+
+
+REPLAYING = ("samples_of(", ".branch(", "hooks.branching import", "hooks.trees import")
+"""Marks of modules that play episodes again from recorded actions."""
+
+
+def test_recipes_that_replay_actions_refuse_a_program_before_anything_is_loaded():
+    refused = set()
+    for name in recipes.names():
+        recipe = recipes.load(name)
+        config = recipe.Config()
+        algorithm = recipe.build(config)
+        config.program.harness = "true"
+        if algorithm.replays:
+            refused.add(name)
+            with pytest.raises(ConfigError, match="such as grpo"):
+                check_recipe(name, config, algorithm)
+    folder = Path(recipes.__file__).parent
+    texts = {name: (folder / f"{name}.py").read_text("utf-8") for name in recipes.names()}
+    marked = {name for name, text in texts.items() if any(mark in text for mark in REPLAYING)}
+    assert refused == marked - BY_SETTING
+
+
+BY_SETTING = {"magrpo", "optima"}
+"""Recipes of which one setting replays actions, not the default one."""

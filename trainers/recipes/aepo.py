@@ -49,6 +49,7 @@ def build(config: Config) -> Algorithm:
     return Algorithm(
         PolicyGradient(group.GroupBaseline(scale=config.scale, outcome=config.outcome)),
         seats="one",
+        replays=True,
         hooks=lambda trainer: Branching(
             trainer, config, adaptive=True, entropy_weight=config.entropy_weight
         ),

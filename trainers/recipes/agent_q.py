@@ -256,5 +256,6 @@ def build(config: Config) -> Algorithm:
         Preference(config.beta, thought_coef=thought, behaviour=True),
         data="foreign",
         seats="one",
+        replays=True,
         hooks=lambda trainer: TreePreferences(trainer, config),
     )

@@ -192,5 +192,9 @@ def common(one: Trajectory, other: Trajectory) -> int:
 def build(config: Config) -> Algorithm:
     """Returns the parts of Agent-R."""
     return Algorithm(
-        Imitation(), data="foreign", seats="one", hooks=lambda trainer: Revisions(trainer, config)
+        Imitation(),
+        data="foreign",
+        seats="one",
+        replays=True,
+        hooks=lambda trainer: Revisions(trainer, config),
     )

@@ -192,5 +192,6 @@ def build(config: Config) -> Algorithm:
         PolicyGradient(group.GroupBaseline(scale=config.scale)),
         data="foreign",
         seats="one",
+        replays=True,
         hooks=lambda trainer: Guidance(trainer, config),
     )

@@ -38,5 +38,6 @@ def build(config: Config) -> Algorithm:
     return Algorithm(
         PolicyGradient(group.GroupBaseline(scale=config.scale, outcome=config.outcome)),
         seats="one",
+        replays=True,
         hooks=lambda trainer: Branching(trainer, config, adaptive=False),
     )

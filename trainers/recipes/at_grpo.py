@@ -171,5 +171,8 @@ class StateGroups(RecipeHooks):
 def build(config: Config) -> Algorithm:
     """Returns the parts of AT-GRPO."""
     return Algorithm(
-        PolicyGradient(Given()), seats="mirror", hooks=lambda trainer: StateGroups(trainer, config)
+        PolicyGradient(Given()),
+        seats="mirror",
+        replays=True,
+        hooks=lambda trainer: StateGroups(trainer, config),
     )

@@ -232,5 +232,6 @@ def build(config: Config) -> Algorithm:
         Imitation(),
         data="foreign",
         seats="mirror",
+        replays=True,
         hooks=lambda trainer: Teaching(trainer, config, teacher),
     )

@@ -291,6 +291,7 @@ def build(config: Config) -> Algorithm:
             critic=value_head("turns", config),
         ),
         seats="one",
+        replays=True,
         hooks=lambda trainer: Lookahead(
             trainer, least=config.least_probability, gamma=config.gamma
         ),

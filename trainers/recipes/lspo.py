@@ -325,4 +325,9 @@ def _normalised(weights: Floats, used: int) -> Floats:
 def build(config: Config) -> Algorithm:
     """Returns the parts of LSPO."""
     signal = Preference(config.beta, thought_coef=config.loss.thought_coef)
-    return Algorithm(signal, seats="mirror", hooks=lambda trainer: LatentActions(trainer, config))
+    return Algorithm(
+        signal,
+        seats="mirror",
+        replays=True,
+        hooks=lambda trainer: LatentActions(trainer, config),
+    )

@@ -179,6 +179,7 @@ def build(config: Config) -> Algorithm:
         return Algorithm(
             PolicyGradient(Given()),
             seats="mirror",
+            replays=True,
             outcomes="team",
             hooks=lambda trainer: JointTrees(trainer, config),
         )

@@ -146,4 +146,6 @@ def pairs(outputs: Sequence[Output], threshold: float) -> list[Pair]:
 def build(config: Config) -> Algorithm:
     """Returns the parts of MALT."""
     signal = Preference(config.beta, thought_coef=config.loss.thought_coef)
-    return Algorithm(signal, seats="mirror", hooks=lambda trainer: Trees(trainer, config))
+    return Algorithm(
+        signal, seats="mirror", replays=True, hooks=lambda trainer: Trees(trainer, config)
+    )

@@ -360,6 +360,7 @@ def build(config: Config) -> Algorithm:
     return Algorithm(
         Imitation(reference=True) if config.update == "sft" else signal,
         seats="any" if config.update == "sft" else "mirror",
+        replays=config.update != "sft",
         outcomes="team",
         hooks=lambda trainer: Ranked(config, trainer),
     )

@@ -140,6 +140,7 @@ def build(config: Config) -> Algorithm:
     return Algorithm(
         PolicyGradient(Given()),
         seats="mirror",
+        replays=True,
         hooks=lambda trainer: Continuations(
             trainer,
             count=config.continuations,

@@ -89,6 +89,12 @@ def check_recipe(recipe: str, config: TrainConfig, algorithm: Algorithm) -> None
     if config.reward.process_reward:
         scorer(config.reward.process_reward)  # raises for a function that does not exist
     _check_data(recipe, config, algorithm)
+    if config.program.harness and algorithm.replays:
+        raise ConfigError(
+            f"{recipe} plays episodes again from recorded actions, and the program of `harness` "
+            "plays them from their start: choose a recipe such as grpo, gigpo, poad or turn, or "
+            "leave out harness."
+        )
     if not config.game.scripted:
         _check_seats(recipe, config, algorithm)
 
