@@ -93,6 +93,23 @@ def test_openenv_gets_the_calls_that_count():
     assert trace["turns"][0]["response"]["choices"][0]["message"]["tool_calls"][0]["id"] == CALL.id
 
 
+def test_openenv_accepts_the_trace_and_trl_reads_its_turns():
+    harness = pytest.importorskip(
+        "openenv.core.harness", reason="needs the extra `openenv`", exc_type=ImportError
+    )
+    calls = traced_calls(episode())
+    found = harness.TrainingTrace.model_validate(training_trace(calls, "tiny", {}))
+    assert harness.TrainingTrace.model_validate_json(found.model_dump_json()) == found
+    assert [turn.completion_token_ids for turn in found.turns] == [[90], [91], [92]]
+    reader = pytest.importorskip(
+        "trl.experimental.async_grpo.openenv_harness", reason="needs trl", exc_type=ImportError
+    )
+    turns = reader._turns_from_training_trace(found)
+    assert [turn.prompt_ids for turn in turns] == [[1, 2], [1, 2, 90, 3], [1, 4]]
+    rows, _ = reader._chain_to_sequences(turns, "episode", 0)
+    assert len(rows) == 2  # the chain of two calls, and the fork
+
+
 @pytest.mark.parametrize("change", [{"format": "other"}, {"version": 2}, {"calls": [{}]}])
 def test_a_line_that_is_no_trace_is_refused(change: dict[str, object]):
     with pytest.raises(ConfigError):
