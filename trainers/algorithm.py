@@ -6,10 +6,12 @@ It needs no torch, so that `--help` of a recipe is fast.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from agentgym.errors import ConfigError
 from agentgym.trainers.credit.given import Given, given_credit, preference_credit
+from agentgym.trainers.credit.returns import with_critic_lambda
 from agentgym.trainers.data.batch import Batch, Credit, CreditFn
 
 if TYPE_CHECKING:
@@ -159,6 +161,22 @@ class Algorithm:
         if not isinstance(self.signal, PolicyGradient) or isinstance(self.signal.credit, Given):
             return None
         return self.signal.credit
+
+    def with_critic_lambda(self, lambda_: float | None) -> Algorithm:
+        """Returns the algorithm with a lambda of the critic's targets (None: that of advantages).
+
+        Raises:
+            ConfigError: if the estimator has no lambda.
+        """
+        if lambda_ is None or not isinstance(self.signal, PolicyGradient):
+            return self
+        if not is_dataclass(self.signal.credit) or self.estimator is None:
+            raise ConfigError(
+                "critic_lambda needs an estimator whose lambda can change, and this recipe has "
+                "none: leave out critic_lambda."
+            )
+        own = with_critic_lambda(self.signal.credit, lambda_)
+        return replace(self, signal=replace(self.signal, credit=own))
 
     def recomputes(self, config: TrainConfig) -> bool:
         """Returns whether ratios start from log-probabilities of a pass before the update.

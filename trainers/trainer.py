@@ -94,7 +94,8 @@ class Trainer:
         self.callbacks = CallbackList(callbacks)
         self.make_env, config = environment_factory(config, env, reward)
         self.make_eval_env = evaluation_factory(config, self.make_env, reward)
-        self.recipe, self.config, self.algorithm = recipe, config, algorithm
+        self.recipe, self.config = recipe, config
+        self.algorithm = algorithm.with_critic_lambda(config.critic.critic_lambda)
         if config.run.threads is not None:
             torch.set_num_threads(config.run.threads)
         self.accelerator = make_accelerator(config, trackers)

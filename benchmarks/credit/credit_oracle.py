@@ -46,6 +46,7 @@ from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.credit.graph import G2PO, GAGPO
 from agentgym.trainers.credit.group import HGPO, GiGPO, dr_grpo, grpo, rloo
 from agentgym.trainers.credit.joint import JointGAE
+from agentgym.trainers.credit.residual import ResidualGAE
 from agentgym.trainers.credit.returns import discounted_returns
 from agentgym.trainers.credit.turn_rewards import (
     StepBaseline,
@@ -70,6 +71,7 @@ ROWS = {
     "NTPO": "ntpo nlpo",
     "MARFT": "marft",
     "turn GAE": "turn vl_dac twosome glam steppo vsc_rl spa inverse_prm",  # last two: exact rewards
+    "VETTA": "vetta",
     "bi-level GAE": "bilevel",
     "chunks of 2 turns": "chunk",
     "ArCHer": "archer sac_glam",
@@ -258,6 +260,8 @@ def with_critic(gamma: float, lambda_: float) -> dict[str, Estimator]:
         "MARFT": between_agents(JointGAE(poad(gamma, lambda_))),
         "MARFT, hops discounted": between_agents(JointGAE(poad(gamma, lambda_), gamma, lambda_)),
         "turn GAE": turn(gamma, lambda_),
+        "VETTA": ResidualGAE(1.0, gamma, lambda_),
+        "VETTA, alpha = 3": ResidualGAE(3.0, gamma, lambda_),
         "bi-level GAE": BilevelGAE(1.0, lambda_, gamma, lambda_),
         "chunks of 2 turns": ChunkGAE(2, gamma, lambda_),
         "ArCHer": archer,

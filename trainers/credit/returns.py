@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.credit.two_clock import broadcast
-from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.batch import Batch, Credit, CreditFn, Values
 from agentgym.trainers.data.trajectory import FloatArray
-
-if TYPE_CHECKING:
-    from agentgym.trainers.data.batch import CreditFn
 
 
 @dataclass(frozen=True)
@@ -56,11 +53,44 @@ def observed_returns(credit: CreditFn, batch: Batch) -> FloatArray | None:
     zeros = Values(*(np.zeros(length, np.float32) for length in lengths))
     found = None
     for names in (("lambda", "gamma"), ("lambda",)):
-        found = _with_ones(credit, names)(batch, zeros).targets
+        found = _with(credit, names, 1.0)(batch, zeros).targets
         # Sums of float32 numbers are equal up to rounding.
         if found is None or float(np.ptp(found)) <= 1e-6 * float(np.abs(found).max()):
             return None
     return found
+
+
+@dataclass(frozen=True)
+class OwnTargets:
+    """Advantages of one estimator, and value targets of another.
+
+    Attributes:
+        advantages: the estimator of advantages.
+        targets: the estimator of value targets.
+    """
+
+    advantages: CreditFn
+    targets: CreditFn
+
+    def __call__(self, batch: Batch, values: Values | None) -> Credit:
+        """Returns the credit of the first estimator, with the targets of the second."""
+        credit = self.advantages(batch, values)
+        return replace(credit, targets=self.targets(batch, values).targets)
+
+
+def with_critic_lambda(credit: CreditFn, lambda_: float) -> OwnTargets:
+    """Returns an estimator whose value targets have a lambda of their own.
+
+    Targets with lambda 1 are returns, without the bias of the critic, while advantages with a lower
+    one have less variance. Source: "What's Behind PPO's Collapse in Long-CoT? Value Optimization
+    Holds the Secret" (VC-PPO, arXiv 2503.01491), decoupled GAE.
+
+    Args:
+        credit: the estimator, a dataclass whose fields `lambda*` are its lambdas, also those of an
+            estimator in a field.
+        lambda_: the lambda of the targets.
+    """
+    return OwnTargets(credit, cast(CreditFn, _with(credit, ("lambda",), lambda_)))
 
 
 def turn_discount(credit: CreditFn | None) -> float:
@@ -80,13 +110,13 @@ def turn_discount(credit: CreditFn | None) -> float:
     return turn_discount(cast("CreditFn | None", inner))
 
 
-def _with_ones(estimator: Any, names: tuple[str, ...]) -> Any:
-    """Returns an estimator whose parameters that begin with one of these names are 1."""
+def _with(estimator: Any, names: tuple[str, ...], number: float) -> Any:
+    """Returns an estimator whose parameters that begin with one of these names are a number."""
     changes: dict[str, Any] = {}
     for each in fields(estimator):
         value = getattr(estimator, each.name)
         if is_dataclass(value):
-            changes[each.name] = _with_ones(value, names)
+            changes[each.name] = _with(value, names, number)
         elif each.name.startswith(names):
-            changes[each.name] = 1.0
+            changes[each.name] = number
     return replace(estimator, **changes)

@@ -175,6 +175,7 @@ class Iteration:
             and self._hooks is None
             and optimisation.epochs == optimisation.minibatches == 1
             and not self._config.loss.covariance_clip  # which compares all tokens first
+            and not self._config.loss.masks_mismatch  # likewise
         )
 
     def _evaluate_actions(self, batch: Batch) -> tuple[Batch, ForwardPass | None]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agentgym.trainers.credit.returns import observed_returns
+from agentgym.trainers.credit.group import anchor_groups
+from agentgym.trainers.credit.returns import observed_returns, turn_discount
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
@@ -16,7 +17,7 @@ from agentgym.trainers.rollout.metrics import by_env_id, by_role, rollout_metric
 from agentgym.trainers.run.logger import global_step
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.learner import ForwardPass
-from agentgym.trainers.update.metrics import correlation, explained_variance
+from agentgym.trainers.update.metrics import correlation, explained_variance, value_error
 from agentgym.trainers.update.mismatch import logprob_gap, staleness_metrics
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ def log_iteration(
     numbers |= trainer.rollouts.metrics()
     if greedy := [batch.turns[m].action == pairs[0][0] for m, pairs in alternatives.items()]:
         numbers["rollout/greedy"] = float(np.mean(greedy))
+    if returns is not None and forward is not None and forward.values is not None:
+        gamma = turn_discount(algorithm.estimator)
+        later = discounted_returns(rewarded.rewards, rewarded.turn_offsets, gamma)
+        error = value_error(forward.values.turns, later, anchor_groups(rewarded))
+        numbers |= {} if error is None else {"losses/value_error": error}
     numbers |= {f"losses/{k}": v for k, v in losses.items()}
     if trust:
         numbers["credit/reliability"] = float(np.mean([*trust.values()]))

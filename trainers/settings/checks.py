@@ -153,6 +153,14 @@ def check_config(config: TrainConfig) -> None:
             f"thought_coef = {loss.thought_coef} weighs tokens, and with ratio = {loss.ratio!r} "
             "they have equal gradients: set thought_coef to 0 or 1, or ratio to 'token'."
         )
+    spans = ("none", "token", "turn", "trajectory")
+    ratio = spans.index(loss.ratio.removesuffix("_product"))
+    if loss.masks_mismatch and spans.index(loss.importance_span) < ratio:
+        raise ConfigError(
+            f"importance = {loss.importance!r} masks parts of a {spans[ratio]}, and with ratio = "
+            f"{loss.ratio!r} all of it has one ratio: set importance to '{spans[ratio]}_mask', or "
+            "ratio to 'token'."
+        )
 
 
 def _check_sizes(config: TrainConfig) -> None:

@@ -101,6 +101,9 @@ class CriticConfig:
     value_clip: Annotated[NonNegative | None, SHARED] = None
     """Clip of the value change per iteration, of a critic that shares the policy's backbone (None:
     no clip)."""
+    critic_lambda: Fraction | None = None
+    """GAE lambda of the critic's targets, between turns and inside an action (None: those of the
+    advantages). With 1, the critic is fitted to returns (VC-PPO)."""
     critic_layers: tuple[Positive, ...] = (256,)
     """Widths of the critic's hidden layers."""
     critic_detach: Annotated[bool, SHARED] = False

@@ -48,8 +48,11 @@ OFFLINE = (
 SHAPING = "shape_progress"
 """Changes the returns of all episodes from a state equally, for `lacks` of recipes that compare
 episodes with the same start only."""
-ADVANTAGES = ("normalize_advantages", "covariance_clip", "thought_credit", "importance_cap")
-"""Settings of advantages, and of importance weights, which correct an expectation."""
+ADVANTAGES = (
+    *("normalize_advantages", "covariance_clip", "thought_credit"),
+    *("importance_cap", "mask_truncated"),
+)
+"""Settings of advantages, and of the samples that enter the expectation of their gradient."""
 
 
 @dataclass

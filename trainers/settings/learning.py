@@ -132,6 +132,17 @@ class LossConfig:
     different log-probabilities, or differ in their weights. Ratios then compare with the policy
     before the update (None: 5 with `max_staleness`, `cross_policy` or `epsilon`, as AReaL
     publishes, otherwise no weights). Recipes that imitate or prefer actions have no weights."""
+    importance: Annotated[
+        Literal["token", "turn", "trajectory", "token_mask", "turn_mask", "trajectory_mask"],
+        When("importance_cap"),
+    ] = "token"
+    """Granularity of the importance weights of `importance_cap`: of a token, or the product over
+    the tokens of a turn or trajectory. The weights are at most the cap, or, with a mask, tokens
+    above the cap are left out of the policy loss."""
+    mask_truncated: Literal["none", "answers", "episodes", "all"] = "none"
+    """Leave out of the policy loss: actions that reach `max_new_tokens` without an end ("answers"),
+    episodes that are truncated ("episodes"), or both ("all"). Their outcomes still count in the
+    comparison of a group, and their values in the critic's loss (DAPO)."""
     check_logprobs: NonNegative | None = None
     """Abort the run when log-probabilities of generation and of training differ by more than this
     (nats, None: never). `rollout/logprob_gap` is the largest difference."""
@@ -148,6 +159,27 @@ class LossConfig:
     turns or trajectories it is 0 or 1, since tokens that share a ratio have one gradient."""
     thought_credit: Literal["token", "turn"] = "token"
     """Advantage of a thought token: its own, or that of its turn, the one of its first token."""
+
+    @property
+    def importance_span(self) -> str:
+        """The tokens whose importance weights are multiplied: a token, a turn or a trajectory."""
+        return self.importance.removesuffix("_mask")
+
+    @property
+    def masks_mismatch(self) -> bool:
+        """Whether tokens with an importance weight above the cap are left out of the loss."""
+        return self.importance_cap is not None and self.importance.endswith("_mask")
+
+    @property
+    def masks_tokens(self) -> bool:
+        """Whether tokens are left out of the loss for where they end or how they were sampled."""
+        return self.masks_mismatch or self.mask_truncated != "none"
+
+    @property
+    def joins_trajectories(self) -> bool:
+        """Whether the loss of a token depends on all tokens of its trajectory."""
+        joined = self.importance_cap is not None and self.importance_span == "trajectory"
+        return joined or self.ratio.startswith("trajectory")
 
     @property
     def reference_every(self) -> int:

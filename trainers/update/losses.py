@@ -218,7 +218,7 @@ def clipped_surrogate(
     log_ratio = logprobs - old_logprobs.to(logprobs.dtype).detach()
     kl = approximate_kl(log_ratio)
     if span is not None:
-        log_ratio = _over_spans(log_ratio, span, mean=span_ratio == "mean")
+        log_ratio = over_spans(log_ratio, span, mean=span_ratio == "mean")
     ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
     if bound == "cispo":
         weight = ratio.detach().clamp(max=1 + clip_high)
@@ -297,8 +297,8 @@ def _shares(span: Tensor, importance: Tensor) -> Tensor:
     return importance / totals[inverse]
 
 
-def _over_spans(x: Tensor, span: Tensor, mean: bool) -> Tensor:
-    """Returns the mean or the sum of x over the span of each token, [k]."""
+def over_spans(x: Tensor, span: Tensor, mean: bool) -> Tensor:
+    """Returns the mean or the sum of x [k] over the span of each token [k]."""
     _, inverse, counts = torch.unique(span, return_inverse=True, return_counts=True)
     sums = x.new_zeros(len(counts)).index_add(0, inverse, x)
     return (sums / counts if mean else sums)[inverse]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.trainers.data.trajectory import FloatArray
+from agentgym.trainers.data.trajectory import FloatArray, IntArray
 
 SUMS = (
     *("policy", "entropy", "reference_kl", "kl", "clipped", "free", "value", "values"),
@@ -74,3 +74,29 @@ def correlation(values: FloatArray, returns: FloatArray) -> float:
         return 0.0
     centred = (values - values.mean()) * (returns - returns.mean())
     return float(centred.mean()) / spread
+
+
+def value_error(values: FloatArray, returns: NDArray[np.float64], states: IntArray) -> float | None:
+    """Returns the root mean square error of the values of states that several episodes visit.
+
+    The mean return of the visits to a state estimates its value. The variance of that mean is
+    subtracted, so the result is that of the critic alone, on average. A critic with an error above
+    a tenth of the reward of a success needs a lambda near 1.
+
+    Args:
+        values: [M] values of the observations before each turn.
+        returns: [M] discounted return from each turn on.
+        states: [M] equal integers for turns of one group in the same state.
+
+    Returns:
+        The error, or None if every state is visited once.
+    """
+    _, state, count = np.unique(states, return_inverse=True, return_counts=True)
+    if len(count) == len(states):
+        return None
+    mean = np.bincount(state, returns) / count
+    squares = np.bincount(state, (returns - mean[state]) ** 2)
+    noise = squares / np.maximum(count - 1, 1) / count  # of the mean
+    several = (count > 1)[state]
+    error = (values - mean[state])[several] ** 2 - noise[state][several]
+    return float(max(error.mean(), 0.0) ** 0.5)

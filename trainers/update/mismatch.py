@@ -84,7 +84,7 @@ def staleness_metrics(batch: Batch, version: int) -> dict[str, float]:
     }
 
 
-def importance_weights(training: Tensor, generation: Tensor, cap: float) -> Tensor:
+def importance_weights(log_weights: Tensor, cap: float) -> Tensor:
     """Returns the truncated importance weights of tokens [k].
 
         w_k = min(exp(log pi_training(k) - log pi_generation(k)), cap)
@@ -96,8 +96,8 @@ def importance_weights(training: Tensor, generation: Tensor, cap: float) -> Tens
     2025), truncated importance sampling.
 
     Args:
-        training: [k] log-probabilities as computed by training.
-        generation: [k] log-probabilities as recorded in the rollout.
+        log_weights: [k] the difference of the log-probabilities, or its sum over a turn or
+            trajectory.
         cap: the largest weight.
     """
-    return (training - generation).clamp(max=math.log(cap)).exp()
+    return log_weights.clamp(max=math.log(cap)).exp()

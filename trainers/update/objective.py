@@ -9,6 +9,7 @@ Shapes: M turns and K action tokens per batch, k action tokens per microbatch.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +26,7 @@ from agentgym.trainers.update.kl_penalty import kl_penalty
 from agentgym.trainers.update.learner import ForwardPass, Output, Rows
 from agentgym.trainers.update.metrics import SUMS
 from agentgym.trainers.update.mismatch import importance_weights
+from agentgym.trainers.update.token_masks import kept_tokens
 
 ROUNDING = 1e-5
 """Largest log ratio, in nats, by which rounding tells a policy from a reference that it equals."""
@@ -48,9 +50,11 @@ class UpdateData:
     sampler_logprobs: Tensor | None  # None: without importance weights
     reference: Tensor | None
     at_reference: bool  # whether the policy equals its reference before the update
+    masked: float  # share of free tokens that `kept_tokens` leaves out
     free: Tensor
     weights: losses.Weights
-    span: Tensor | None
+    span: Tensor | None  # tokens with one ratio
+    weighed: Tensor | None  # tokens with one importance weight
     turn: Tensor
     targets: Tensor | None  # [K] or [M]
     old_values: Tensor | None  # [K] or [M]
@@ -68,6 +72,7 @@ class UpdateData:
         device: torch.device,
         seed: int,
         first_pass: bool = False,
+        end_tokens: Collection[int] = (),
     ) -> UpdateData:
         """Returns the tensors of a batch.
 
@@ -81,6 +86,7 @@ class UpdateData:
             seed: randomness of the covariance clip.
             first_pass: the old log-probabilities are those of the first pass of the update, which
                 must be the only one.
+            end_tokens: the tokens that end an action, to tell truncated ones.
 
         Raises:
             ValueError: if importance weights are wanted, and the batch has no log-probabilities
@@ -88,7 +94,9 @@ class UpdateData:
         """
         turn = torch.from_numpy(batch.token_turn)
         trajectory = torch.from_numpy(batch.turn_trajectory[batch.token_turn])
-        wanted = torch.from_numpy(batch.weights(settings.thought_coef))
+        weights = batch.weights(settings.thought_coef)
+        kept = kept_tokens(batch, settings, length, end_tokens)
+        wanted = torch.from_numpy(weights * kept)
         free = wanted > 0
         values = None if forward is None else forward.values
         old_values = None
@@ -104,7 +112,8 @@ class UpdateData:
         if settings.covariance_clip:
             detached = low_entropy_tokens(batch, credit, free, settings.covariance_clip, seed)
         kind = settings.ratio.removesuffix("_product")
-        span = {"turn": turn, "trajectory": trajectory}.get(kind)
+        spans = {"turn": turn, "trajectory": trajectory}
+        span, weighed = spans.get(kind), spans.get(settings.importance_span)
         at_reference = False
         if forward is not None and forward.reference is not None:
             at_reference = bool(np.abs(forward.log_ratio).max(initial=0.0) <= ROUNDING)
@@ -119,9 +128,11 @@ class UpdateData:
             sampler_logprobs=tensor(sampled),
             reference=None if forward is None else tensor(forward.reference),
             at_reference=at_reference,
+            masked=float((~kept)[weights > 0].sum() / max((weights > 0).sum(), 1)),
             free=free.to(device),
             weights=_weights(settings, wanted, turn, trajectory, length).to(device),
             span=None if span is None else span.to(device),
+            weighed=None if weighed is None else weighed.to(device),
             turn=turn.to(device),
             targets=None if values is None else tensor(credit.targets),
             old_values=tensor(old_values),
@@ -143,6 +154,7 @@ class UpdateData:
             free=self.free[index],
             weights=self.weights[index],
             span=some(self.span),
+            weighed=some(self.weighed),
             turn=self.turn[index],
             detached=some(self.detached),
         )
@@ -210,9 +222,11 @@ def microbatch_loss(
     old = logprobs.detach() if tokens.old_logprobs is None else tokens.old_logprobs
     weights, importance, truncated = tokens.weights, torch.ones_like(old), torch.zeros_like(old)
     if tokens.sampler_logprobs is not None and settings.importance_cap is not None:
-        cap = settings.importance_cap
-        importance = importance_weights(old, tokens.sampler_logprobs, cap)
-        truncated = (old - tokens.sampler_logprobs > math.log(cap)).float()
+        cap, log_weights = settings.importance_cap, old - tokens.sampler_logprobs
+        if tokens.weighed is not None:
+            log_weights = losses.over_spans(log_weights, tokens.weighed, mean=False)
+        importance = importance_weights(log_weights, cap)
+        truncated = (log_weights > math.log(cap)).float()
         weights = weights.times(importance)
     surrogate = losses.clipped_surrogate(
         logprobs,

@@ -246,12 +246,12 @@ class Updater:
         data = UpdateData.of(
             batch, credit, forward, self.loss, length=self.sampling.max_new_tokens,
             device=self.policy.device, seed=1_000_003 * self.seed + iteration,
-            first_pass=first_pass,
+            first_pass=first_pass, end_tokens=self.policy.format.end_tokens,
         )  # fmt: skip
         critic_only = iteration < self.critic.critic_warmup
         warming_up = critic_only and self.module.critic is None  # the critic has its own optimiser
         idle, skips = data.idle(rows, self.loss) | warming_up, self._may_skip_passes()
-        together = self.loss.ratio.startswith("trajectory")
+        together = self.loss.joins_trajectories
         totals, weight, steps, norms, stopped = np.zeros(len(SUMS)), 0.0, 0, np.zeros(2), False
         self.withdraw()
         for epoch in range(self.optimisation.epochs):
@@ -285,7 +285,8 @@ class Updater:
         self.publish()
         self.forget()
         importance = data.sampler_logprobs is not None
-        return metrics_of(totals, norms / max(steps, 1), steps, stopped, weight, importance)
+        found = metrics_of(totals, norms / max(steps, 1), steps, stopped, weight, importance)
+        return found | ({"masked": data.masked} if self.loss.masks_tokens else {})
 
     def _backward(
         self, batch: Batch, rows: Rows, data: UpdateData, counts: Counts, microbatch: Microbatch

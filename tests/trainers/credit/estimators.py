@@ -12,6 +12,7 @@ import numpy as np
 from agentgym.trainers import credit, recipes
 from agentgym.trainers.credit.given import Given
 from agentgym.trainers.credit.group import GiGPO
+from agentgym.trainers.credit.returns import OwnTargets
 from agentgym.trainers.credit.two_clock import poad
 from agentgym.trainers.data.batch import CreditFn
 
@@ -40,6 +41,7 @@ def of_package() -> dict[str, CreditFn]:
         if inspect.isclass(kind)
         and is_dataclass(kind)
         and kind is not Given  # the hooks assign credit
+        and kind is not OwnTargets  # made of two others
         and list(inspect.signature(kind.__call__).parameters)[1:3] == ["batch", "values"]
     }
     makers = [

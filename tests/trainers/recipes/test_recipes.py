@@ -396,6 +396,7 @@ SWITCHES: dict[str, Any] = {
     "kl_coef": 0.01,
     "kl_in": "reward",
     "importance_cap": 2.0,
+    "mask_truncated": "all",
     "check_logprobs": 1e-3,
     "overflow": "terminate",
     "lr_warmup": 2,
@@ -413,8 +414,19 @@ REWARDS = {
     *("overlong_margin", "group_weight"),
 }
 LACKING: dict[type, set[str]] = {
-    PreferenceConfig: {"normalize_advantages", "covariance_clip", "importance_cap", "aggregation"},
-    ImitationConfig: {"normalize_advantages", "covariance_clip", "importance_cap"},
+    PreferenceConfig: {
+        "normalize_advantages",
+        "covariance_clip",
+        "importance_cap",
+        "aggregation",
+        "mask_truncated",
+    },
+    ImitationConfig: {
+        "normalize_advantages",
+        "covariance_clip",
+        "importance_cap",
+        "mask_truncated",
+    },
     PolicyGradientConfig: set(),
 }
 """Switches that recipes of a kind do not have, apart from those of rewards."""

@@ -92,8 +92,7 @@ def test_replayed_episodes_have_the_ratio_to_the_policy_that_played_them(
 @settings(deadline=None)
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=6), st.floats(0.1, 10))
 def test_importance_weights_are_truncated_ratios(gaps: list[float], cap: float):
-    generation = torch.full((len(gaps),), -1.0)
-    weights = importance_weights(generation + torch.tensor(gaps), generation, cap)
+    weights = importance_weights(torch.tensor(gaps), cap)
     np.testing.assert_allclose(weights, np.minimum(np.exp(gaps), cap), rtol=1e-4)
 
 
@@ -179,3 +178,12 @@ def test_rewards_of_istar_come_from_the_forward_pass_of_training(tmp_path: Path,
     assert batch.sampler_logprobs is not None
     assert np.abs(batch.logprobs - batch.sampler_logprobs).max() > 1e-3
     np.testing.assert_allclose(rewarded.rewards, 0.0, atol=1e-6)
+
+
+@pytest.mark.usefixtures("another_engine")
+@pytest.mark.parametrize("importance", ["token_mask", "trajectory_mask"])
+def test_tokens_beyond_the_cap_take_no_step_if_all_are(importance: str, tmp_path: Path):
+    one: dict[str, Any] = {"iterations": 1, "importance": importance, "ratio": "token"}
+    train("grpo", **FEW | one, importance_cap=1.25, run_dir=str(tmp_path))
+    row = read_metrics(tmp_path)[-1]
+    assert row["losses/masked"] == 1 and row["losses/steps"] == 0

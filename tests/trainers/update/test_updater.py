@@ -17,6 +17,7 @@ from agentgym.trainers.update.learner import ForwardPass, Output
 from agentgym.trainers.update.metrics import KL, metrics_of
 from agentgym.trainers.update.mismatch import with_recomputed
 from agentgym.trainers.update.objective import UpdateData, microbatch_loss
+from agentgym.trainers.update.token_masks import truncated_answers
 
 from ...helpers.worlds import trajectory
 
@@ -43,7 +44,7 @@ def update_of(
     """The loss, the gradients, and the scalars of the update."""
     first = trajectory([2, 1], [0, 0])
     first.turns[0].thought = thought
-    batch = Batch.of([first, trajectory([1], [0])])
+    batch = Batch.of([first, trajectory([1], [0], terminated=False)])
     old = np.array(np.broadcast_to(logprobs, 4), np.float32)
     # Generation reported log-probs of which the first is too low, and the last too high, by log 2.
     sampled = old + np.log([0.5, 1, 1, 2]).astype(np.float32)
@@ -145,6 +146,18 @@ def test_without_a_ratio_there_is_nothing_to_clip(clip: dict[str, float]):
         ({"ratio": "turn_product"}, (-2 * PRODUCT + 1.5 + 0.8) / 4),
         ({"importance_cap": 3.0}, (-1.2 * 2 - 0.5 + 1.5 + 0.8 / 2) / 4),
         ({"importance_cap": 1.5}, (-1.2 * 1.5 - 0.5 + 1.5 + 0.8 / 2) / 4),
+        # The weights are 2 and 1 | 1 in the first trajectory, and 1/2 in the second.
+        ({"importance_cap": 3.0, "importance": "turn"}, (-1.2 * 2 - 0.5 * 2 + 1.5 + 0.4) / 4),
+        ({"importance_cap": 3.0, "importance": "trajectory"}, (2 * (-1.2 - 0.5 + 1.5) + 0.4) / 4),
+        ({"importance_cap": 1.5, "importance": "trajectory"}, (1.5 * -0.2 + 0.4) / 4),
+        ({"importance_cap": 1.5, "importance": "token_mask"}, (-0.5 + 1.5 + 0.4) / 3),
+        ({"importance_cap": 1.5, "importance": "turn_mask"}, (1.5 + 0.4) / 2),
+        ({"importance_cap": 1.5, "importance": "trajectory_mask"}, 0.4),
+        ({"importance_cap": 3.0, "importance": "trajectory_mask"}, (-0.4 + 0.4) / 4),
+        # The first action has the largest length, and the second episode is truncated.
+        ({"mask_truncated": "answers", "max_new_tokens": 2}, (1.5 + 0.8) / 2),
+        ({"mask_truncated": "episodes"}, (-1.2 - 0.5 + 1.5) / 3),
+        ({"mask_truncated": "all", "max_new_tokens": 2}, 1.5),
         ({"ratio": "trajectory"}, (-WHOLE + 0.8) / 4),
         ({"ratio": "trajectory_product"}, (-PRODUCT * 1.5 + 0.8) / 4),
         ({"ratio": "none"}, 0.0),  # equal probabilities, opposite advantages
@@ -200,3 +213,21 @@ def test_tokens_that_drive_entropy_down_give_no_gradient():
     assert (all_of_them != 0).all()
     assert sorted((some != 0).tolist()) == [False, False, True, True]
     assert torch.equal(some[some != 0], all_of_them[some != 0])
+
+
+def test_an_action_of_the_largest_length_that_ends_is_not_truncated():
+    batch = Batch.of([trajectory([2, 3, 3], [0, 0, 0])])
+    batch.trajectories[0].segments[0].tokens[7] = 9  # the last token of the last turn
+    assert truncated_answers(batch, 3, {9}).tolist() == [False, True, False]
+    assert truncated_answers(batch, 3, ()).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("ratio", ["turn", "trajectory"])
+def test_a_mask_inside_of_a_ratio_is_refused(ratio: str):
+    for importance in ("token_mask", "turn_mask"):
+        changes = {"importance_cap": 2.0, "importance": importance, "ratio": ratio}
+        if importance == f"{ratio}_mask":
+            assert Config.of(**changes).loss.masks_mismatch
+            continue
+        with pytest.raises(ConfigError, match=f"set importance to '{ratio}_mask'"):
+            Config.of(**changes)

@@ -1,0 +1,74 @@
+"""Tokens that settings leave out of the policy loss: truncated ones, and those of a mismatch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import FloatArray
+from agentgym.trainers.settings import LossConfig
+
+
+def kept_tokens(
+    batch: Batch, settings: LossConfig, length: int, end_tokens: Collection[int] = ()
+) -> NDArray[np.bool_]:
+    """Returns True for the tokens that enter the policy loss and its denominators [K].
+
+    Args:
+        batch: the trajectories, with log-probabilities of training if a mismatch is masked.
+        settings: `mask_truncated`, `importance` and `importance_cap`.
+        length: maximum length of an action in tokens.
+        end_tokens: the tokens that end an action.
+    """
+    kept = np.ones(batch.num_tokens, bool)
+    if settings.mask_truncated in ("answers", "all"):
+        kept &= ~truncated_answers(batch, length, end_tokens)[batch.token_turn]
+    if settings.mask_truncated in ("episodes", "all"):
+        cut = np.array([t.truncated and not t.terminated for t in batch.trajectories], bool)
+        kept &= ~cut[batch.turn_trajectory][batch.token_turn]
+    if settings.masks_mismatch and batch.sampler_logprobs is not None:
+        assert settings.importance_cap is not None
+        kept &= ~beyond_cap(batch, batch.sampler_logprobs, settings)
+    return kept
+
+
+def truncated_answers(batch: Batch, length: int, end_tokens: Collection[int]) -> NDArray[np.bool_]:
+    """Returns True for the turns whose action has the maximum length and does not end [M].
+
+    Source: the overlong filtering of "DAPO: An Open-Source LLM Reinforcement Learning System at
+    Scale", arXiv 2503.14476, section 3.4.
+    """
+    owners = batch.turn_trajectory
+    return np.array(
+        [
+            turn.choice is None
+            and turn.stop - turn.start >= length
+            and int(batch.trajectories[owner].segments[turn.segment].tokens[turn.stop - 1])
+            not in end_tokens
+            for owner, turn in zip(owners, batch.turns, strict=True)
+        ],
+        bool,
+    )
+
+
+def beyond_cap(batch: Batch, sampled: FloatArray, settings: LossConfig) -> NDArray[np.bool_]:
+    """Returns True for the tokens whose importance weight exceeds the cap [K].
+
+    The weight is that of the token, or the product over its turn or trajectory, whose tokens are
+    then all beyond the cap or none.
+
+    Source: masked importance sampling of "When Speed Kills Stability: Demystifying RL Collapse from
+    the Training-Inference Mismatch" (Liu et al., 2025).
+    """
+    assert settings.importance_cap is not None
+    log_weight = batch.logprobs.astype(np.float64) - sampled
+    owner = batch.token_turn
+    if settings.importance_span == "trajectory":
+        owner = batch.turn_trajectory[batch.token_turn]
+    if settings.importance_span != "token":
+        log_weight = np.bincount(owner, log_weight * batch.free)[owner]
+    return log_weight > math.log(settings.importance_cap)
