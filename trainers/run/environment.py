@@ -105,9 +105,9 @@ def _maker(
 
 
 def _dressed(make: MakeEnv, config: TrainConfig, reward: RewardFn | None) -> MakeEnv:
-    """Returns a maker that adds the reward, and the text for a critic that sees hidden states."""
+    """Returns a maker that adds the reward, and the text for a reader of hidden states."""
     rewarded = make if reward is None else lambda: RewardFunction(make(), reward)
-    if not config.critic.sees_hidden_state:
+    if not config.reads_hidden_state:
         return rewarded
     return lambda: _privileged(rewarded())
 
@@ -117,7 +117,9 @@ def _privileged(env: gymnasium.Env[Any, Any]) -> PrivilegedText:
         return PrivilegedText(env)
     except ConfigError as error:
         known = ", ".join(privileged_ids())
-        raise ConfigError(f"critic_sees shows the hidden state: {error} Known: {known}.") from None
+        raise ConfigError(
+            f"A critic or teacher is to see the hidden state: {error} Known: {known}."
+        ) from None
 
 
 def _mixed(ids: Sequence[str], makers: Sequence[MakeEnv], mix: Sequence[int] = ()) -> MakeEnv:

@@ -241,6 +241,11 @@ class TrainConfig(Absent):
         return self.loss.kl_coef > 0
 
     @property
+    def reads_hidden_state(self) -> bool:
+        """Whether anything but the policy reads the hidden state of the environment."""
+        return self.critic.sees_hidden_state
+
+    @property
     def trains_whole_game(self) -> bool:
         """Whether the run trains all seats of one game without wrappers, and plays no other."""
         chosen = self.environment

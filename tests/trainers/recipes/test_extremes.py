@@ -24,6 +24,7 @@ MOVES = {
     **dict.fromkeys(("archer_iql", "bc", "filtered_bc", "ilql", "mc", "optima"), IMITATES),
     "inverse_prm": "its rewards compare the policy with the expert",
     "etpo": "it maximises the entropy too",
+    "distill": "it learns from a teacher too",
 }
 """Recipes whose policy moves without a difference in outcome, and why."""
 SEARCHES = ("early_experience", "exit")  # their experts need a simulator, and they imitate

@@ -75,6 +75,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mt_grpo": {"group_size": 8, "iterations": 20},
     "flow_grpo": {"group_size": 8, "iterations": 20},
     "gigpo": {"group_size": 8},
+    "distill": {"group_size": 8, "iterations": 20, "teacher_coef": 0.02, "teacher_sees": "hint:0"},
     "spa": {"model_epochs": 4, "iterations": 20},
     "istar": {"group_size": 8, "iterations": 20},
     "agentprm": {"group_size": 4, "iterations": 20, "model_epochs": 4, "entropy_coef": 0.05},

@@ -67,6 +67,7 @@ VALUES: dict[str, Any] = {
     "agent_rlvr.hint": f"{__name__}:nothing",
     "early_experience.reflection": "outcomes",
     "early_experience.world_iterations": 2,
+    "distill.teacher_sees": "hint:left",
 }
 EVALUATED = {"eval_episodes": 8, "eval_temperature": 1.0, "lr": 0.0}
 # Several good episodes of earlier iterations.
@@ -226,6 +227,7 @@ def test_every_own_setting_changes_a_run(recipe: str, start: Path, tmp_path: Pat
     hints = own_settings(recipe)
     known = settings_of(recipes.load(recipe).Config)
     base = {k: v for k, v in (BASE | SMALL | {"model": str(start)}).items() if k in known}
+    values = VALUES | {"distill.teacher": str(start)}
     runs: dict[str, Any] = {}
     idle = []
     for number, (name, hint) in enumerate(hints.items()):
@@ -234,7 +236,7 @@ def test_every_own_setting_changes_a_run(recipe: str, start: Path, tmp_path: Pat
         settings = base | companions
         if (key := str(companions)) not in runs:
             runs[key] = outcome(recipe, tmp_path / f"base{number}", settings)
-        value = VALUES.get(full, VALUES.get(name)) or legal(recipe, name, hint, settings)
+        value = values.get(full, values.get(name)) or legal(recipe, name, hint, settings)
         if outcome(recipe, tmp_path / name, settings | {name: value}) == runs[key]:
             idle.append(f"{name}={value!r}")
     assert not idle
