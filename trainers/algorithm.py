@@ -170,7 +170,7 @@ class Algorithm:
         """
         if lambda_ is None or not isinstance(self.signal, PolicyGradient):
             return self
-        if not is_dataclass(self.signal.credit) or self.estimator is None:
+        if not is_dataclass(self.estimator):
             raise ConfigError(
                 "critic_lambda needs an estimator whose lambda can change, and this recipe has "
                 "none: leave out critic_lambda."

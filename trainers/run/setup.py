@@ -30,7 +30,7 @@ from agentgym.trainers.settings.running import AUTOCAST, ModelConfig
 from agentgym.trainers.system import checkpoint
 from agentgym.trainers.system.checkpoint import load_tensors
 from agentgym.trainers.update.learner import Learner
-from agentgym.trainers.update.optimizer import AdamW, parameter_group
+from agentgym.trainers.update.optimizer import AdamW, hidden_matrices, parameter_group
 from agentgym.trainers.update.sharding import check_engine, load_optimizer, trained_copy
 from agentgym.trainers.update.updater import Updater
 from agentgym.utils.files import portable_name
@@ -257,8 +257,16 @@ def build_updater(
     learner = Learner(policy, critic)
     trained = trained_copy(accelerator, learner, config.rollout.normalization)
     optimisation = config.optimisation
+    policy_group = parameter_group(trained.policy, optimisation.lr)
+    if optimisation.optimizer == "muon":
+        if accelerator.is_fsdp2:
+            raise ConfigError(
+                "Muon updates whole matrices, and FSDP2 shards them: use DDP (`accelerate launch "
+                "--multi_gpu`), or optimizer adamw."
+            )
+        policy_group["hidden"] = hidden_matrices(trained.policy, policy_group["params"])
     optimizer: Any = AdamW(
-        [parameter_group(trained.policy, optimisation.lr)],
+        [policy_group],
         betas=optimisation.adam_betas,
         eps=optimisation.adam_eps,
         weight_decay=optimisation.weight_decay,

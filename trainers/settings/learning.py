@@ -62,6 +62,11 @@ class OptimisationConfig:
     increase linearly to their full values."""
     weight_decay: NonNegative = 0.0
     """Decoupled weight decay (AdamW)."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """Optimiser of the policy in RL. "muon": Muon for the matrices between hidden states, with the
+    learning rate of AdamW, which updates embeddings, the output head, norms and the critic. The
+    step of Muon does not depend on the size of the gradient, so `max_grad_norm` does not bound
+    it."""
     adam_betas: tuple[Decay, Decay] = (0.9, 0.999)
     """Decay rates of AdamW's averages of the gradient and of its square."""
     adam_eps: ByModel[NonNegative] = BY_MODEL

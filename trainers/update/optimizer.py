@@ -1,4 +1,4 @@
-"""`AdamW` with float32 master weights for parameters in lower precision, and its gradients."""
+"""`AdamW` with float32 master weights, Muon for hidden matrices on request, and gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,48 @@ MASTER = "master"
 LOW_PRECISION = (torch.bfloat16, torch.float16)
 
 
-class AdamW(torch.optim.AdamW):
+class WithMuon(torch.optim.AdamW):
+    """AdamW, and Muon for the parameters whose indices a group lists as `hidden`.
+
+    Muon replaces the momentum of a matrix by the nearest orthogonal one, about, so that its step
+    has the same size in all directions, whatever the size of the gradient. The step has the root
+    mean square of one of AdamW ("match_rms_adamw"), and therefore its learning rate and weight
+    decay. Its state is the momentum, which belongs to the state of this optimiser.
+
+    Sources: "Muon is Scalable for LLM Training" (Moonlight, arXiv 2502.16982), `torch.optim.Muon`.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
+        """Takes a step. The arguments are those of `torch.optim.AdamW.step`."""
+        parts = [(group, _hidden(group)) for group in self.param_groups]
+        kept = [(p, p.grad) for _, hidden in parts for p in hidden]
+        for parameter, _ in kept:
+            parameter.grad = None
+        loss = super().step(closure)
+        for parameter, gradient in kept:
+            parameter.grad = gradient
+        for group, hidden in parts:
+            if hidden:
+                decay = group["weight_decay"]
+                muon = torch.optim.Muon(
+                    hidden, lr=group["lr"], weight_decay=decay, adjust_lr_fn="match_rms_adamw"
+                )
+                muon.state = self.state
+                muon.step()
+                for parameter in hidden:  # AdamW reads the number when it restores a state
+                    steps = self.state[parameter].get("step", torch.zeros(()))
+                    self.state[parameter]["step"] = steps + 1
+        return loss
+
+
+def _hidden(group: dict[str, Any]) -> list[nn.Parameter]:
+    """Returns the parameters of a group that Muon updates, if they have a gradient."""
+    found = (group["params"][index] for index in group.get("hidden", ()))
+    return [parameter for parameter in found if parameter.grad is not None]
+
+
+class AdamW(WithMuon):
     """AdamW that updates parameters in bfloat16 or float16 through float32 master weights.
 
     A bfloat16 weight has 8 significant bits, so a step below 1/512 of its magnitude is rounded away
@@ -67,6 +108,24 @@ class AdamW(torch.optim.AdamW):
 def parameter_group(module: nn.Module, lr: float) -> dict[str, Any]:
     """Returns the trainable parameters of a module as a group of an optimiser."""
     return {"params": [p for p in module.parameters() if p.requires_grad], "lr": lr}
+
+
+def hidden_matrices(module: nn.Module, parameters: Iterable[nn.Parameter]) -> list[int]:
+    """Returns the indices of the parameters that are matrices between hidden states.
+
+    Embeddings and the output head, which maps hidden states to tokens, are none, and neither are
+    biases and norms.
+
+    Args:
+        module: a policy.
+        parameters: its trainable parameters.
+    """
+    model: Any = module.model
+    outer = {id(model.get_input_embeddings().weight), id(model.get_output_embeddings().weight)}
+    for each in module.modules():
+        if isinstance(each, nn.Embedding):
+            outer.add(id(each.weight))
+    return [i for i, p in enumerate(parameters) if p.ndim == 2 and id(p) not in outer]
 
 
 def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> list[float]:
