@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
+from agentgym.trainers.api import make_trainer
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.update.optimizer import AdamW, hidden_matrices
 
@@ -105,3 +107,21 @@ def test_hidden_matrices_are_those_of_the_blocks():
     assert {n for n, p in named if p.ndim == 2} - found == {
         n for n, _ in named if "embed" in n or "lm_head" in n
     }
+
+
+def test_a_run_learns_with_it_and_resumes_bit_for_bit(tmp_path: Path):
+    few: dict[str, Any] = {
+        "env_id": "NumberLine-v0", "env_kwargs": {"size": 6, "max_turns": 8}, "model": "nano",
+        "context": "current", "instructions": False, "constrain": True, "eval_episodes": 0,
+        "episodes_per_iteration": 16, "device": "cpu", "threads": 1, "quiet": True,
+        "log_with": (), "transcripts": 0, "optimizer": "muon", "save_every": 1,
+    }  # fmt: skip
+    whole = make_trainer("turn", **few, iterations=2, run_dir=str(tmp_path / "whole"))
+    whole.run()
+    make_trainer("turn", **few, iterations=1, run_dir=str(tmp_path / "parts")).run()
+    rest = make_trainer("turn", **few, iterations=2, run_dir=str(tmp_path / "parts"), resume=True)
+    rest.run()
+    pairs = zip(whole.policy.parameters(), rest.policy.parameters(), strict=True)
+    assert all(torch.equal(p, q) for p, q in pairs)
+    group = whole.updater.optimizer.param_groups[0]
+    assert len(group["hidden"]) > 5
