@@ -29,8 +29,12 @@ SINGLE = (
     "aepo agent_q agent_r agent_rlvr archer_iql arpo_entropy bc digi_q early_experience eto ilql "
     "inverse_prm lookahead mc sac_glam sweet_rl"
 )
-REFUSED = {**dict.fromkeys(SINGLE.split(), ONE_AGENT), "comas": "by the scores of its role"}
-"""Recipes that do not train all seats of any game, and the reason that they give."""
+REFUSED = {
+    **dict.fromkeys(SINGLE.split(), ONE_AGENT),
+    "comas": "by the scores of its role",
+    "distill": "only its own state can be shown to an agent",
+}
+"""Recipes that do not train all seats of any game with their defaults, and the reason they give."""
 CRITIC_FIRST = ("archer", "read")
 """Recipes whose policy does not move in the first iteration."""
 
