@@ -8,15 +8,7 @@ from dataclasses import is_dataclass
 from functools import cache, reduce
 from inspect import Parameter
 from operator import or_
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 from annotated_types import Ge, Gt, Interval, Le, Lt
@@ -26,16 +18,41 @@ from agentgym.registration.making import split_id
 from agentgym.registration.mixture import check_mix
 from agentgym.trainers.policy.sampling import check_bounded
 from agentgym.trainers.rollout.curriculum import KINDS
+from agentgym.trainers.settings.schema import hints_of
 from agentgym.utils.arguments import check_types, imported
 
 if TYPE_CHECKING:
     from agentgym.trainers.settings.config import TrainConfig
 
 
+class _Field(NamedTuple):
+    """A field of a dataclass, and the parts of its annotation.
+
+    Attributes:
+        parameter: its name and its type without bounds.
+        plain: the alternatives of its type.
+        choices: the values among which it must be. Empty: any of its type.
+        bounds: the bounds of a number, or of the numbers in a tuple or a dictionary.
+    """
+
+    parameter: Parameter
+    plain: tuple[Any, ...]
+    choices: tuple[Any, ...]
+    bounds: tuple[Any, ...]
+
+
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    """Returns the types of the fields of a dataclass, with their bounds."""
-    return get_type_hints(kind, include_extras=True)
+def _fields(kind: type) -> tuple[_Field, ...]:
+    """Returns the fields of a dataclass, except for those that are dataclasses themselves."""
+    found = []
+    for name, hint in hints_of(kind).items():
+        if is_dataclass(hint):
+            continue
+        plain, bounds = _parts(hint)
+        parameter = Parameter(name, Parameter.KEYWORD_ONLY, annotation=reduce(or_, plain))
+        choices = tuple(choice for each in plain for choice in _choices(each))
+        found.append(_Field(parameter, plain, choices, bounds))
+    return tuple(found)
 
 
 def check_fields(settings: Any) -> None:
@@ -46,19 +63,16 @@ def check_fields(settings: Any) -> None:
     Raises:
         ConfigError: with the name of the setting, the expected and the received value.
     """
-    for name, hint in _hints(type(settings)).items():
-        if is_dataclass(hint):
-            continue
-        value, plain, bounds = _plain(getattr(settings, name)), *_parts(hint)
+    for parameter, plain, known, bounds in _fields(type(settings)):
+        name = parameter.name
+        value = _plain(getattr(settings, name))
         setattr(settings, name, value)
-        known = tuple(choice for kind in plain for choice in _choices(kind))
         if known and value not in known:
             options = (*known, None) if type(None) in plain else known
             if value is not None or type(None) not in plain:
                 suggestion = did_you_mean(str(value), [str(choice) for choice in known])
                 raise ConfigError(f"{name} must be one of {options}, got {value!r}.{suggestion}")
-        kind = Parameter(name, Parameter.KEYWORD_ONLY, annotation=reduce(or_, plain))
-        check_types("the settings", {name: kind}, {name: value})
+        check_types("the settings", {name: parameter}, {name: value})
         if isinstance(value, dict | list | tuple):
             _check_items(name, value, plain[0], bounds)
         elif value is not None:

@@ -128,7 +128,7 @@ def group_of(kind: type) -> dict[str, str]:
 @cache
 def settings_of(kind: type) -> dict[str, Setting]:
     """Returns the settings that a configuration class has, by their flat names."""
-    declared = {each.name: each for each in _declared(kind)}
+    declared = _declared(kind)
     lacking = _lacking(kind, declared)
     return {name: each for name, each in declared.items() if name not in lacking}
 
@@ -137,18 +137,29 @@ def settings_of(kind: type) -> dict[str, Setting]:
 def lacking_settings(kind: type) -> dict[str, Setting]:
     """Returns the settings in the groups of a configuration class that it does not have."""
     known = settings_of(kind)
-    return {each.name: each for each in _declared(kind) if each.name not in known}
+    return {name: each for name, each in _declared(kind).items() if name not in known}
 
 
-def _declared(kind: type) -> Iterator[Setting]:
-    """Yields the fields of a configuration class and of its groups."""
-    groups, own = groups_of(kind), get_type_hints(kind, include_extras=True)
+@cache
+def hints_of(kind: type) -> dict[str, Any]:
+    """Returns the types of the fields of a dataclass, with their bounds and conditions."""
+    return get_type_hints(kind, include_extras=True)
+
+
+@cache
+def _declared(kind: type) -> dict[str, Setting]:
+    """Returns the fields of a configuration class and of its groups, by their flat names."""
+    return {each.name: each for each in _fields(kind)}
+
+
+def _fields(kind: type) -> Iterator[Setting]:
+    groups, own = groups_of(kind), hints_of(kind)
     for each in fields(kind):
         default: Any = each.default_factory() if callable(each.default_factory) else each.default
         if each.name not in groups:
             yield _setting(kind, each.name, "", kind, own[each.name], default)
             continue
-        hints = get_type_hints(type(default), include_extras=True)
+        hints = hints_of(type(default))
         for name in (inner.name for inner in fields(default)):
             value = getattr(default, name)
             yield _setting(kind, name, each.name, type(default), hints[name], value)
