@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Collection, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Any
 
 import tyro
@@ -42,22 +42,38 @@ def parse_flags(kind: type[TrainConfig], recipe: str, flags: Sequence[str]) -> T
         ConfigError: if a value is wrong.
         SystemExit: after the help text or a wrong flag.
     """
-    notes = "`--config FILE` reads settings from YAML, or from the folder of a run."
     short = any(flag in ("-h", "--help") for flag in flags)
+    words = ["--help" if flag == "--help-all" else flag for flag in flags]
+    return kind.of(**_parsed(kind, recipe, ("--help",) if short else tuple(words), short))
+
+
+@lru_cache(maxsize=1024)  # a sweep reads the flags of each run several times
+def _parsed(
+    kind: type[TrainConfig], recipe: str, words: tuple[str, ...], short: bool
+) -> dict[str, Any]:
+    """Returns the settings in the words of a command line, by their flat names.
+
+    Args:
+        kind: the configuration class of the recipe.
+        recipe: name of the recipe.
+        words: the flags.
+        short: whether the help text shows the settings that matter most.
+    """
+    notes = "`--config FILE` reads settings from YAML, or from the folder of a run."
     if short:
         notes += " `--help-all` shows every setting, with its bounds."
     names = frozenset(essential(kind)) if short else frozenset(settings_of(kind))
-    words = ["--help" if flag == "--help-all" else flag for flag in flags]
     with _ONE_AT_A_TIME, plain_errors():
         parsed = tyro.cli(
             _flags(kind, names, short),
             prog=f"agentgym train {recipe}",
             description=f"{recipes.summary(recipe)} {notes}",
-            args=["--help"] if short else words,
-            config=(tyro.conf.OmitArgPrefixes,),
+            args=words,
+            # Each flag has its help text: no source is searched for comments.
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.HelptextFromCommentsOff),
         )
     groups = [vars(each) for each in vars(parsed).values()]
-    return kind.of(**{name: value for group in groups for name, value in group.items()})
+    return {name: value for group in groups for name, value in group.items()}
 
 
 def essential(kind: type[TrainConfig]) -> list[str]:
