@@ -31,7 +31,10 @@ SHORTER = {
     "01_quickstart": ("iterations=10", "iterations=1"),
     "02_wrappers_and_other_libraries": ("in range(6)", "in range(1)"),
     "06_two_agents_learn_kuhn_poker": ("iterations=14", "iterations=1"),
-    "08_three_recipes_three_seeds": ("steps 4000 --seeds 0 1 2", "steps 60 --seeds 0"),
+    "08_three_recipes_three_seeds": (
+        "steps 4000 --seeds 0 1 2",
+        "steps 60 --seeds 0 --eval-episodes 20",
+    ),
     "09_a_pretrained_model_learns_tools": ("bc_epochs=3", "bc_epochs=1"),
 }
 """Training, of which no output is compared, ends early, unless the outputs are to be stored."""
