@@ -8,19 +8,21 @@ the policy learns to succeed on its own. Credit is that of GRPO.
 
 Kept: attempt, guidance, reattempt, the update on the rewards of guided episodes under the unguided
 prompt. Changed: group-relative credit (the paper: DPO on pairs), with the probabilities of the
-unguided policy as those of the behaviour policy. Hints come from the expert or a function (theirs:
-plans and feedback of a teacher model).
+unguided policy as those of the behaviour policy. Hints come from the expert, a function, or a
+language model that reads the failed attempt, as theirs does (one hint per task).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium
 import numpy as np
 
+from agentgym.agents.text_model import MODELS, text_model
+from agentgym.data.episode_text import episode_text, outcome_text
 from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
@@ -29,7 +31,7 @@ from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import samples_of
-from agentgym.trainers.rollout.env_pool import EnvPool
+from agentgym.trainers.rollout.env_pool import EnvPool, instructions_by_id
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
@@ -43,6 +45,12 @@ from agentgym.utils.arguments import imported
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
+
+PROMPT = (
+    "You teach an agent. You read the rules of a task and its failed attempt. Write one short hint "
+    "in one line that helps it to succeed when it tries the same task again from the start. The "
+    "hint names the decisive mistake and a better action. Do not mention that you read an attempt."
+)
 
 
 @dataclass
@@ -60,13 +68,16 @@ class Config(RewardedConfig):
     hinted_turns: Positive = 4
     """First turns of a retry whose observations have a hint."""
     hint: str = "expert"
-    """Source of hints: the scripted expert's action ("expert"), or module:function, which maps the
-    environment to a text."""
+    """Source of hints: the scripted expert's action ("expert"), module:function, which maps the
+    environment to a text, or a language model that reads the failed attempt (chat:MODEL@URL,
+    policy:FOLDER, model:NAME)."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
-        if self.hint != "expert":
+        if self.hint.startswith(MODELS):
+            text_model(self.hint, PROMPT)
+        elif self.hint != "expert":
             imported(self.hint, "hint")
 
 
@@ -82,11 +93,13 @@ class Hinted(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gymnasium.Env[Any, Any], hint: Callable[[Any], str], turns: int):
         super().__init__(env)
         self.hint, self.turns, self.left = hint, turns, 0
+        self.task = ""
 
     def reset(self, **kwargs: Any) -> tuple[str, dict[str, Any]]:
         """Resets the environment."""
         self.left = self.turns
         observation, info = self.env.reset(**kwargs)
+        self.task = (kwargs.get("options") or {}).get("task", info.get("task", ""))
         return self._with_hint(observation), info
 
     def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
@@ -100,7 +113,7 @@ class Hinted(gymnasium.Wrapper[Any, Any, Any, Any]):
         if not self.left:
             return observation
         self.left -= 1
-        return f"{observation}\nHint: {self.hint(self.env)}"
+        return f"{observation}\nHint: {self.hint(self)}"
 
 
 class Guidance(RecipeHooks):
@@ -114,13 +127,39 @@ class Guidance(RecipeHooks):
     def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
-        hint = expert_action if config.hint == "expert" else imported(config.hint, "hint")
+        self.written: dict[str, str] = {}
+        hint = self._hint()
         make = trainer.make_env
         self.pool = EnvPool(
             lambda: Hinted(make(), hint, config.hinted_turns),
             config.rollout.num_envs,
             seconds=config.environment.env_seconds,
         )
+
+    def _hint(self) -> Callable[[Any], str]:
+        """Returns the function that maps an environment to a hint."""
+        source = self.config.hint
+        if source.startswith(MODELS):
+            return lambda env: self.written[env.task]
+        return expert_action if source == "expert" else imported(source, "hint")
+
+    def _write(self, failed: Sequence[Trajectory]) -> None:
+        """Asks the model for hints: one per task, after the first failed attempt at it."""
+        from agentgym.trainers.system.processes import map_across_processes
+
+        rules = instructions_by_id(self.trainer.pool.env(0))
+        attempts = {t.task: t for t in reversed(failed)}
+        texts = [
+            episode_text(
+                rules.get(t.env_id, ""),
+                [("", turn.observation, turn.action) for turn in t.turns],
+                [outcome_text(t.success, t.episode_return)],
+            )
+            for t in attempts.values()
+        ]
+        model = text_model(self.config.hint, PROMPT)
+        hints = map_across_processes(self.trainer.accelerator, texts, model)
+        self.written = dict(zip(attempts, hints, strict=True))
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -138,6 +177,8 @@ class Guidance(RecipeHooks):
             for i, (task, seed) in enumerate(starts)
         ]
         guided: list[Trajectory] = []
+        if episodes and config.hint.startswith(MODELS):
+            self._write([t for t in fresh if t.group not in solved])
         if episodes:
             from agentgym.trainers.rollout.collector import collect
             from agentgym.trainers.system.processes import broadcast_value

@@ -12,12 +12,12 @@ second term. Subgoals and their rewards are those of the wrapper `Subgoals`:
 
     agentgym train vsc_rl --wrap Subgoals:propose=my_module:next_subgoal ...
 
-Kept: the returns per subgoal, the KL to the policy before RL. Changed: a function proposes subgoals
-and decides whether they are reached (the paper: a vision-language model), and the reference reads
-the same prompt, subgoal included. The policy is updated by the clipped surrogate, with one critic
-of turns (theirs: advantage-weighted regression, with two critics that classify instructions and
-steps, from logged data on). Advantages that vary more than returns lower the learning rate
-(`lr_by_reliability`).
+Kept: the returns per subgoal, the KL to the policy before RL. Changed: a function or a language
+model proposes subgoals and decides whether they are reached (the paper: a vision-language model),
+and the reference reads the same prompt, subgoal included. The policy is updated by the clipped
+surrogate, with one critic of turns (theirs: advantage-weighted regression, with two critics that
+classify instructions and steps, from logged data on). Advantages that vary more than returns lower
+the learning rate (`lr_by_reliability`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -70,6 +71,7 @@ from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.update.learner import ForwardPass
 
+from ...helpers.chat_server import ChatServer, Messages, chat_server
 from ...helpers.worlds import generators, random_batch, trajectory
 from ..recipes.test_recipes import QUICK, train, train_quickly, whole_and_resumed
 
@@ -867,7 +869,25 @@ def test_hints_are_in_the_first_observations_of_a_retry():
         assert [bool(hint) for hint in hints] == [True, True, False]
 
 
-def test_guided_successes_join_their_group_without_the_hint(tmp_path: Path, monkeypatch):
+@pytest.fixture
+def teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    """A served model that reads failed attempts and tells the direction."""
+
+    def reply(messages: Messages) -> str:
+        text = messages[-1]["content"]
+        start = re.search(r"Turn 1\n\nObservation: You are at (\d+)\. Go to (\d+)", text)
+        assert start is not None and "Action: x" in text and "not solved" in text
+        return f"<think>It has failed.</think>\n{'+' if int(start[2]) > int(start[1]) else '-'}"
+
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+    with chat_server(reply) as server:
+        yield server
+
+
+@pytest.mark.parametrize("source", ["expert", "chat"])
+def test_guided_successes_join_their_group_without_the_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, teacher: ChatServer, source: str
+):
     from agentgym.trainers.api import make_trainer
 
     class Follower:
@@ -888,8 +908,9 @@ def test_guided_successes_join_their_group_without_the_hint(tmp_path: Path, monk
     trainer = make_trainer(
         "agent_rlvr", env_id="NumberLine-v0", env_kwargs={"size": 6, "max_turns": 8}, model="nano",
         context="current", instructions=False, group_size=2, episodes_per_iteration=4, retries=1,
-        hinted_turns=8, eval_episodes=0, iterations=1, device="cpu", quiet=True, log_with=(),
-        run_dir=str(tmp_path),
+        hint=f"chat:teacher@{teacher.url}" if source == "chat" else source, hinted_turns=8,
+        eval_episodes=0, iterations=1, device="cpu", quiet=True, log_with=(),
+        run_dir=str(tmp_path / "run"),
     )  # fmt: skip
     hooks = agent_rlvr.Guidance(trainer, trainer.config)  # type: ignore[arg-type]
     monkeypatch.setattr(trainer.policy, "act", Follower(trainer.policy))
@@ -902,6 +923,8 @@ def test_guided_successes_join_their_group_without_the_hint(tmp_path: Path, monk
         assert not any("Hint" in turn.observation for turn in each.turns)
         assert "Hint" not in trainer.policy.decode(each.segments[0].tokens)
     assert hooks.metrics["guided_success"] == 1
+    asked = len(teacher.requests)  # tasks with the same text are asked about once
+    assert 1 <= asked <= len({t.task for t in fresh}) if source == "chat" else not asked
     assert trainer.rollouts.turns == sum(len(t.turns) for t in mixed)  # replays are not new
     trainer.log.close()
     trainer.folder.close()
