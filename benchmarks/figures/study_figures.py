@@ -118,6 +118,21 @@ def own_loop() -> str:
     return table(("Loop", "Clone", "After GRPO"), rows)
 
 
+def tool_calls() -> str:
+    """Returns what a small pre-trained model plays with any text and with well-formed calls."""
+    content = results_if_any("tool_calls")
+    if content is None:
+        return NOTHING
+    rows = [
+        (
+            *name.split(", "),
+            *("{:.2f} [{:.2f}, {:.2f}]".format(*row[x]) for x in ("valid", "success")),
+        )
+        for name, row in content["environments"].items()
+    ]
+    return table(("Environment", "Actions", "Valid", "Success"), rows)
+
+
 def scaffolds() -> str:
     """Returns the success of agents with and without what they remember."""
     content = results_if_any("scaffolds")
@@ -275,6 +290,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         early_experience,
         propose_solve,
         own_loop,
+        tool_calls,
         scaffolds,
         notes_in_textcraft,
         notes,
