@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from benchmarks.shared.figure_results import (
     NOTHING,
     interval,
@@ -123,13 +125,10 @@ def tool_calls() -> str:
     content = results_if_any("tool_calls")
     if content is None:
         return NOTHING
-    rows = [
-        (
-            *name.split(", "),
-            *("{:.2f} [{:.2f}, {:.2f}]".format(*row[x]) for x in ("valid", "success")),
-        )
-        for name, row in content["environments"].items()
-    ]
+    rows = []
+    for name, row in content["environments"].items():
+        shares = (np.clip(row[measure], 0, 1) for measure in ("valid", "success"))
+        rows.append((*name.split(", "), *("{:.2f} [{:.2f}, {:.2f}]".format(*x) for x in shares)))
     return table(("Environment", "Actions", "Valid", "Success"), rows)
 
 
