@@ -4,6 +4,8 @@ The file of results holds each certificate without times, so that a second run, 
 writes the same file. Parts that the seconds of the budget cut short are named in it. Finished ids
 are kept, so that an interrupted run continues.
 
+The verdicts are packaged, for `agentgym list`.
+
     python -m benchmarks.certificates [--ids WebShop] [--again]
 """
 
@@ -19,12 +21,13 @@ import tyro
 
 from agentgym.certify import Budget, Report, certify
 from agentgym.certify.processes import Processes
+from agentgym.registration import verdicts
 from agentgym.registration.entry import Entry
 from agentgym.registration.ids import TABLE
 from benchmarks.shared.result_files import RESULTS, kept, settings_of, versions, write
 
-SHOWN_ACTIONS = 20
-"""Actions of an exploit that the file keeps."""
+SHOWN_ACTIONS, SHOWN_LINES = 20, 3
+"""Actions of an exploit, and lines of evidence of a check, that the file keeps."""
 PROCESS_IDS = 8
 """Ids whose replays share processes, which keep the data of each."""
 
@@ -59,13 +62,21 @@ def available(entry: Entry) -> bool:
 
 
 def saved(report: Report) -> dict[str, Any]:
-    """Returns a certificate as the file holds it: without passed checks and long exploits."""
+    """Returns a certificate as the file holds it: without passed checks and long lists."""
     values = report.to_json()
-    values["passed"] = [r["id"] for r in values["results"] if r["status"] == "pass"]
     values["results"] = [r for r in values["results"] if r["status"] != "pass"]
+    for result in values["results"]:
+        result.pop("remedy", None)  # that of the check
+        result["evidence"] = result.get("evidence", [])[:SHOWN_LINES]
     if values["exploit"] is not None:
         values["exploit"]["actions"] = values["exploit"]["actions"][:SHOWN_ACTIONS]
     return values
+
+
+def write_verdicts(rows: dict[str, Any], path: Path = verdicts.FILE) -> None:
+    """Writes the packaged file of verdicts."""
+    lines = [f"{id} {row['verdict']}\n" for id, row in rows.items()]
+    path.write_text("".join(lines), encoding="utf-8")
 
 
 def main(settings: Settings) -> None:
@@ -91,9 +102,11 @@ def main(settings: Settings) -> None:
                 rows[entry.id] = saved(certify(entry.id, None, budget, processes=processes))
                 found = Counter(result["status"] for result in rows[entry.id]["results"])
                 print(entry.id, rows[entry.id]["verdict"], dict(found), flush=True)
-                order = [each.id for each in TABLE if each.id in rows]
+                rows = {each.id: rows[each.id] for each in TABLE if each.id in rows}
                 result = {"settings": fixed, "versions": versions("numpy", "gymnasium")}
-                write(settings.out, result | {"environments": {id: rows[id] for id in order}})
+                write(settings.out, result | {"environments": rows})
+                if settings.out == RESULTS / "certificates.json":
+                    write_verdicts(rows)
 
 
 if __name__ == "__main__":

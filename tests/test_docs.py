@@ -24,6 +24,7 @@ pytest.importorskip("torch")  # pages of recipes read their settings
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "docs" / "_scripts"))
 
+import certificate_pages  # noqa: E402
 import cloning_notes  # noqa: E402
 import coverage_pages  # noqa: E402
 import curves  # noqa: E402
@@ -157,6 +158,8 @@ def test_tables_of_all_environments_link_to_the_pages(environments: dict[str, An
             assert link in environments["environments/baselines.md"]
         if entry.name in environment_pages.speeds():
             assert link in environments["environments/speed.md"]
+        if entry.id in certificate_pages.certificates():
+            assert link in environments["environments/certificates.md"]
 
 
 def test_a_class_without_its_engine_is_read_from_the_file():

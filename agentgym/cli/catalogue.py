@@ -12,6 +12,7 @@ from agentgym.registration.entry import Entry
 from agentgym.registration.families import FAMILIES, family_of, family_title
 from agentgym.registration.ids import TABLE
 from agentgym.registration.making import author_class
+from agentgym.registration.verdicts import verdicts
 from agentgym.utils.arguments import keyword_parameters
 
 
@@ -26,6 +27,7 @@ class Description:
         summary: first line of the docstring, or for a variant its plain id and its arguments.
         max_turns: turns after which an episode is truncated, or ended by the rules. None: no limit.
         extra: the optional dependency, if any.
+        certificate: verdict of its certificate, "pass", "warn" or "fail". None: it has none.
     """
 
     id: str
@@ -34,6 +36,7 @@ class Description:
     summary: str
     max_turns: int | None
     extra: str | None
+    certificate: str | None
 
     @property
     def text(self) -> str:
@@ -45,10 +48,11 @@ def describe(entry: Entry) -> Description:
     """Returns an id's description."""
     kind = "multi-agent" if entry.multi_agent else "single-agent"
     family = family_title(family_of(entry))
+    verdict = verdicts().get(entry.id)
     try:
         cls = author_class(entry)
     except MissingExtraError as error:
-        return Description(entry.id, family, kind, str(error), None, entry.extra)
+        return Description(entry.id, family, kind, str(error), None, entry.extra, verdict)
     summary = (inspect.getdoc(cls) or "").partition("\n")[0]
     plain = next(e for e in TABLE if e.entry_point == entry.entry_point)
     if plain is not entry:
@@ -59,7 +63,7 @@ def describe(entry: Entry) -> Description:
     if limit is None:
         bound = getattr(cls, "turn_bound", None)
         limit = _default(entry, cls, bound) if isinstance(bound, str) else bound
-    return Description(entry.id, family, kind, summary, limit, entry.extra)
+    return Description(entry.id, family, kind, summary, limit, entry.extra, verdict)
 
 
 def find_descriptions(words: Sequence[str]) -> list[Description]:

@@ -67,7 +67,8 @@ Runs = tyro.conf.Positional[
 def list_environments(words: Words = (), *, json: bool = False) -> int:
     """List the environments, or those with all the words in their description.
 
-    Through a pipe, each environment is one line: id, kind, turns, extra, summary.
+    Through a pipe, each environment is one line: id, kind, turns, extra, verdict of its certificate
+    (agentgym certify), summary.
 
     Args:
         words: Words of an id, a family, or a summary.
@@ -86,7 +87,9 @@ def list_environments(words: Words = (), *, json: bool = False) -> int:
         for d in members:
             limit = None if d.max_turns is None else f"{d.max_turns} turns"
             kind = None if d.kind == "single-agent" else d.kind
-            facts = ", ".join(filter(None, [kind, limit, d.extra and f"extra {d.extra}"]))
+            extra = d.extra and f"extra {d.extra}"
+            verdict = d.certificate and f"certificate {d.certificate}"
+            facts = ", ".join(filter(None, [kind, limit, extra, verdict]))
             console.print(Text.assemble("  ", (d.id.partition("/")[2], "bold"), f"  {facts}"))
             console.print(Padding(Text(d.summary), (0, 0, 0, 6)))
     return 0
@@ -95,7 +98,7 @@ def list_environments(words: Words = (), *, json: bool = False) -> int:
 def _aligned(descriptions: Sequence[Description]) -> list[str]:
     """Returns a line for each environment, its columns padded to equal width."""
     rows = [
-        (d.id, d.kind, "-" if d.max_turns is None else str(d.max_turns), d.extra or "-")
+        tuple(str(cell or "-") for cell in (d.id, d.kind, d.max_turns, d.extra, d.certificate))
         for d in descriptions
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

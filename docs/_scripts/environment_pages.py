@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sized
 from typing import Any
 
+import certificate_pages
 import cloning_notes
 import gallery
 import project
@@ -36,6 +37,7 @@ def pages() -> dict[str, str | bytes]:
     found["environments/index.md"] = _index(set(found))
     found["environments/baselines.md"] = _baselines_page()
     found["environments/speed.md"] = _speed_page()
+    found["environments/certificates.md"] = _certificates_page()
     return found
 
 
@@ -45,8 +47,8 @@ def navigation() -> list[Any]:
     for family, classes in families().items():
         lines = [{cls.title: cls.page} for cls in classes]
         items += lines if len(lines) == 1 else [{family_title(family): lines}]
-    tables = {"Baselines": "environments/baselines.md"}, {"Speed": "environments/speed.md"}
-    return [*items, *tables]
+    tables = ("baselines", "speed", "certificates")
+    return [*items, *({name.title(): f"environments/{name}.md"} for name in tables)]
 
 
 def families() -> dict[str, list[EnvironmentClass]]:
@@ -81,7 +83,8 @@ def class_page(cls: EnvironmentClass) -> dict[str, str | bytes]:
         lines += _section(heading, doc[heading])
         if heading == "Description":
             lines += _instructions(instructions)
-    lines += _variants(cls) + _baselines(cls) + _transcript_text(cls, text)
+    lines += _variants(cls) + _baselines(cls) + certificate_pages.section(cls.entries)
+    lines += _transcript_text(cls, text)
     for heading in LAST:
         if heading in doc:
             lines += _section(heading, doc[heading])
@@ -368,7 +371,8 @@ PettingZoo environments. Grids, boards and cards have pictures (`render_mode="rg
 page shows the facts, the instructions, an example transcript, the
 registered variants and the baselines of an environment. `agentgym list` prints the ids.
 
-[Baselines](baselines.md) and [Speed](speed.md) compare all environments in one table. The
+[Baselines](baselines.md) and [Speed](speed.md) compare all environments in one table.
+[Certificates](certificates.md) shows for what they pay. The
 [`info` dictionary](../info.md) is the same for all of them.
 """
 
@@ -384,3 +388,12 @@ def _speed_page() -> str:
     rows = _speed_rows(_entries(), link=True)
     lines = ["# Speed", "", *SPEED_NOTES, *SLOW.splitlines(), "", "## All Environments", ""]
     return "\n".join([*lines, *table(SPEED_HEADER, rows, 5)]) + "\n"
+
+
+def _certificates_page() -> str:
+    ids = {
+        family_title(family): [entry for cls in classes for entry in cls.entries]
+        for family, classes in families().items()
+    }
+    links = {entry.name: _name(entry, link=True) for entry in _entries()}
+    return certificate_pages.page(ids, links)

@@ -139,8 +139,10 @@ class KGQA(TextEnv):
             *(f"answer[{value}]" for value in state.values),
         ]
         known = ", ".join(f"{entity} ({kinds[entity]})" for entity in state.known)
+        text = f"{result}\n\nKnown: {known}\nQuestion: {question.text}"
         return TimeStep(
-            text=f"{result}\n\nKnown: {known}\nQuestion: {question.text}",
+            text=text,
+            state_key=f"{text}\n{sorted(state.values)}",  # values that only the actions show
             rewards={"task": float(right)},
             terminated=done,
             success=right,

@@ -25,6 +25,7 @@ from agentgym.errors import ConfigError
 from agentgym.evaluation import runner as evaluate
 from agentgym.evaluation.suites import SUITES, Suite
 from agentgym.registration.making import author_class
+from agentgym.registration.verdicts import verdicts
 from agentgym.utils.arguments import parse_arguments
 
 
@@ -86,9 +87,10 @@ def test_a_pipe_gets_one_line_per_id(capsys):
     assert run("list") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(agentgym.REGISTRY)
-    found = {line.split()[0]: line.split(maxsplit=4)[1:] for line in lines}
+    found = {line.split()[0]: line.split(maxsplit=5)[1:] for line in lines}
     summary = "Walk to a target number, one step at a time."
-    assert found["AgentGym/NumberLine-v0"] == ["single-agent", "15", "-", summary]
+    verdict = verdicts()["AgentGym/NumberLine-v0"]
+    assert found["AgentGym/NumberLine-v0"] == ["single-agent", "15", "-", verdict, summary]
     assert found["AgentGym/Chess-v0"][:3] == ["single-agent", "400", "chess"]
     assert found["AgentGym/TicTacToe-v0"][:3] == ["multi-agent", "-", "-"]
     assert len({line.index(" single-agent ") for line in lines if " single-agent " in line}) == 1
@@ -113,7 +115,7 @@ def test_a_narrow_terminal_has_the_list_without_columns(capsys, monkeypatch, ter
     monkeypatch.setenv("COLUMNS", "80")
     assert run("list") == 0
     shown = capsys.readouterr().out
-    assert "Numbers\n  NumberLine-v0  15 turns\n      Walk to a target number, one" in shown
+    assert "Numbers\n  NumberLine-v0  15 turns, certificate " in shown
     assert "Chess-v0  400 turns, extra chess" in shown
     assert "TicTacToe-v0  multi-agent" in shown
     assert all(len(line) <= 80 for line in shown.splitlines())
@@ -151,6 +153,7 @@ def test_list_as_json(capsys):
         "summary": "Walk to a target number, one step at a time.",
         "max_turns": 15,
         "extra": None,
+        "certificate": verdicts()["AgentGym/NumberLine-v0"],
     }
     assert listed["AgentGym/TicTacToe-v0"]["kind"] == "multi-agent"
     assert listed["AgentGym/TowerOfHanoi-v0"]["max_turns"] == 30
