@@ -118,7 +118,7 @@ def _privileged(env: gymnasium.Env[Any, Any]) -> PrivilegedText:
     except ConfigError as error:
         known = ", ".join(privileged_ids())
         raise ConfigError(
-            f"A critic or teacher is to see the hidden state: {error} Known: {known}."
+            f"critic_sees or teacher_sees shows the hidden state: {error} Known: {known}."
         ) from None
 
 
