@@ -317,3 +317,46 @@ def test_the_experts_actions_pass_through(name: str):
             ended = terminated or truncated
         assert info["success"], name
         assert total == pytest.approx({"weighted": 2.0, "trials-transcripts": 2.0}.get(name, 1.0))
+
+
+OWN_FORMS = (
+    "+",
+    "ask",
+    "2: +",
+    "remember[x]",
+    "<action>+</action>",
+    "```python\nx\n```",
+    "+\n-",
+    "",
+)
+"""Actions, some in the forms of wrappers."""
+
+
+def layers(env: gymnasium.Env[Any, Any]) -> list[gymnasium.Env[Any, Any]]:
+    """Returns an environment and all that it wraps."""
+    return [env, *layers(env.env)] if isinstance(env, gymnasium.Wrapper) else [env]
+
+
+@every
+def test_an_environment_reads_all_actions_unless_a_wrapper_has_its_own(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    env, read = make(name, bare=True), list[Any]()
+    step = NumberLine.step
+
+    def recorded_step(self: NumberLine, action: Any) -> Any:
+        read.append(action)
+        return step(self, action)
+
+    monkeypatch.setattr(NumberLine, "step", recorded_step)
+    same = []
+    for number, text in enumerate(OWN_FORMS):
+        env.reset(seed=number)
+        read.clear()
+        try:
+            env.step(text)
+        except TypeError:  # actions are numbers
+            assert not isinstance(env.action_space, gymnasium.spaces.Text)
+        same.append(read == [text])
+    own = any(getattr(layer, "own_actions", False) for layer in layers(env))
+    assert own or all(same)
