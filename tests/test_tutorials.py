@@ -269,6 +269,7 @@ def test_the_page_about_tensorboard_lists_every_scalar(tmp_path: Path):
         "env_id": "NumberLine-v0", "model": "nano", "context": "current", "constrain": True,
         "iterations": 1, "episodes_per_iteration": 4, "eval_episodes": 4, "threads": 1,
         "device": "cpu", "quiet": True, "kl_coef": 0.01, "env_failures": 0.5,
+        "importance_cap": 5.0, "mask_truncated": "answers",
     }  # fmt: skip
     train("poad", **settings, run_dir=str(tmp_path))
     board = EventAccumulator(str(tmp_path / "tensorboard")).Reload().Tags()
