@@ -10,17 +10,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
 
-from agentgym.agents import Agent, View, make_agent
+from agentgym.agents import Agent, make_agent
+from agentgym.agents.basic.replies import Replies
+from agentgym.agents.text_model import MODELS
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.episode_text import episode_text, outcome_text
 from agentgym.errors import ConfigError
 from agentgym.judges.rubric import Rubric, read_rubric
 from agentgym.judges.verdict import CAUSES, UNREADABLE, Verdict, read_verdict
-from agentgym.utils.answer_file import AT_ONCE, AnswerFile
 from agentgym.utils.arguments import imported
 
-MODELS = ("chat:", "policy:", "model:")
-"""Beginnings of the sources that are language models."""
 FORMS = "chat:MODEL@URL, policy:FOLDER, model:NAME, rubric=FILE:MODEL or module:function"
 PROMPT = """\
 You judge an episode of an agent. You read the rules, the turns with their observations and \
@@ -74,8 +73,7 @@ class EpisodeJudge:
         self.prompt = PROMPT.format(
             guidance=guidance, criteria=rubric.lines, causes=causes, example=example
         )
-        # A folder may hold another policy tomorrow.
-        self._answers = AnswerFile(source, self.prompt) if source.startswith("chat:") else None
+        self._replies = Replies(agent, source, self.prompt)
 
     def __call__(self, episodes: Sequence[RecordedEpisode]) -> list[Verdict]:
         """Returns the verdict of each episode.
@@ -83,19 +81,11 @@ class EpisodeJudge:
         Raises:
             ChatError: if a server sends no usable reply. Earlier replies are kept.
         """
-        texts = [self.text(episode) for episode in episodes]
-        replies = self._ask(texts) if self._answers is None else self._answers(texts, self._ask)
+        replies = self._replies([self.text(episode) for episode in episodes])
         return [
             read_verdict(reply, self.rubric, len(episode.turns))
             for reply, episode in zip(replies, episodes, strict=True)
         ]
-
-    def _ask(self, texts: Sequence[str]) -> list[str]:
-        replies: list[str] = []
-        for start in range(0, len(texts), AT_ONCE):
-            part = texts[start : start + AT_ONCE]
-            replies += self.agent.act([View.of_text(self.prompt, text) for text in part])
-        return replies
 
     def text(self, episode: RecordedEpisode) -> str:
         """Returns the text of an episode that the model reads."""

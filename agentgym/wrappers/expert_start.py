@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from agentgym.errors import ConfigError
-from agentgym.wrappers.base import TextWrapper
+from agentgym.wrappers.middle_start import _MiddleStart
 
 
-class ExpertStart(TextWrapper):
+class ExpertStart(_MiddleStart):
     """Starts episodes of training tasks at a random turn of the expert's episode.
 
     Near the end of a long task, a policy finds rewards that it would hardly find from the start
@@ -47,38 +46,29 @@ class ExpertStart(TextWrapper):
             below 1. From `reset`: if the environment has no expert.
     """
 
+    turns_key = "expert_turns"
+
     def __init__(
         self, env: gymnasium.Env[Any, Any], *, share: float = 0.8, last: int | None = None
     ):
         super().__init__(env, share=share, last=last)
-        self._need_text("observations")
-        self._need_text("actions")
-        if not 0 <= share <= 1:
-            raise ConfigError(f"share must be in [0, 1], got {share}.")
         if last is not None and last < 1:
             raise ConfigError(f"last must be at least 1, got {last}.")
-        self.share, self.last = share, last
-        self._turns = 0
+        self.last = last
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
-        """Starts an episode. Without a seed, one is sampled from `self.np_random`."""
-        seed = self._given_or_sampled(seed)
-        self._begin()
-        observation, info = self.env.reset(seed=seed, options=options)
-        task = str(info.get("task", ""))
-        rng = np.random.default_rng((seed, zlib.crc32(task.encode())))
-        if not trains(self.env, task) or rng.random() >= self.share:
-            return self._view(observation, info)
+    def _can_start(self, task: str) -> bool:
+        return True
+
+    def _start(
+        self, task: str, seed: int, options: dict[str, Any] | None, rng: np.random.Generator
+    ) -> tuple[str, dict[str, Any], int]:
         actions = self._plan()
         left = len(actions) if self.last is None else min(self.last, len(actions))
         played = len(actions) - int(rng.integers(1, left + 1)) if left else 0
         observation, info = self.env.reset(seed=seed, options=options)
         for action in actions[:played]:
             observation, *_, info = self.env.step(action)
-        self._turns = played
-        return self._view(observation, self._idle(info))
+        return observation, info, played
 
     def _plan(self) -> list[str]:
         """Plays the expert's episode. Returns its actions, or none if it does not end."""
@@ -95,27 +85,3 @@ class ExpertStart(TextWrapper):
             actions.append(action)
             _, _, terminated, truncated, _ = self.env.step(action)
         return actions if terminated else []
-
-    def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        return observation, {**info, "expert_turns": self._turns}
-
-    def _begin(self) -> None:
-        self._turns = 0
-
-    def _memory(self) -> dict[str, Any]:
-        return {"turns": self._turns}
-
-    def _remember(self, memory: dict[str, Any]) -> None:
-        turns = memory["turns"]
-        if type(turns) is not int or turns < 0:
-            raise ValueError(f"expected the number of the expert's turns, got {turns!r:.80}")
-        self._turns = turns
-
-
-def trains(env: gymnasium.Env[Any, Any], task: str) -> bool:
-    """Returns whether a task is a training task alone."""
-    try:
-        tasks = env.get_wrapper_attr("tasks")
-    except AttributeError:
-        return False
-    return task in tasks.train and task not in tasks.test

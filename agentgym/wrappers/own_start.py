@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,9 +13,8 @@ import numpy as np
 
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.reading import read_episodes
-from agentgym.errors import ConfigError, DataError
-from agentgym.wrappers.base import TextWrapper
-from agentgym.wrappers.expert_start import trains
+from agentgym.errors import DataError
+from agentgym.wrappers.middle_start import _MiddleStart
 
 
 @dataclass
@@ -34,7 +32,7 @@ class _Start:
     returns: list[float] = field(default_factory=list)
 
 
-class OwnStart(TextWrapper):
+class OwnStart(_MiddleStart):
     """Starts episodes of training tasks in the middle of recorded ones, where their returns differ.
 
     A history of observations and actions that several recorded episodes share, and after which
@@ -72,34 +70,23 @@ class OwnStart(TextWrapper):
             than it was recorded.
     """
 
+    turns_key = "own_turns"
+
     def __init__(self, env: gymnasium.Env[Any, Any], file: str, *, share: float = 0.8):
         super().__init__(env, file=file, share=share)
-        self._need_text("observations")
-        self._need_text("actions")
-        if not 0 <= share <= 1:
-            raise ConfigError(f"share must be in [0, 1], got {share}.")
-        self.file, self.share = str(Path(file).absolute()), share
+        self.file = str(Path(file).absolute())
         starts_of(self.file)
-        self._turns = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
-        """Starts an episode. Without a seed, one is sampled from `self.np_random`."""
-        seed = self._given_or_sampled(seed)
-        self._begin()
-        observation, info = self.env.reset(seed=seed, options=options)
-        task = str(info.get("task", ""))
-        rng = np.random.default_rng((seed, zlib.crc32(task.encode())))
-        starts = starts_of(self.file).get(task, []) if trains(self.env, task) else []
-        if not starts or rng.random() >= self.share:
-            return self._view(observation, info)
+    def _can_start(self, task: str) -> bool:
+        return task in starts_of(self.file)
+
+    def _start(
+        self, task: str, seed: int, options: dict[str, Any] | None, rng: np.random.Generator
+    ) -> tuple[str, dict[str, Any], int]:
+        starts = starts_of(self.file)[task]
         spreads = np.array([np.std(start.returns) for start in starts])
         start = starts[int(rng.choice(len(starts), p=spreads / spreads.sum()))]
-        return self._replay(start, {**(options or {}), "task": task})
-
-    def _replay(self, start: _Start, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Plays the turns before a start."""
+        options = {**(options or {}), "task": task}
         observation, info = self.env.reset(seed=start.episode.seed, options=options)
         ended = False
         for turn, following in zip(
@@ -115,23 +102,7 @@ class OwnStart(TextWrapper):
                 f"{start.episode.seed} plays otherwise here. Record it with the same arguments "
                 "of the environment and the same wrappers."
             )
-        self._turns = start.turns
-        return self._view(observation, self._idle(info))
-
-    def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        return observation, {**info, "own_turns": self._turns}
-
-    def _begin(self) -> None:
-        self._turns = 0
-
-    def _memory(self) -> dict[str, Any]:
-        return {"turns": self._turns}
-
-    def _remember(self, memory: dict[str, Any]) -> None:
-        turns = memory["turns"]
-        if type(turns) is not int or turns < 0:
-            raise ValueError(f"expected the number of turns before the start, got {turns!r:.80}")
-        self._turns = turns
+        return observation, info, start.turns
 
 
 @lru_cache(maxsize=8)

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from agentgym.agents.basic.replies import Replies
 from agentgym.agents.basic.view import Agent, View
 from agentgym.data.episode_text import LONGEST, episode_text
 from agentgym.errors import ConfigError
-from agentgym.utils.answer_file import AnswerFile
 from agentgym.utils.arguments import imported
 
 PROMPT = (
@@ -57,7 +57,7 @@ class ModelValue:
 
     def __init__(self, agent: Agent, source: str):
         self.agent, self.unread = agent, 0
-        self._answers = AnswerFile(source, PROMPT) if source.startswith("chat:") else None
+        self._replies = Replies(agent, source, PROMPT)
 
     @property
     def usage(self) -> Any:
@@ -83,13 +83,9 @@ class ModelValue:
             )
             for view, action in zip(views, actions, strict=True)
         ]
-        replies = self._ask(texts) if self._answers is None else self._answers(texts, self._ask)
-        found = [read_score(reply) for reply in replies]
+        found = [read_score(reply) for reply in self._replies(texts)]
         self.unread += found.count(None)
         return [UNKNOWN if score is None else score for score in found]
-
-    def _ask(self, texts: Sequence[str]) -> list[str]:
-        return self.agent.act([View.of_text(PROMPT, text) for text in texts])
 
 
 def read_score(reply: str) -> float | None:
