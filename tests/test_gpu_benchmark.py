@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks.speed import gpu, gpu_decoding
+from benchmarks.speed import gpu, gpu_decoding, gpu_grpo, updates
 from benchmarks.speed.gpu_models import MODELS
 
 
@@ -124,3 +124,48 @@ def test_a_decode_step_reads_weights_and_cache_once():
     weights = sum(p.numel() for p in model.parameters())  # the head is the embeddings
     cache = 2 * 2 * 32 * 10  # keys and values, layers, their dimensions, tokens
     assert gpu_decoding.step_bytes(model, rows=3, length=10) == 4 * (weights + 3 * cache)
+
+
+def test_a_clock_counts_each_phase_without_those_inside_it():
+    times = iter([0.0, 1.0, 3.0, 6.0, 10.0, 15.0, 21.0, 28.0])
+    clock = updates.Clock(lambda: next(times))
+    inner = clock.timed("reference", lambda: None)
+    forward = clock.timed("forward", lambda: None)
+
+    def evaluate() -> None:
+        forward()  # counts in "values"
+        inner()
+
+    def failing() -> None:
+        raise ValueError
+
+    clock.timed("rest", clock.timed("values", evaluate))()
+    with pytest.raises(ValueError):
+        clock.timed("backward", failing)()
+    assert clock.seconds == {"rest": 1 + 5, "values": 2 + 4, "reference": 3, "backward": 7}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("recipe", "critic"), [("poad", True), ("grpo", False)])
+def test_phases_of_an_iteration(folder: Path, tmp_path: Path, recipe: str, critic: bool):
+    settings = updates.Settings(env_id="NumberLine-v0", episodes=8, iterations=2, lora_rank=4)
+    found = updates.phases(folder, recipe, settings)
+    seconds = {phase: found[phase] for phase in updates.PHASES}
+    assert found["iteration"] == sum(seconds.values())
+    assert (seconds.pop("values") > 0) == critic
+    assert seconds.pop("reference") == 0
+    assert all(seconds.values())
+    assert 0 <= found["padding"] < 1 and found["tokens_per_second"] > 0
+
+
+@pytest.mark.slow
+def test_grpo_beside_trl(tmp_path: Path):
+    pytest.importorskip("trl")
+    settings = gpu_grpo.Settings(
+        model="test", episodes=8, tokens=4, updates=1, repeats=1, out=tmp_path / "grpo.json"
+    )
+    gpu_grpo.main(settings)
+    written = json.loads(settings.out.read_text())
+    [pair] = written["repetitions"]
+    assert written["ratio"] == pair["own"]["tokens_per_second"] / pair["trl"]["tokens_per_second"]
+    assert gpu_grpo.ratio([{"own": {"error": "no room"}, "trl": pair["trl"]}]) is None

@@ -101,4 +101,29 @@ def gpu_runs() -> str:
     )
 
 
-BLOCKS = {block.__name__: block for block in (gpu_generation, gpu_decoding, gpu_training, gpu_runs)}
+def gpu_updates() -> str:
+    """Returns the seconds of the phases of an iteration."""
+    content = results_if_any("updates")
+    if content is None:
+        return NOTHING
+    names = (
+        "play", "values", "reference", "forward", "backward", "optimiser", "collate", "credit",
+        "alternatives", "rest",
+    )  # fmt: skip
+    rows = [
+        (
+            model_name(row),
+            f"`{row['recipe']}`",
+            *(f"{row[name]:.2f}" for name in names),
+            f"{100 * row['padding']:.0f} %",
+            "" if row["mfu"] is None else f"{100 * row['mfu']:.0f} %",
+        )
+        for row in content["rows"]
+        if "error" not in row
+    ]
+    header = ("Model", "Recipe", *(name.capitalize() for name in names), "Padding", "MFU")
+    return table(header, rows)
+
+
+TABLES = gpu_generation, gpu_decoding, gpu_training, gpu_runs, gpu_updates
+BLOCKS = {block.__name__: block for block in TABLES}

@@ -200,7 +200,7 @@ def training(folder: Path, length: int, settings: Settings) -> dict[str, Any]:
     }
 
 
-def operations(model: Any, length: int) -> float:
+def operations(model: Any, length: int, share: float = SHARE) -> float:
     """Returns the operations per token that a LoRA update needs, without recomputation.
 
     The forward pass and the gradients of the activations need two each per frozen weight. The
@@ -210,13 +210,14 @@ def operations(model: Any, length: int) -> float:
     Args:
         model: the model with its adapter.
         length: tokens per row.
+        share: share of the tokens that are actions.
     """
     config = model.config
     embeddings, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     frozen = [p for p in model.parameters() if not p.requires_grad]
     inside = sum(p.numel() for p in frozen if p is not embeddings and p is not head)
     attention = 6 * config.num_hidden_layers * config.hidden_size * length
-    return 4 * (inside + SHARE * head.numel()) + attention
+    return 4 * (inside + share * head.numel()) + attention
 
 
 def episodes(count: int, length: int) -> Any:
@@ -329,7 +330,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     for model in settings.models:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            written = apart(_write, model, folder)
+            written = apart(write_folder, model, folder)
             if "error" in written:
                 note("generation", model, {}, written)
                 continue
@@ -346,7 +347,8 @@ def measure(settings: Settings) -> dict[str, Any]:
     return found
 
 
-def _write(name: str, folder: Path) -> dict[str, Any]:
+def write_folder(name: str, folder: Path) -> dict[str, Any]:
+    """Writes a model with random weights, as a part of the benchmark."""
     write_model(name, folder)
     return {}
 

@@ -13,7 +13,9 @@ out their backward pass. `peers.py` runs it:
     python benchmarks/speed/peers_grpo.py {own,trl} SETTINGS.json
 
 Prints a line of JSON: CPU seconds and generated tokens of each update after the first, the peak of
-the process's memory in bytes, and its memory at the start, after the imports.
+the process's memory in bytes, and its memory at the start, after the imports. On a GPU
+(`gpu_grpo.py`), weights are in bfloat16, seconds are those of the clock when the GPU has finished,
+and memory is that of the GPU.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import psutil
@@ -56,6 +58,7 @@ class Settings:
         updates: updates after a first one that is not measured.
         equal: share of the tasks whose answers all get the reward 0.
         seed: seed of the run.
+        device: "cpu" or "cuda".
     """
 
     model: str
@@ -65,6 +68,25 @@ class Settings:
     updates: int
     equal: float = 0.0
     seed: int = 0
+    device: str = "cpu"
+
+    @property
+    def dtype(self) -> Literal["float32", "bfloat16"]:
+        """The data type of the weights."""
+        return "float32" if self.device == "cpu" else "bfloat16"
+
+    def seconds(self) -> float:
+        """Returns the seconds so far: of the CPU, or of the clock when the GPU has finished."""
+        if self.device == "cpu":
+            return time.process_time()
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def memory(self) -> tuple[int, int]:
+        """Returns the bytes that are held now, and the most so far, of the process or the GPU."""
+        if self.device == "cpu":
+            return psutil.Process().memory_info().rss, peak_bytes()
+        return torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()
 
     def reward(self, task: str, answer: str) -> float:
         """Returns the reward of an answer: 0 or 1 by its checksum, or 0 in the tasks of `equal`."""
@@ -100,6 +122,9 @@ def own(settings: Settings, folder: str, clock: Clock) -> None:
         log_with=(),
         threads=1,
         quiet=True,
+        device=settings.device,
+        dtype=settings.dtype,
+        **({} if settings.device == "cpu" else {"gradient_checkpointing": False}),
     )
     for _ in range(1 + settings.updates):
         before = trainer.state.tokens
@@ -149,7 +174,9 @@ def trl(settings: Settings, folder: str, clock: Clock) -> None:
 
     tokenizer = AutoTokenizer.from_pretrained(settings.model)
     GRPOTrainer(
-        model=AutoModelForCausalLM.from_pretrained(settings.model),
+        model=AutoModelForCausalLM.from_pretrained(
+            settings.model, dtype=getattr(torch, settings.dtype)
+        ),
         reward_funcs=reward,
         args=GRPOConfig(
             output_dir=folder,
@@ -165,8 +192,8 @@ def trl(settings: Settings, folder: str, clock: Clock) -> None:
             top_k=0,
             top_p=1.0,
             gradient_checkpointing=False,
-            bf16=False,
-            use_cpu=True,
+            bf16=settings.dtype == "bfloat16",
+            use_cpu=settings.device == "cpu",
             shuffle_dataset=False,
             save_strategy="no",
             report_to="none",
@@ -195,11 +222,11 @@ def main(side: str, path: str) -> None:
     settings = Settings(**json.loads(Path(path).read_text()))
     if side == "trl":
         import trl as _  # noqa: F401  (its imports are not part of an update's memory)
-    start = psutil.Process().memory_info().rss
+    start = settings.memory()[0]
     times, tokens = [], []
 
     def clock(new_tokens: int) -> None:
-        times.append(time.process_time())
+        times.append(settings.seconds())
         tokens.append(new_tokens)
 
     with tempfile.TemporaryDirectory() as folder:
@@ -207,7 +234,7 @@ def main(side: str, path: str) -> None:
     report = {
         "seconds": np.diff(times).tolist(),
         "tokens": tokens[1:],
-        "peak_bytes": peak_bytes(),
+        "peak_bytes": settings.memory()[1],
         "start_bytes": start,
     }
     print("\n" + json.dumps(report))
