@@ -100,6 +100,7 @@ Clock = Callable[[int], None]
 
 def own(settings: Settings, folder: str, clock: Clock) -> None:
     """Trains with this project's recipe `grpo`."""
+    keep: dict[str, Any] = {} if settings.device == "cpu" else {"gradient_checkpointing": False}
     trainer = make_trainer(
         "grpo",
         reward=lambda turn: settings.reward(turn.info["task"], turn.action),
@@ -124,7 +125,7 @@ def own(settings: Settings, folder: str, clock: Clock) -> None:
         quiet=True,
         device=settings.device,
         dtype=settings.dtype,
-        **({} if settings.device == "cpu" else {"gradient_checkpointing": False}),
+        **keep,
     )
     for _ in range(1 + settings.updates):
         before = trainer.state.tokens
