@@ -46,9 +46,9 @@ CRITIC = ("poad", "ntpo", "bilevel", "turn", "vl_dac", "vetta", "poad, muon")
 GROUPS = "grpo rloo gigpo hgpo gagpo g2po graphgpo istar".split()
 """Recipes that compare episodes with the same start."""
 VARIANTS = ("poad, head", "poad, muon", "rloo, pairs")
-"""POAD with the default critic, a head on the policy, POAD with Muon for hidden matrices in place of
-AdamW, and RLOO with groups of two episodes, that is more tasks per iteration. The recipe is the part
-before the comma."""
+"""POAD with the default critic, a head on the policy, POAD with Muon in place of AdamW for hidden
+matrices, and RLOO with groups of two episodes, that is more tasks per iteration. The recipe is the
+part before the comma."""
 RECIPES = (
     *(name for name in CRITIC if name not in VARIANTS),
     *"archer vine rae single_stream spa filtered_bc".split(),
