@@ -41,27 +41,32 @@ from benchmarks.shared.result_files import RESULTS, read, refuse_other, versions
 HERE = Path(__file__).parent
 RESULT = RESULTS / "grid.json"
 ENVS = ("questions", "forms", "words", "line", "dice")
-CRITIC = "poad ntpo bilevel turn vl_dac".split()
-"""Recipes with a state-value critic."""
-VARIANTS = ("poad, head", "rloo, pairs")
-"""POAD with the default critic, a head on the policy, and RLOO with groups of two episodes, that is
-more tasks per iteration. The recipe is the part before the comma."""
+CRITIC = ("poad", "ntpo", "bilevel", "turn", "vl_dac", "vetta", "poad, muon")
+"""Recipes with a state-value critic, and a variant of one."""
+GROUPS = "grpo rloo gigpo hgpo gagpo g2po graphgpo istar".split()
+"""Recipes that compare episodes with the same start."""
+VARIANTS = ("poad, head", "poad, muon", "rloo, pairs")
+"""POAD with the default critic, a head on the policy, POAD with Muon in place of AdamW for hidden
+matrices, and RLOO with groups of two episodes, that is more tasks per iteration. The recipe is the
+part before the comma."""
 RECIPES = (
-    *CRITIC,
-    *"archer vine rae grpo rloo gigpo hgpo istar spa filtered_bc".split(),
+    *(name for name in CRITIC if name not in VARIANTS),
+    *"archer vine rae single_stream spa filtered_bc".split(),
+    *GROUPS,
     *VARIANTS,
 )
 SMALLER = {"vine": 4}
 """Divisors of the episodes per iteration, of a recipe whose continuations are environment steps
 too."""
 FLAGS: dict[str, tuple[Any, ...]] = {
-    **{name: ("--group-size", 8) for name in ("grpo", "rloo", "gigpo", "hgpo", "istar")},
+    **{name: ("--group-size", 8) for name in GROUPS},
     "rloo, pairs": ("--group-size", 2),
     **{
         name: ("--critic-backbone", "separate", "--critic-window", 1, "--critic-lr", 2e-3)
         for name in CRITIC
     },
 }
+FLAGS["poad, muon"] += ("--optimizer", "muon")
 """Settings of recipes beyond their defaults."""
 CHOSEN = "model bc_demonstrations env_steps episodes_per_iteration eval_every eval_episodes".split()
 """Settings of environments that runs and trials replace."""

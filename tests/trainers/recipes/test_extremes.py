@@ -25,6 +25,7 @@ MOVES = {
     "inverse_prm": "its rewards compare the policy with the expert",
     "etpo": "it maximises the entropy too",
     "distill": "it learns from a teacher too",
+    "single_stream": "tasks that were played more often have other baselines",
 }
 """Recipes whose policy moves without a difference in outcome, and why."""
 SEARCHES = ("early_experience", "exit")  # their experts need a simulator, and they imitate

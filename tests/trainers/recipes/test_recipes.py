@@ -53,6 +53,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "at_grpo": {"group_size": 4, "episodes_per_iteration": 32, "iterations": 20},
     "advantage_alignment": {"group_size": 8, "iterations": 20},
     "rae": {"iterations": 20},
+    "single_stream": {"iterations": 20, "train_tasks": 64},
     "rema": {"group_size": 8, "iterations": 20},
     "cory": {"iterations": 20, "kl_coef": 0.0, "gamma": 0.95},
     "spag": {
