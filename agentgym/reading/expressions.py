@@ -16,6 +16,7 @@ _COMMANDS: dict[str, str] = {
 }  # fmt: skip
 _COMMAND = re.compile(r"\\([A-Za-z]{1,20})(?![A-Za-z])")
 _SPACE = re.compile(r"\\[,;:! ]|\\[()\[\]]|~")
+_BRACE = re.compile(r"\\([{}])")
 _FRACTION = re.compile(r"\\[td]?frac ?\{([^{}]{1,100})\} ?\{([^{}]{1,100})\}")
 _BRACKETS = str.maketrans("[]{}", "()()", "$")
 _CROSS = re.compile(r"(?<=[\d)]) {0,3}[xX] {0,3}(?=[\d(])")
@@ -34,16 +35,24 @@ def plain_expression(text: str) -> str:
     """
     if len(text) > _MOST:
         return text
-    text = plain_operators(text)
-    if "\\" in text:
-        for _ in range(20):  # from the inside out
-            text, count = _FRACTION.subn(r"((\1) / (\2))", text)
-            if not count:
-                break
-        text = _SPACE.sub(" ", text)
-        text = _COMMAND.sub(lambda found: _COMMANDS.get(found[1], found[0]), text)
+    text = " ".join(plain_operators(text).split())
+    while "\\" in text:  # one that is left may now stand before another character
+        before, text = text, _without_commands(text)
+        if text == before:
+            break
     text = _SEPARATOR.sub("", text.translate(_BRACKETS))
     return " ".join(_CROSS.sub(" * ", text).split())
+
+
+def _without_commands(text: str) -> str:
+    """Returns a text without the commands of LaTeX that are known."""
+    for _ in range(20):  # from the inside out
+        text, count = _FRACTION.subn(r"((\1) / (\2))", text)
+        if not count:
+            break
+    text = _BRACE.sub(r"\1", text.replace("$", ""))
+    text = _SPACE.sub(" ", text)
+    return _COMMAND.sub(lambda found: _COMMANDS.get(found[1], found[0]), text)
 
 
 def parse_integer(answer: str, expression: str = "") -> int | None:

@@ -25,6 +25,7 @@ from agentgym.reading.expressions import plain_expression
         ("x + 3", "x + 3"),
         ("1,2", "1,2"),
         (r"\sqrt{4}", r"\sqrt(4)"),
+        (r"\left\{3 + 4\right\} \times 2", "(3 + 4) * 2"),
     ],
 )
 def test_other_forms_become_plain(text: str, plain: str):
@@ -36,7 +37,7 @@ def test_plain_expressions_stay_as_they_are(text: str):
     assert plain_expression(text) == " ".join(text.split())
 
 
-@given(st.text(max_size=100))
+@given(st.text(max_size=100) | st.text(r"\{}[]()$~ ,3xleft", max_size=60))
 def test_the_plain_form_is_final(text: str):
     once = plain_expression(text)
     assert plain_expression(once) == once

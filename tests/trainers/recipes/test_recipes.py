@@ -57,12 +57,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rema": {"group_size": 8, "iterations": 20},
     "cory": {"iterations": 20, "kl_coef": 0.0, "gamma": 0.95},
     "spag": {
+        "bc_epochs": 6,
         "env_kwargs": {"size": 6, "max_turns": 5},
         "iterations": 30,
         "kl_coef": 0.0,
         "entropy_coef": 0.0,
     },
-    "malt": {"group_size": 3, "episodes_per_iteration": 36, "iterations": 44, "lr": 1e-3},
+    "malt": {
+        "bc_epochs": 8,
+        "group_size": 3,
+        "episodes_per_iteration": 36,
+        "iterations": 44,
+        "lr": 1e-3,
+    },
     "optima": {"group_size": 8, "iterations": 30, "entropy_coef": 0.1},
     "lspo": {"iterations": 30, "candidates": 3, "lr": 1e-3, "episodes_per_iteration": 64},
     "marshal": {"iterations": 20, "kl_coef": 0.0},
@@ -186,7 +193,7 @@ def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
         "instructions": False,
         "constrain": True,
         "bc_demonstrations": 32,
-        "bc_epochs": 6,
+        "bc_epochs": 9,
         "bc_batch_tokens": 8192,  # a few steps, after which the policy still fails
         "bc_lr": 2e-3,
         "iterations": 14,
@@ -270,11 +277,11 @@ def test_every_parameter_changes_and_a_seed_repeats_a_run(recipe: str, tmp_path:
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "run", watched)
-        found = losses(recipe, tmp_path / "a", iterations=3)
+        found = losses(recipe, tmp_path / "a", iterations=2)
     assert before
     assert not [name for name in before if torch.equal(before[name], after[name])]
     again = losses(recipe, tmp_path / "b", iterations=2)
-    assert again and again == found[: len(again)]
+    assert again and again == found
 
 
 def losses(recipe: str, folder: Path, **changes: Any) -> list[float]:

@@ -3,13 +3,17 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from accelerate import Accelerator
 from matplotlib.image import imread
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.summary.writer import event_file_writer
 
 from agentgym.cli.viewer import render
 from agentgym.trainers import train
@@ -80,8 +84,12 @@ def test_a_run_goes_on_when_the_reader_of_its_output_leaves(
 
 @pytest.mark.parametrize("plays", [True, False])
 def test_tensorboard_counts_environment_steps_and_a_resumed_run_replaces_later_ones(
-    plays: bool, tmp_path: Path
+    plays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    # Files of one second are ordered by a number in their names, 10 before 9.
+    seconds = SimpleNamespace(time=partial(next, count(1_800_000_000)))
+    monkeypatch.setattr(event_file_writer, "time", seconds)
+
     def state(iteration: int) -> RunState:
         steps = 40 * iteration * plays
         return RunState(iteration=iteration, env_steps=steps, evaluated=iteration, episodes=steps)
