@@ -29,6 +29,7 @@ from agentgym.cli.eval_output import (
 )
 from agentgym.cli.judging import Judgements, Judges
 from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.evaluation.difficulty import difficulty_lines
 from agentgym.evaluation.report import Report, compare, failure_lines
 from agentgym.evaluation.runner import evaluate
 from agentgym.evaluation.suites import SUITES, Suite, available, summary
@@ -370,5 +371,5 @@ def _show(
         write_json(json, rows)
     if reports:
         standard_output().print(compare(reports))
-    for note in failure_lines(reports) + notes:
+    for note in failure_lines(reports) + difficulty_lines(reports) + notes:
         standard_output().print(Text(printable(note)))

@@ -58,7 +58,7 @@ SUITES: dict[str, Suite] = {
         ("progress",),
     ),
     "agentboard": Suite(
-        "AgentBoard, arXiv 2401.13178, without WebArena",
+        "AgentBoard, arXiv 2401.13178, without WebArena, Jericho and Barman",
         {
             "embodied": ["Household-v0", "ScienceWorld-v0", "BabyAI-Text-v0"],
             "games": ["Blocksworld-v0", "Gripper-v0", "Tyreworld-v0"],
