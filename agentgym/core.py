@@ -351,7 +351,7 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
     def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Continues from a snapshot of an environment made with the same arguments.
 
-        It needs no `reset` before. Only the wrappers that `gymnasium.make` adds require one.
+        It needs no `reset` before. For a wrapped one: `agentgym.snapshots.restore_snapshot`.
 
         Returns:
             The observation and info at the snapshot.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.wrappers import TimeLimit
+from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
 from agentgym.errors import SnapshotError, UnknownTaskError
 
@@ -33,6 +34,8 @@ def snapshot_of(env: Env) -> dict[str, Any]:
 def restore_snapshot(env: Env, snapshot: Any) -> tuple[Any, dict[str, Any]]:
     """Continues an environment in wrappers from a snapshot of `snapshot_of`.
 
+    It needs no reset before, also not for the wrappers that `gymnasium.make` adds.
+
     Raises:
         SnapshotError: if the snapshot is of another environment or damaged.
     """
@@ -45,8 +48,44 @@ def restore_snapshot(env: Env, snapshot: Any) -> tuple[Any, dict[str, Any]]:
         env._elapsed_steps = elapsed
         return found
     if isinstance(env, gymnasium.Wrapper) and not hasattr(env, "restore"):
-        return restore_snapshot(env.env, snapshot)
+        found = restore_snapshot(env.env, snapshot)
+        if isinstance(env, OrderEnforcing):
+            env._has_reset = True
+        return found
     return env.restore(snapshot)  # type: ignore[attr-defined]
+
+
+def chance_probe(env: Env) -> Callable[[], bool]:
+    """Returns a function that returns whether a chance event has taken part in a step since now.
+
+    An environment of another process has the answer in `chance_in_last_step`.
+    """
+    inner: Any = env.unwrapped
+    if hasattr(type(inner), "chance_in_last_step"):
+        return lambda: inner.chance_in_last_step
+    before = inner.np_random.bit_generator.state
+    return lambda: inner.np_random.bit_generator.state != before
+
+
+def state_key(snapshot: dict[str, Any]) -> str:
+    """Returns a text that is equal for snapshots of the same state.
+
+    Turn, last step and random state are left out: they may differ between equal states.
+    """
+    memories = []
+    while "wrapper" in snapshot:
+        if snapshot["wrapper"] != "TimeLimit":
+            memories.append(snapshot["memory"])
+        snapshot = snapshot["env"]
+    return json.dumps([memories, snapshot["task"], _without_generators(snapshot["state"])])
+
+
+def _without_generators(value: Any) -> Any:
+    """Returns JSON values without the random states among them, such as that of a game."""
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if not (k == "rng" and isinstance(v, dict))}
+        return {key: _without_generators(item) for key, item in kept.items()}
+    return [_without_generators(item) for item in value] if isinstance(value, list) else value
 
 
 def check_wrapper(snapshot: Any, name: str) -> None:

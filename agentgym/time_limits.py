@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import gymnasium
 
 from agentgym.errors import AgentGymError, ConfigError
+from agentgym.snapshots import restore_snapshot, snapshot_of
 
 Result = TypeVar("Result")
 TIMED_OUT = "timed_out"
@@ -190,6 +191,33 @@ class BoundedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             return self._ended()
         self._last = found[0], found[4]
         return found
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns a snapshot of the environment.
+
+        Raises:
+            CallTimeout: if it takes too long. The environment is then replaced, as after a step.
+        """
+        return self._bounded("snapshot", lambda env: snapshot_of(env))
+
+    def restore(self, snapshot: Any) -> tuple[Any, dict[str, Any]]:
+        """Continues from a snapshot of the environment.
+
+        Raises:
+            SnapshotError: if it is of another environment or damaged.
+            CallTimeout: if it takes too long. The environment is then replaced, as after a step.
+        """
+        found = self._bounded("restore", lambda env: restore_snapshot(env, snapshot))
+        self._last, self._over = found, False
+        return found
+
+    def _bounded(self, name: str, call: Callable[[gymnasium.Env[Any, Any]], Any]) -> Any:
+        env = self.env
+        try:
+            return self._calls(lambda: call(env))
+        except CallTimeout as error:
+            self._abandon(f"{name} {error}")
+            raise
 
     @property
     def spec(self) -> Any:  # type: ignore[override]

@@ -40,8 +40,8 @@ FLOORS = {
     "agentgym": (
         ("lazy_names",),
         ("checkout", "errors", "goals", "reading", "spaces", "version"),
-        ("rendering", "snapshots", "time_limits", "time_step", "utils"),
-        ("sandbox", "tasks"),
+        ("rendering", "snapshots", "time_step", "utils"),
+        ("sandbox", "tasks", "time_limits"),
         ("core",),
         ("tokens", "tools"),
         ("data",),

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.agents.search.simulator import state_key
 from agentgym.certify.episodes import follow, play, seed_of
 from agentgym.core import TextEnv
+from agentgym.snapshots import state_key
 from agentgym.tasks import task_rng
 
 TINY = 1e-6

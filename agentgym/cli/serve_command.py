@@ -19,6 +19,8 @@ from agentgym.utils.arguments import parse_arguments
 Ids = tyro.conf.Positional[
     Annotated[tuple[str, ...], tyro.conf.arg(metavar="ID [ID ...]", help_behavior_hint="")]
 ]
+LEAST_KEY_BYTES = 16
+"""Size of a key that cannot be guessed."""
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -40,6 +42,9 @@ def serve(
 
     Clients of openenv connect to http://HOST:PORT for the first id and to http://HOST:PORT/NAME
     for each, and gymnasium.make("AgentGym/Remote-v0", url=...) does too.
+
+    Snapshots are sealed with a key of this server. With the environment variable
+    AGENTGYM_SNAPSHOT_KEY, they are valid on every server that has the same one.
 
     Args:
         envs: Ids of environments, such as WebShop-v0.
@@ -76,12 +81,13 @@ def serve(
             raise ConfigError(f"{name} must be above 0, got {seconds}.")
     if not envs:
         raise ConfigError("Name at least one environment (see `agentgym list`).")
+    key = _snapshot_key(token)
     kwargs = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
     names = _names([full_id(id) for id in envs])
     makers = {name: partial(make_env, id, **kwargs) for name, id in names.items()}
     limits = Limits(max_sessions, idle_seconds, env_seconds, threads=threads)
     with _listen(host, port) as listener:
-        app = make_app(makers, limits, token, hosts=[host])
+        app = make_app(makers, limits, token, [host], key)
         name = f"[{host}]" if ":" in host else host
         url = f"http://{name}:{listener.getsockname()[1]}"
         standard_output().print(f"Serving {', '.join(makers)} at {url}")
@@ -89,6 +95,22 @@ def serve(
         with contextlib.suppress(KeyboardInterrupt):  # the way to end it
             server.run([listener])
     return 0
+
+
+def _snapshot_key(token: str) -> bytes | None:
+    """Returns the key of AGENTGYM_SNAPSHOT_KEY, None if it is not set.
+
+    Raises:
+        ConfigError: for a key that clients know or can guess.
+    """
+    key = os.environ.get("AGENTGYM_SNAPSHOT_KEY", "").encode()
+    if key and (len(key) < LEAST_KEY_BYTES or key == token.encode()):
+        fault = "is the token, which clients know" if key == token.encode() else "is too short"
+        raise ConfigError(
+            f"AGENTGYM_SNAPSHOT_KEY {fault}: expected a secret of at least {LEAST_KEY_BYTES} "
+            "characters, such as the output of `openssl rand -hex 32`."
+        )
+    return key or None
 
 
 def _names(ids: Sequence[str]) -> dict[str, str]:

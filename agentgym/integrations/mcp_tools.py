@@ -26,6 +26,8 @@ class MCPServerError(AgentGymError, RuntimeError):
 class MCPTool(Tool):
     """A tool of an MCP server. The server checks the types of arguments."""
 
+    external = True
+
     def __init__(self, server: MCPServer, listed: types.Tool, *, cost: float, final: bool):
         self.function = lambda **arguments: server.call(listed.name, arguments)
         self.name, self.cost, self.final, self.context = listed.name, float(cost), final, False

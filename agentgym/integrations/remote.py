@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import base64
-import http.client
 import json
-import os
 import reprlib
-import time
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 
-from agentgym.errors import AgentGymError, ConfigError, needs_extra
+from agentgym.errors import ConfigError, SnapshotError, needs_extra
+from agentgym.integrations.remote_pages import (
+    LONGEST,
+    NoSnapshotsError,
+    RemoteError,
+    authorization,
+    read_page,
+)
+from agentgym.integrations.remote_values import (
+    checked,
+    checked_info,
+    checked_number,
+    checked_snapshot,
+    names_of,
+)
+from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.spaces import UnicodeText
-from agentgym.tasks import NumberedTasks, Tasks, task_rng
+from agentgym.tasks import Tasks, task_rng
 from agentgym.time_limits import TIMED_OUT
-from agentgym.time_step import INFO_KEYS, LARGEST_REWARD, state_digest
-from agentgym.utils.masking import MASK, masked_text
-
-
-class RemoteError(AgentGymError, RuntimeError):
-    """A server does not answer, or answers with an error."""
+from agentgym.time_step import INFO_KEYS, state_digest
+from agentgym.utils.masking import masked_text
 
 
 class RemoteEnv(gymnasium.Env[str, str]):
@@ -35,8 +40,11 @@ class RemoteEnv(gymnasium.Env[str, str]):
     environment itself. With another OpenEnv server, the tasks are `train/0`, ... and `test/0`, ...,
     which reset it with a seed derived from their name.
 
-    The connection is opened by the first reset, so an environment that was not yet reset can be
+    The connection is opened by the first reset or restore, so an environment without one can be
     pickled. `expert` returns None: servers do not show solutions.
+
+    Snapshots hold a text of the server (see `agentgym serve`), so they continue in any process.
+    Servers of others have none.
 
         gymnasium.make("AgentGym/Remote-v0", url="http://localhost:8000/WebShop-v0")
 
@@ -75,7 +83,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
         user, _, host = parts.netloc.rpartition("@")
         self._http = f"http{'s' * secure}://{host}{parts.path.rstrip('/')}"
         self._socket_url = f"ws{'s' * secure}://{host}{parts.path.rstrip('/')}/ws"
-        self._headers = _authorization(token, user)
+        self._headers = authorization(token, user)
         self._action, self._observation = action_field, observation_field
         self._timeout, self.instructions = timeout, instructions
         self.observation_space = self.action_space = UnicodeText()
@@ -84,6 +92,9 @@ class RemoteEnv(gymnasium.Env[str, str]):
         self._own = tasks is not None
         self.tasks = tasks or Tasks.generated()
         self._task, self._turn = "", 0
+        self._can_save: bool | None = None  # unknown before the first snapshot
+        self._here: dict[str, Any] | None = None  # the server's snapshot of the current state
+        self._seed: int | None = None  # of `reseed`, not yet sent
 
     def expert(self) -> None:
         """Returns None: a server does not show solutions."""
@@ -111,6 +122,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
                 data["seed"] = seed
         else:
             data = {"seed": int(task_rng(self._task, f"remote/{seed}").integers(2**31))}
+        self._here = self._seed = None
         text, _, _, _, info = self._read(self._ask("reset", data))
         return text, info
 
@@ -123,8 +135,103 @@ class RemoteEnv(gymnasium.Env[str, str]):
         """
         if not isinstance(action, str):
             raise TypeError(f"An action must be a str, got {type(action).__name__}.")
+        if self._seed is not None:
+            self._continue(self._saved(), self._seed)
+        self._here = None
         self._turn += 1
         return self._read(self._ask("step", {self._action: str(action)}))
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns the complete state of the episode as a JSON-serialisable dictionary.
+
+        Its `snapshot` is the text of the server, its `state` is equal for equal states.
+
+        Raises:
+            NoSnapshotsError: if the environment of the server has none.
+            RemoteError: if the connection is lost.
+        """
+        if self._seed is not None:
+            self._continue(self._saved(), self._seed)
+        rng = self.np_random.bit_generator.state
+        return {"env": type(self).__name__, "task": self._task, **self._saved(), "rng": rng}
+
+    def restore(self, snapshot: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Continues from a snapshot of the same environment, on this server or one of its key.
+
+        It needs no `reset` before.
+
+        Returns:
+            The observation and info at the snapshot.
+
+        Raises:
+            SnapshotError: if the snapshot is of another environment or damaged.
+            RemoteError: if the server cannot be reached.
+        """
+        check_owner(snapshot, type(self).__name__)
+        self._check_capability()
+        with restoring():
+            saved, generator = checked_snapshot(snapshot), generator_of(snapshot["rng"])
+        found = self._continue(saved, None)
+        self._np_random = generator
+        return found
+
+    def reseed(self, seed: int) -> None:
+        """Samples the chance events of the rest of the episode anew: see `TextEnv.reseed`.
+
+        The server is told with the next step or snapshot.
+        """
+        self._seed = seed
+
+    @property
+    def chance_in_last_step(self) -> bool:
+        """Whether a chance event took part in the last step. It needs a snapshot."""
+        return self._saved()["chance"]
+
+    def _saved(self) -> dict[str, Any]:
+        """Returns the server's snapshot of the current state: its text, `state` and `chance`."""
+        if self._here is None:
+            self._check_capability()
+            try:
+                self._here = checked_snapshot(self._ask("snapshot", {}))
+            except _MALFORMED as error:
+                raise RemoteError(f"{self._http} sent no snapshot ({error!s:.200}).") from error
+        return self._here
+
+    def _continue(self, saved: dict[str, Any], seed: int | None) -> tuple[str, dict[str, Any]]:
+        """Continues from a snapshot of the server. With a seed, chance events are sampled anew."""
+        data = {"snapshot": saved["snapshot"], "seed": seed}
+        try:
+            text, _, _, _, info = self._read(self._ask("restore", data))
+        except RemoteError as error:
+            if error.code == "VALIDATION_ERROR":
+                raise SnapshotError(str(error)) from error
+            raise
+        self._here, self._seed = (saved if seed is None else None), None
+        self._task, self._turn = info["task"], info["turn"]
+        return text, info
+
+    def _check_capability(self) -> None:
+        """Checks that the environment of the server has snapshots.
+
+        Raises:
+            NoSnapshotsError: if its `/metadata` does not announce them.
+        """
+        if self._can_save is None:
+            try:
+                page = json.loads(
+                    read_page(self._http, self._headers, self._timeout, "/metadata") or b"{}"
+                )
+            except (ValueError, RecursionError):
+                page = {}
+            known = page.get("capabilities") if isinstance(page, dict) else ()
+            self._can_save = isinstance(known, list) and {"snapshot", "restore"} <= {
+                *map(str, known)
+            }
+        if not self._can_save:
+            raise NoSnapshotsError(
+                f"{self._http} has no snapshots: its /metadata does not list the capability "
+                "`snapshot`. Serve the environment with `agentgym serve`."
+            )
 
     def close(self) -> None:
         """Ends the session."""
@@ -179,7 +286,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
         """Sends a message and returns the data of its reply."""
         known = self._socket is not None
         if not known:
-            if kind != "reset":
+            if kind not in _OPENING:
                 raise gymnasium.error.ResetNeeded("Call reset() before step().")
             self._socket = self._connect()
         try:
@@ -187,7 +294,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
             text = self._socket.recv(timeout=self._timeout)
         except Exception as error:  # of the network, or of websockets
             self.close()
-            if kind == "reset" and known and not isinstance(error, TimeoutError):
+            if kind in _OPENING and known and not isinstance(error, TimeoutError):
                 return self._ask(kind, data)  # servers end idle sessions
             raise RemoteError(f"The connection to {self._http} is lost: {error!r:.200}") from error
         try:
@@ -202,10 +309,10 @@ class RemoteEnv(gymnasium.Env[str, str]):
             told = found if isinstance(found, dict) else {"message": found}
             if told.get("code") in ("SESSION_ERROR", "CAPACITY_REACHED"):
                 self.close()
-            if kind == "reset" and known and told.get("code") == "SESSION_ERROR":
+            if kind in _OPENING and known and told.get("code") == "SESSION_ERROR":
                 return self._ask(kind, data)
             message, code = (str(told.get(name)) for name in ("message", "code"))
-            raise RemoteError(f"{self._http}: {message:.500} ({code:.50})")
+            raise RemoteError(f"{self._http}: {message:.500} ({code:.50})", code)
         return found
 
     def _connect(self) -> Any:
@@ -223,7 +330,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
         try:
             return connect(
                 self._socket_url, additional_headers=self._headers, open_timeout=self._timeout,
-                max_size=_LONGEST, create_connection=Connection,
+                max_size=LONGEST, create_connection=Connection,
             )  # fmt: skip
         except Exception as error:
             raise RemoteError(f"{self._socket_url} does not answer: {error!r:.200}") from error
@@ -233,122 +340,19 @@ class RemoteEnv(gymnasium.Env[str, str]):
 
         Only a server that knows no such page (404, 405) is another one.
         """
-        text = self._page("/tasks")
+        text = read_page(self._http, self._headers, self._timeout, "/tasks")
         if text is None:
             return None
         try:
             found = checked(json.loads(text), "the answer", dict)
-            return Tasks(_names(found["train"]), _names(found["test"]))
+            return Tasks(names_of(found["train"]), names_of(found["test"]))
         except _MALFORMED as error:
             raise RemoteError(
                 f"{self._http}/tasks sent no tasks as `agentgym serve` does ({error!r:.200})."
             ) from error
 
-    def _page(self, path: str) -> bytes | None:
-        """Returns a page of the server, None if there is no such page."""
-        request = urllib.request.Request(self._http + path, headers=self._headers)
-        for wait in (*RETRY_SECONDS, None):
-            try:
-                with _OPENER.open(request, timeout=self._timeout) as reply:
-                    text = reply.read(_LONGEST + 1)
-            except urllib.error.HTTPError as error:
-                error.close()
-                if error.code in (404, 405):
-                    return None
-                if error.code in _BUSY and wait is not None:
-                    time.sleep(wait)
-                    continue
-                raise RemoteError(self._refusal(path, error)) from error
-            except (OSError, http.client.HTTPException) as error:
-                raise RemoteError(f"{self._http} does not answer: {error!r:.200}") from error
-            if len(text) > _LONGEST:
-                raise RemoteError(f"{self._http}{path} sent more than {_LONGEST:,} bytes.")
-            return text
-        raise AssertionError("the last try returns or raises")
 
-    def _refusal(self, path: str, error: urllib.error.HTTPError) -> str:
-        if error.code in (401, 403):
-            return f"{self._http} asks for another token, or refuses this host ({error.code})."
-        if 300 <= error.code < 400:
-            place = masked_text(str(error.headers.get("Location")))
-            return f"{self._http}{path} points to {place:.200}: use that address as url."
-        return f"{self._http}{path} answers with the status {error.code}. Try again later."
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Makes an error of a redirect, which would carry the token to another address."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """Returns no request."""
-
-
-_OPENER = urllib.request.build_opener(_NoRedirects)
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError, RecursionError, OverflowError)
 """What reading an answer of another form raises."""
-_BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses of servers that may answer later."""
-RETRY_SECONDS = (0.5, 1.0, 2.0)
-"""Waits before further tries."""
-_LONGEST = 1 << 26
-_MOST_TASKS = 1 << 53
-
-
-def _authorization(token: str, user: str) -> dict[str, str]:
-    """Returns the header for a token, or else for the user and password in an address."""
-    token = os.environ.get("AGENTGYM_TOKEN", "") if token in ("", MASK) else token
-    if token:
-        return {"Authorization": f"Bearer {token}"}
-    if user and MASK not in user:
-        words = base64.b64encode(urllib.parse.unquote(user).encode()).decode()
-        return {"Authorization": f"Basic {words}"}
-    return {}
-
-
-def checked(value: Any, name: str, kind: type) -> Any:
-    """Returns a value of a server if it has a type. Raises TypeError otherwise."""
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise TypeError(f"{name} must be {kind.__name__}, got {reprlib.repr(value)}")
-    return value
-
-
-def checked_number(value: Any, name: str) -> float:
-    """Returns a number of a server if it is finite. Raises ValueError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number, got {reprlib.repr(value)}")
-    if not abs(value) <= LARGEST_REWARD:
-        raise ValueError(f"{name} must be finite, got {reprlib.repr(value)}")
-    return float(value)
-
-
-def checked_info(name: str, value: Any) -> Any:
-    """Returns a value of `info` that a server sent. Raises an error for another type or range."""
-    match name:
-        case "task" | "state_key":
-            return checked(value, name, str)
-        case "valid" | "success" | "timed_out":
-            return checked(value, name, bool)
-        case "turn":
-            if not 0 <= checked(value, name, int) < 2**53:
-                raise ValueError(f"turn must be at least 0, got {reprlib.repr(value)}")
-            return value
-        case "progress":
-            if not 0 <= checked_number(value, name) <= 1:
-                raise ValueError(f"progress must be in [0, 1], got {value}")
-            return float(value)
-        case "admissible":
-            return tuple(checked(each, "an admissible action", str) for each in
-                         checked(value, name, list))  # fmt: skip
-    terms = checked(value, name, dict).items()
-    return {term: checked_number(each, f"reward term {term!r:.50}") for term, each in terms}
-
-
-def _names(split: Any) -> Sequence[str]:
-    split = checked(split, "a split", dict)
-    if "prefix" not in split:
-        return tuple(
-            checked(name, "a task", str) for name in checked(split["names"], "names", list)
-        )
-    bounds = [checked(bound, "a bound", int) for bound in checked(split["range"], "range", list)]
-    if any(abs(bound) > _MOST_TASKS for bound in bounds):
-        raise ValueError(f"a range has bounds of at most 2**53, got {reprlib.repr(bounds)}")
-    return NumberedTasks(checked(split["prefix"], "prefix", str), range(*bounds))
+_OPENING = frozenset({"reset", "restore"})
+"""Messages that start an episode, so that they may open a connection."""

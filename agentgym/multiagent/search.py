@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from agentgym.agents import View
-from agentgym.agents.search.simulator import state_key
 from agentgym.errors import ConfigError
 from agentgym.multiagent.env_game import EnvGame
 from agentgym.multiagent.game import TextGame
+from agentgym.snapshots import state_key
 from agentgym.utils.serialization import to_json
 
 KEPT = 1 << 17

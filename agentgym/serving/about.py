@@ -7,6 +7,7 @@ from typing import Any
 
 from agentgym.registration.making import TextGym, tasks_of
 from agentgym.tasks import NumberedTasks
+from agentgym.tools.env import ToolEnv
 from agentgym.version import __version__
 
 MOST_TASKS = 100_000
@@ -15,6 +16,9 @@ PATHS = {
     "/reset": ("post", "Start an episode."),
     "/step": ("post", "Play a turn."),
     "/close": ("post", "End a session."),
+    "/snapshot": ("post", "Save the state of a session as a text."),
+    "/restore": ("post", "Continue from a snapshot."),
+    "/fork": ("post", "Start several sessions in the state of one."),
     "/state": ("get", "State of a session."),
     "/tasks": ("get", "Names of the tasks."),
     "/health": ("get", "Whether the server runs."),
@@ -23,6 +27,8 @@ PATHS = {
     "/mcp": ("post", "Answers that there are no tools."),
 }
 """The method and the meaning of each path."""
+CAPABILITIES = ("snapshot", "restore", "fork")
+"""Kinds of requests beyond OpenEnv's, where the environment has snapshots."""
 INVALID_REQUEST, NO_METHOD = -32600, -32601
 """Error codes of JSON-RPC 2.0."""
 
@@ -31,17 +37,33 @@ def about(name: str, env: TextGym) -> dict[str, Any]:
     """Returns the answers to GET requests about an environment, by path."""
     text = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     first = (env.unwrapped.__doc__ or "").strip().partition("\n")[0]
+    can = list(CAPABILITIES) if has_snapshots(env) else []
     tasks = {split: names(tasks_of(env).split(split)) for split in ("train", "test")}
     return {
         "/health": {"status": "healthy"},
-        "/metadata": {"name": name, "description": first, "version": __version__},
+        "/metadata": {
+            "name": name,
+            "description": first,
+            "version": __version__,
+            "capabilities": can,
+        },
         "/schema": {"action": text, "observation": text, "state": {"type": "object"}},
         "/tasks": tasks,
-        "/openapi.json": openapi(name, first),
+        "/openapi.json": openapi(name, first, can),
     }
 
 
-def openapi(name: str, description: str) -> dict[str, Any]:
+def has_snapshots(env: TextGym) -> bool:
+    """Returns whether snapshots of an environment hold its whole state.
+
+    Those of one whose tools run on a server of MCP do not.
+    """
+    inner: Any = env.unwrapped
+    tools = inner.tools.values() if isinstance(inner, ToolEnv) else ()
+    return hasattr(inner, "snapshot") and not any(tool.external for tool in tools)
+
+
+def openapi(name: str, description: str, capabilities: Sequence[str]) -> dict[str, Any]:
     """Returns the paths of an environment as a document of OpenAPI 3.1."""
     answer = {"200": {"description": "JSON", "content": {"application/json": {}}}}
     return {
@@ -50,6 +72,7 @@ def openapi(name: str, description: str) -> dict[str, Any]:
         "paths": {
             path: {method: {"summary": summary, "responses": answer}}
             for path, (method, summary) in PATHS.items()
+            if path[1:] in capabilities or path[1:] not in CAPABILITIES
         },
     }
 

@@ -3,6 +3,9 @@
 `/ws` is the first environment and `/NAME/ws` each of them: a connection is a session. Over HTTP,
 `POST /reset` starts a session and returns its `session_id`, which `POST /step` and `/close` take.
 `GET` has `/health`, `/metadata`, `/schema`, `/openapi.json`, `/state` and `/tasks`.
+
+A session continues elsewhere from the text of a snapshot: `POST /snapshot` returns it, `/restore`
+takes it, and `/fork` starts several sessions at once in the state of one. The server keeps none.
 """
 
 from __future__ import annotations
@@ -10,10 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
+import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -24,184 +26,24 @@ from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agentgym.registration.making import TextGym
-from agentgym.serving.about import about, refusal_of_mcp
+from agentgym.serving.about import about, has_snapshots, refusal_of_mcp
 from agentgym.serving.admission import Admission
-from agentgym.serving.session import (
+from agentgym.serving.protocol import (
     CAPACITY_REACHED,
     EXECUTION_ERROR,
-    RESET,
     SESSION_ERROR,
     VALIDATION_ERROR,
     ProtocolError,
-    Session,
     read_message,
 )
+from agentgym.serving.seal import Seal
+from agentgym.serving.session import RESET, RESTORE, Session, fork_seeds
+from agentgym.serving.sessions import Limits, Sessions
 
 STATUS = {CAPACITY_REACHED: 503, EXECUTION_ERROR: 409, SESSION_ERROR: 404}
 """HTTP statuses of errors. 422 for the others."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bounds of a server.
-
-    Attributes:
-        sessions: maximum number of sessions.
-        idle_seconds: seconds without a message after which a session ends.
-        env_seconds: maximum seconds of the start of a session, a reset or a step. A slower reset or
-            step truncates its episode. A call that waits much longer for a thread is refused.
-        message_bytes: maximum size of a message.
-        message_seconds: maximum seconds of the body of a request.
-        threads: number of threads that step environments.
-    """
-
-    sessions: int = 256
-    idle_seconds: float = 600.0
-    env_seconds: float = 60.0
-    message_bytes: int = 1 << 20
-    message_seconds: float = 30.0
-    threads: int = 8
-
-
-@dataclass(eq=False)
-class _Slot:
-    """A session and its use."""
-
-    env: str
-    session: Session
-    running: Future[Any] | None = None
-    used: float = field(default_factory=time.monotonic)
-
-    @property
-    def busy(self) -> bool:
-        """Whether a call is in progress."""
-        return self.running is not None and not self.running.done()
-
-
-class _TookTooLong(Exception):
-    """A call has taken too long. It is no TimeoutError, which an environment may raise."""
-
-
-class Sessions:
-    """The sessions of a server. All methods run in its event loop.
-
-    Args:
-        limits: their bounds.
-    """
-
-    def __init__(self, limits: Limits):
-        self.limits = limits
-        self._slots: dict[str, _Slot] = {}
-        self._starting = 0
-        self._threads = ThreadPoolExecutor(limits.threads, "session")
-
-    def __len__(self) -> int:
-        return len(self._slots) + self._starting
-
-    async def start(self, env: str, make: Callable[[], TextGym]) -> str:
-        """Starts a session of an environment and returns its id.
-
-        Raises:
-            ProtocolError: if there are too many sessions, or the environment cannot be made, or not
-                in the time of a call.
-        """
-        if len(self) >= self.limits.sessions:
-            raise ProtocolError(
-                CAPACITY_REACHED, f"All {self.limits.sessions} sessions are in use. Try later."
-            )
-        self._starting += 1
-        future = self._threads.submit(Session, make, self.limits.env_seconds)
-        try:
-            session = await self._result(future)
-        except _TookTooLong:
-            if not future.cancelled():
-                future.add_done_callback(_close)
-            raise ProtocolError(CAPACITY_REACHED, "The server is busy. Try later.") from None
-        except Exception as error:
-            raise ProtocolError(SESSION_ERROR, f"No environment: {error!s:.200}") from error
-        finally:
-            self._starting -= 1
-        self._slots[session.id] = _Slot(env, session)
-        return session.id
-
-    def check(self, env: str, id: str) -> None:
-        """Checks that an environment has a session.
-
-        Raises:
-            ProtocolError: if it has not.
-        """
-        if id not in self._slots or self._slots[id].env != env:
-            raise ProtocolError(SESSION_ERROR, f"{env} has no such session: reset starts one.")
-
-    async def call(self, env: str, id: str, method: Callable[..., Any], *args: Any) -> Any:
-        """Runs a method of `Session` on a thread and returns its result.
-
-        Raises:
-            ProtocolError: from the method, if the environment has no such session, another call of
-                it is in progress, or the call takes too long.
-        """
-        self.check(env, id)
-        slot = self._slots[id]
-        if slot.busy:
-            raise ProtocolError(EXECUTION_ERROR, "Another call of this session is in progress.")
-        slot.running = future = self._threads.submit(method, slot.session, *args)
-        try:
-            result = await self._result(future)
-        except _TookTooLong:
-            self.end(id)
-            raise ProtocolError(SESSION_ERROR, "The server is busy. Try later.") from None
-        except ProtocolError:
-            raise
-        except Exception as error:  # a fault of the environment, which ends no server
-            raise ProtocolError(EXECUTION_ERROR, f"{error!r:.200}") from error
-        finally:
-            slot.used = time.monotonic()
-        return result
-
-    async def _result(self, future: Future[Any]) -> Any:
-        """Returns the result of a call on a thread.
-
-        Raises:
-            _TookTooLong: if there is none in time. A call that still waits for a thread is dropped.
-        """
-        waiting = asyncio.wrap_future(future)
-        # A call, and the environment that replaces one which hangs, each have a limit of their own.
-        await asyncio.wait([waiting], timeout=3 * self.limits.env_seconds)
-        if waiting.done():
-            return waiting.result()
-        future.cancel()
-        waiting.cancel()
-        raise _TookTooLong
-
-    def end(self, id: str) -> None:
-        """Ends a session. Its environment is closed when a call in progress has returned."""
-        slot = self._slots.pop(id, None)
-        if slot is None:
-            return
-        if slot.running is not None and slot.busy:
-            slot.running.add_done_callback(lambda _: slot.session.close())
-        else:
-            self._threads.submit(slot.session.close)
-
-    async def watch(self) -> None:
-        """Ends idle sessions, forever."""
-        while True:
-            await asyncio.sleep(min(5.0, self.limits.idle_seconds / 2))
-            late = time.monotonic() - self.limits.idle_seconds
-            for id, slot in list(self._slots.items()):
-                if not slot.busy and slot.used < late:
-                    self.end(id)
-
-    def close(self) -> None:
-        """Ends all sessions."""
-        for id in list(self._slots):
-            self.end(id)
-        self._threads.shutdown(wait=False)
-
-
-def _close(started: Future[Session]) -> None:
-    if started.exception() is None:
-        started.result().close()
+ENVELOPE_BYTES = 1024
+"""Bytes of a message with a snapshot besides its text."""
 
 
 def make_app(
@@ -209,6 +51,7 @@ def make_app(
     limits: Limits,
     token: str = "",
     hosts: Collection[str] = (),
+    snapshot_key: bytes | None = None,
 ) -> Starlette:
     """Returns the application (ASGI) that serves environments.
 
@@ -218,7 +61,10 @@ def make_app(
         token: what clients send as `Authorization: Bearer TOKEN`. "": nothing, and only programs on
             this machine are admitted.
         hosts: names and addresses of the server, besides those of the local machine.
+        snapshot_key: secret that seals snapshots. None: a random one, so that no other server and
+            no later one reads them.
     """
+    key = snapshot_key or secrets.token_bytes(32)
     sessions = Sessions(limits)
 
     @contextlib.asynccontextmanager
@@ -229,7 +75,7 @@ def make_app(
         watch.cancel()
         sessions.close()
 
-    served = {name: _Served(name, make, sessions) for name, make in makers.items()}
+    served = {name: _Served(name, make, sessions, key) for name, make in makers.items()}
     first = next(iter(served.values()))
     mounts = [Mount(f"/{name}", routes=each.routes()) for name, each in served.items()]
     gate = Middleware(Admission, token=token, hosts=hosts)
@@ -239,16 +85,23 @@ def make_app(
 class _Served:
     """The routes of one environment."""
 
-    def __init__(self, name: str, make: Callable[[], TextGym], sessions: Sessions):
-        self.name, self.make, self.sessions = name, make, sessions
-        env = make()
+    def __init__(
+        self, name: str, make: Callable[[], TextGym], sessions: Sessions, snapshot_key: bytes
+    ):
+        self.name, self.sessions = name, sessions
+        limits, env = sessions.limits, make()
         self.about = about(name, env)
+        longest = limits.message_bytes - ENVELOPE_BYTES
+        self.seal = Seal(env, snapshot_key, longest) if has_snapshots(env) else None
+        self.begin = partial(Session, make, limits.env_seconds, self.seal)
         env.close()
 
     def routes(self) -> list[BaseRoute]:
         """Returns the routes, without the name of the environment."""
         posts = {"/reset": self.reset, "/step": self.step, "/close": self.close}
         posts["/mcp"] = self.mcp
+        if self.seal is not None:
+            posts |= {"/snapshot": self.snapshot, "/restore": self.restore, "/fork": self.fork}
         return [
             WebSocketRoute("/ws", self.websocket),
             *(Route(path, self._safely(do), methods=["POST"]) for path, do in posts.items()),
@@ -275,14 +128,20 @@ class _Served:
 
     async def reset(self, request: Request) -> Any:
         """Starts an episode, in a new session unless `session_id` names one."""
+        return await self._start_episode(request, Session.reset, RESET)
+
+    async def _start_episode(
+        self, request: Request, method: Callable[..., Any], known: Collection[str]
+    ) -> Any:
+        """Runs a method that starts an episode, in a new session or that of the request."""
         data = await self._body(request)
-        id = data.pop("session_id", None)
-        arguments = {name: value for name, value in data.items() if name in RESET}
+        id = data.get("session_id")
+        arguments = {name: value for name, value in data.items() if name in known}
         new = id is None
         if new:
-            id = await self.sessions.start(self.name, self.make)
+            id = await self.sessions.start(self.name, self.begin)
         try:
-            return await self._call(id, Session.reset, arguments)
+            return await self._call(id, method, arguments)
         except ProtocolError:
             if new:
                 self.sessions.end(id)
@@ -295,6 +154,37 @@ class _Served:
         if not isinstance(action, dict):
             raise ProtocolError(VALIDATION_ERROR, "action must be an object.")
         return await self._call(data.get("session_id"), Session.step, action)
+
+    async def snapshot(self, request: Request) -> Any:
+        """Returns a snapshot of the session `session_id`."""
+        data = await self._body(request)
+        return await self._call(data.get("session_id"), Session.snapshot)
+
+    async def restore(self, request: Request) -> Any:
+        """Continues from a snapshot, in a new session unless `session_id` names one."""
+        return await self._start_episode(request, Session.restore, RESTORE)
+
+    async def fork(self, request: Request) -> Any:
+        """Starts several sessions in the state of the session `session_id`."""
+        data = await self._body(request)
+        return await self._fork(str(data.pop("session_id", None)), data)
+
+    async def _fork(self, id: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Starts `count` sessions in the state of one, all or none, each with a seed."""
+        seeds = fork_seeds(data, self.sessions.limits.sessions)
+        saved = await self.sessions.call(self.name, id, Session.snapshot)
+
+        def begin(seed: int) -> Session:
+            session = self.begin()
+            try:
+                session.restore({"snapshot": saved["snapshot"], "seed": seed})
+            except BaseException:
+                session.close()
+                raise
+            return session
+
+        begins = [partial(begin, seed) for seed in seeds]
+        return {"session_ids": await self.sessions.start_all(self.name, begins), "seeds": seeds}
 
     async def state(self, request: Request) -> Any:
         """Returns the state of the session in the query."""
@@ -330,12 +220,19 @@ class _Served:
         return read_message(body or b"{}")
 
     async def websocket(self, socket: WebSocket) -> None:
-        """Serves a session over a WebSocket until the client leaves or is idle for too long."""
+        """Serves a session over a WebSocket until the client leaves or is idle for too long.
+
+        It is a new one, or the one that the query `session_id` names, such as that of a fork.
+        """
         await socket.accept()
         id = ""
         with contextlib.suppress(WebSocketDisconnect, RuntimeError, TimeoutError):
             try:
-                id = await self.sessions.start(self.name, self.make)
+                if (known := socket.query_params.get("session_id")) is None:
+                    id = await self.sessions.start(self.name, self.begin)
+                else:
+                    self.sessions.check(self.name, known)
+                    id = known
                 await self._converse(socket, id)
             except ProtocolError as error:
                 await _send(socket, error.reply())
@@ -351,7 +248,7 @@ class _Served:
                 return
             try:
                 message = read_message(frame.get("text") or frame.get("bytes") or "")
-                reply = await self.sessions.call(self.name, id, Session.answer, message)
+                reply = await self._reply(id, message)
             except ProtocolError as error:
                 if error.code == SESSION_ERROR:  # the session has ended, and the connection with it
                     raise
@@ -359,6 +256,13 @@ class _Served:
             if reply is None:
                 return
             await _send(socket, reply)
+
+    async def _reply(self, id: str, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Returns the reply to a message. A fork starts sessions, the others concern one."""
+        data = message.get("data", {})
+        if self.seal is None or message.get("type") != "fork" or not isinstance(data, dict):
+            return await self.sessions.call(self.name, id, Session.answer, message)
+        return {"type": "fork", "data": await self._fork(id, data)}
 
 
 async def _send(socket: WebSocket, message: Mapping[str, Any]) -> None:

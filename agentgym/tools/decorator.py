@@ -6,7 +6,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 from agentgym.errors import did_you_mean
 from agentgym.tools.schema import check_value, schema_of, typed_parameters, written
@@ -35,7 +35,10 @@ class Tool:
         cost: amount subtracted from the reward for each call.
         final: whether a call ends the episode.
         context: whether the first parameter, `self` or `state`, is filled in by the environment.
+        external: whether its state is kept by another program, so that no snapshot has it.
     """
+
+    external: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -22,9 +22,7 @@ class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     The constructor arguments are recorded for `env.spec`.
 
     Snapshots include the state of the environment, of the `TextWrapper`s and of a `TimeLimit`
-    inside them, but not the state of Gymnasium's other wrappers. An environment made by
-    `gymnasium.make` must be reset before `restore`, because Gymnasium's `OrderEnforcing` wrapper
-    requires it.
+    inside them, but not the state of Gymnasium's other wrappers.
 
     Args:
         env: the environment.

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from agentgym import make_env
-from agentgym.serving.session import ProtocolError
+from agentgym.serving.protocol import ProtocolError
 from agentgym.trainers.gateway.environment import HeldEnv
 from agentgym.trainers.gateway.environment_routes import environment_routes, mcp_reply
 from agentgym.trainers.gateway.record import Record

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
-from agentgym.integrations import remote
+from agentgym.integrations import remote, remote_pages
 from agentgym.integrations.remote import RemoteEnv, RemoteError
 from agentgym.registration.making import make_env, tasks_of
 
@@ -54,7 +54,7 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(remote, "RETRY_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(remote_pages, "RETRY_SECONDS", (0.0, 0.0))
     found = Server()
     yield found
     found.server.shutdown()
@@ -166,6 +166,7 @@ def answer(text: str) -> Any:
     env.__dict__.update(
         _http="http://127.0.0.1:1", _socket=Socket(text), _timeout=1.0, _own=True, tasks=tasks,
         _observation="text", _action="text", instructions="", _task="train/1", _turn=0,
+        _seed=None, _here=None,
     )  # fmt: skip
     return env.step("go")
 

@@ -140,7 +140,7 @@ def test_the_client_of_openenv_plays_an_episode(server):
 
 
 def test_a_game_is_described_by_its_own_docstring():
-    served = _Served("Poker", partial(make_env, "KuhnPoker-v0"), Sessions(Limits()))
+    served = _Served("Poker", partial(make_env, "KuhnPoker-v0"), Sessions(Limits()), b"key")
     assert "poker" in served.about["/metadata"]["description"].lower()
 
 
@@ -176,7 +176,9 @@ def test_openenv_validates_a_served_environment():
 def test_replies_have_the_types_of_openenv(server):
     types = pytest.importorskip("openenv.core.env_server.types", reason="needs the extra `openenv`")
     url, _ = server
-    types.EnvironmentMetadata(**http(f"{url}/metadata")[1])
+    metadata = http(f"{url}/metadata")[1]
+    assert metadata.pop("capabilities") == ["snapshot", "restore", "fork"]  # beyond OpenEnv
+    types.EnvironmentMetadata(**metadata)
     types.SchemaResponse(**http(f"{url}/schema")[1])
     types.HealthResponse(**http(f"{url}/health", headers={})[1])
     reset = http(f"{url}/reset", {"seed": 1})[1]

@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentgym.registration.making import make_env
-from agentgym.serving.session import ProtocolError, Session, read_message
+from agentgym.serving.protocol import ProtocolError, read_message
+from agentgym.serving.session import Session
 
 NUMBER_LINE = partial(make_env, "NumberLine-v0", size=6)
 

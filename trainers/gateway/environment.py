@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.registration.mixture import id_in_play
-from agentgym.serving.session import (
+from agentgym.serving.protocol import (
     EXECUTION_ERROR,
     SESSION_ERROR,
     VALIDATION_ERROR,

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from agentgym.serving.protocol import SESSION_ERROR, VALIDATION_ERROR, ProtocolError, read_message
 from agentgym.serving.server import STATUS
-from agentgym.serving.session import SESSION_ERROR, VALIDATION_ERROR, ProtocolError, read_message
 from agentgym.trainers.gateway.environment import HeldEnv
 from agentgym.utils.printable import encodable
 from agentgym.version import __version__

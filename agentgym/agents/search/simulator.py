@@ -6,7 +6,6 @@ Going back is a `restore` of a snapshot, which every id supports, instead of an 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -16,7 +15,7 @@ import numpy as np
 from agentgym.agents.basic.view import View
 from agentgym.agents.basic.world_model import WorldModel
 from agentgym.errors import ConfigError
-from agentgym.snapshots import restore_snapshot, snapshot_of
+from agentgym.snapshots import chance_probe, restore_snapshot, snapshot_of, state_key
 
 Future = Literal["sampled", "known"]
 
@@ -155,8 +154,8 @@ class Simulator(Rehearsal):
             here = snapshot_of(view.env)
         except AttributeError as error:
             raise ConfigError(
-                f"A search needs snapshots, and {view.env} has none. Play an id of AgentGym, or a "
-                "single seat of a game."
+                f"A search needs snapshots, and {view.env} has none ({error}). Play an id of "
+                "AgentGym, or a single seat of a game."
             ) from error
         self.root = Node(here, state_key(here), view.observation, view.info)
         self._at = self.root
@@ -183,11 +182,11 @@ class Simulator(Rehearsal):
         self._go(node)
         if self.future == "sampled":
             env.reseed(int(self.view.rng.integers(2**63)))
-        before = env.np_random.bit_generator.state
+        drawn = chance_probe(env)
         self.steps += 1
         self._at = node  # an error leaves an unknown state, which is restored at the end
         observation, reward, terminated, truncated, info = self.view.env.step(action)
-        chance = self.future == "sampled" and env.np_random.bit_generator.state != before
+        chance = self.future == "sampled" and drawn()
         self.chance |= chance
         snapshot = snapshot_of(self.view.env)
         self._at = Node(
@@ -240,24 +239,3 @@ class ImaginedSimulator(Rehearsal):
             {}, found.observation, found.observation, info, node, action,
             node.reward + found.reward, found.over, False, node.depth + 1,
         )  # fmt: skip
-
-
-def state_key(snapshot: dict[str, Any]) -> str:
-    """Returns a text that is equal for snapshots of the same state.
-
-    Turn, last step and random state are left out: they may differ between equal states.
-    """
-    memories = []
-    while "wrapper" in snapshot:
-        if snapshot["wrapper"] != "TimeLimit":
-            memories.append(snapshot["memory"])
-        snapshot = snapshot["env"]
-    return json.dumps([memories, snapshot["task"], _without_generators(snapshot["state"])])
-
-
-def _without_generators(value: Any) -> Any:
-    """Returns JSON values without the random states among them, such as that of a game."""
-    if isinstance(value, dict):
-        kept = {k: v for k, v in value.items() if not (k == "rng" and isinstance(v, dict))}
-        return {key: _without_generators(item) for key, item in kept.items()}
-    return [_without_generators(item) for item in value] if isinstance(value, list) else value
