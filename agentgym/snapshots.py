@@ -10,7 +10,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.wrappers import OrderEnforcing, TimeLimit
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from agentgym.errors import SnapshotError, UnknownTaskError
 
@@ -51,6 +51,8 @@ def restore_snapshot(env: Env, snapshot: Any) -> tuple[Any, dict[str, Any]]:
         found = restore_snapshot(env.env, snapshot)
         if isinstance(env, OrderEnforcing):
             env._has_reset = True
+        if isinstance(env, PassiveEnvChecker):
+            env._previous_data = found
         return found
     return env.restore(snapshot)  # type: ignore[attr-defined]
 
