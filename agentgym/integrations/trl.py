@@ -56,6 +56,16 @@ class ToolEnvironment:
         return text
 
     @property
+    def env(self) -> gymnasium.Env[str, str]:
+        """The environment, for example for its snapshots. A property is no tool of the model."""
+        return self._env
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode is over."""
+        return self._over
+
+    @property
     def instructions(self) -> str:
         """Rules and action format, for the system prompt."""
         return self._env.get_wrapper_attr("instructions")

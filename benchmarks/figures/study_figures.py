@@ -213,7 +213,7 @@ def serve_load() -> str:
     cells = {
         "Clients": f"{row['settings']['clients']}",
         "Steps": f"{row['steps']:,}",
-        "Forks": f"{row.get('forks', 0):,}",
+        **({"Forks": f"{row['forks']:,}"} if "forks" in row else {}),
         "Wrong observations": f"{row['wrong_observations']}",
         "Steps/s": f"{row['steps_per_second']:,.0f}",
         "Time of a step, median": f"{row['median_ms']:.0f} ms",
