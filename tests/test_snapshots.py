@@ -253,3 +253,13 @@ def test_the_count_of_a_time_limit_is_part_of_a_snapshot():
     for elapsed in (-1, "2", 0.5, True):
         with pytest.raises(SnapshotError):
             env.restore({**saved, "env": {**saved["env"], "memory": elapsed}})
+
+
+@pytest.mark.parametrize("options", [{}, {"max_episode_steps": 9, "disable_env_checker": True}])
+def test_a_made_environment_needs_no_reset_before_a_restore(options: dict[str, Any]):
+    env, other = (gymnasium.make("AgentGym/NumberLine-v0", **options) for _ in range(2))
+    env.reset(seed=0)
+    env.step("hop")
+    found = restore_snapshot(other, json.loads(json.dumps(snapshot_of(env))))
+    assert found[1]["turn"] == 1
+    assert [other.step("hop") for _ in range(2)] == [env.step("hop") for _ in range(2)]

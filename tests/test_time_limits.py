@@ -151,3 +151,18 @@ def test_the_command_train_ends_although_calls_hang(workers: str, tmp_path: Path
     assert "Hanging-v0, task 'train/" in done.stderr + done.stdout
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert sum(json.loads(line).get("rollout/timeouts", 0) for line in lines) > 0
+
+
+@pytest.mark.parametrize("method", ["snapshot", "restore"])
+def test_a_snapshot_that_hangs_is_abandoned(method: str, monkeypatch: pytest.MonkeyPatch):
+    env = BoundedEnv(Hanging, 0.5)
+    env.reset(seed=0)
+    saved = json.loads(json.dumps(env.snapshot()))
+    monkeypatch.setattr(env.unwrapped, method, lambda *_: hang("asleep"), raising=True)
+    with (
+        pytest.warns(RuntimeWarning, match=f"Hanging: {method} took more than"),
+        pytest.raises(CallTimeout),
+    ):
+        env.snapshot() if method == "snapshot" else env.restore(saved)
+    _, info = env.restore(saved)
+    assert env.step("go")[4]["turn"] == info["turn"] + 1
