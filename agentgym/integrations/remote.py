@@ -210,24 +210,27 @@ class RemoteEnv(gymnasium.Env[str, str]):
         self._task, self._turn = info["task"], info["turn"]
         return text, info
 
+    @property
+    def has_snapshots(self) -> bool:
+        """Whether the `/metadata` of the server lists the capabilities."""
+        if self._can_save is None:
+            page = read_page(self._http, self._headers, self._timeout, "/metadata")
+            try:
+                found = json.loads(page or b"{}")
+            except (ValueError, RecursionError):
+                found = {}
+            known = found.get("capabilities") if isinstance(found, dict) else ()
+            named = map(str, known) if isinstance(known, list) else ()
+            self._can_save = {"snapshot", "restore"} <= {*named}
+        return self._can_save
+
     def _check_capability(self) -> None:
         """Checks that the environment of the server has snapshots.
 
         Raises:
-            NoSnapshotsError: if its `/metadata` does not announce them.
+            NoSnapshotsError: if it has none.
         """
-        if self._can_save is None:
-            try:
-                page = json.loads(
-                    read_page(self._http, self._headers, self._timeout, "/metadata") or b"{}"
-                )
-            except (ValueError, RecursionError):
-                page = {}
-            known = page.get("capabilities") if isinstance(page, dict) else ()
-            self._can_save = isinstance(known, list) and {"snapshot", "restore"} <= {
-                *map(str, known)
-            }
-        if not self._can_save:
+        if not self.has_snapshots:
             raise NoSnapshotsError(
                 f"{self._http} has no snapshots: its /metadata does not list the capability "
                 "`snapshot`. Serve the environment with `agentgym serve`."

@@ -56,11 +56,12 @@ def about(name: str, env: TextGym) -> dict[str, Any]:
 def has_snapshots(env: TextGym) -> bool:
     """Returns whether snapshots of an environment hold its whole state.
 
-    Those of one whose tools run on a server of MCP do not.
+    Those of one whose tools run on a server of MCP do not, and some servers have none.
     """
     inner: Any = env.unwrapped
     tools = inner.tools.values() if isinstance(inner, ToolEnv) else ()
-    return hasattr(inner, "snapshot") and not any(tool.external for tool in tools)
+    known = getattr(inner, "has_snapshots", hasattr(inner, "snapshot"))  # of `RemoteEnv`
+    return known and not any(tool.external for tool in tools)
 
 
 def openapi(name: str, description: str, capabilities: Sequence[str]) -> dict[str, Any]:

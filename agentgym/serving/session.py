@@ -33,8 +33,6 @@ RESET: dict[str, type] = {"seed": int, "episode_id": str, "task": str, "max_turn
 RESTORE: dict[str, type] = {"snapshot": str, "seed": int}
 """The arguments of a restore and their types. The seed may be left out or null."""
 LARGEST_SEED = 2**63 - 1
-_START = {"terminated": False, "truncated": False, "chance": False}
-"""Facts about the last turn, before the first one."""
 
 
 class Session:
@@ -59,7 +57,8 @@ class Session:
         self._env = limit_env(make, seconds)()
         self._episode = ""
         self._info: Mapping[str, Any] = {}
-        self._seal, self._last = seal, dict(_START)
+        self._seal, self._ends = seal, (False, False)
+        self._had_chance: Callable[[], bool] = lambda: False
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the reply to a message, None for "close".
@@ -101,7 +100,7 @@ class Session:
             text, self._info = self._env.reset(seed=seed, options=options)
         except (AgentGymError, ValueError) as error:
             raise ProtocolError(VALIDATION_ERROR, f"{error!s:.500}") from error
-        self._last = dict(_START)
+        self._ends, self._had_chance = (False, False), lambda: False
         return self._begun(data.get("episode_id"), text)
 
     def step(self, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,8 +119,7 @@ class Session:
             observation, reward, terminated, truncated, self._info = self._env.step(text)
         except ResetNeeded as error:
             raise ProtocolError(EXECUTION_ERROR, str(error)) from error
-        self._last = {"terminated": bool(terminated), "truncated": bool(truncated)}
-        self._last["chance"] = had_chance()
+        self._ends, self._had_chance = (bool(terminated), bool(truncated)), had_chance
         return self._observation(observation, float(reward), terminated, truncated, {})
 
     def snapshot(self) -> dict[str, Any]:
@@ -138,7 +136,9 @@ class Session:
             saved = snapshot_of(self._env)
         except ResetNeeded as error:
             raise ProtocolError(EXECUTION_ERROR, str(error)) from error
-        return {**self._seal.write(saved, self._last), "chance": self._last["chance"]}
+        chance = self._had_chance()
+        last = {"terminated": self._ends[0], "truncated": self._ends[1], "chance": chance}
+        return {**self._seal.write(saved, last), "chance": chance}
 
     def restore(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """Continues from a snapshot of the same environment and returns its observation.
@@ -159,7 +159,8 @@ class Session:
                 self._env.unwrapped.reseed(data["seed"])  # type: ignore[attr-defined]
         except (AgentGymError, ValueError) as error:
             raise ProtocolError(VALIDATION_ERROR, f"{error!s:.500}") from error
-        self._last = dict(last)
+        self._ends = last["terminated"], last["truncated"]
+        self._had_chance = lambda: last["chance"]
         return self._begun(None, text)
 
     def state(self) -> dict[str, Any]:
@@ -175,8 +176,7 @@ class Session:
         """Returns the first observation of an episode, with its instructions."""
         self._episode = episode or secrets.token_hex(8)
         instructions = {"instructions": self._env.get_wrapper_attr("instructions")}
-        ends = self._last["terminated"], self._last["truncated"]
-        return self._observation(text, None, *ends, instructions)
+        return self._observation(text, None, *self._ends, instructions)
 
     def _observation(
         self,
