@@ -87,4 +87,4 @@ class ChunkGAE:
         returns = reverse_scan(rewards, decay)
         found = broadcast((returns - value)[first], batch)
         outcomes = discounted_returns(batch.rewards, batch.turn_offsets, self.gamma)
-        return Credit(found, returns.astype(np.float32), returns=outcomes[first])
+        return Credit(found, returns.astype(np.float32), returns=outcomes[first], chunks=first)

@@ -247,12 +247,15 @@ class Credit:
         metrics: metrics that are logged under `credit/`.
         returns: [M] discounted return from each turn on, to which the spread of the advantages is
             compared (see `credit.normalize.reliability`). None: the advantages are trusted.
+        chunks: [M] index of the chunk of each turn, which are decided as one and lie in one
+            trajectory. None: there are no chunks.
     """
 
     advantages: FloatArray
     targets: FloatArray | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     returns: NDArray[np.float64] | None = None
+    chunks: IntArray | None = None
 
 
 def checked(found: Any, batch: Batch) -> Credit:
@@ -270,6 +273,7 @@ def checked(found: Any, batch: Batch) -> Credit:
         ("advantages", tokens),
         ("targets", tokens | turns),
         ("returns", turns),
+        ("chunks", turns),
     ):
         array = getattr(found, name)
         if array is None and name != "advantages":

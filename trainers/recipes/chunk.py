@@ -8,15 +8,16 @@ Monte-Carlo returns.
 `--chunk-end valid` takes chunks by meaning, from one accepted action to the next, as in IPA ("Let
 It Flow: Agentic Crafting on Rock and Roll, Building the ROME Model within an Open Agentic Learning
 Ecosystem", arXiv 2512.24873): a call of a tool and its rejected attempts are one decision. Kept of
-it: the unit of credit. Left out: the ratio and the masking of whole chunks, and its resampling from
-states within episodes (`vine` and `arpo_entropy` branch there). Added: advantages that vary more
-than returns lower the learning rate (`lr_by_reliability`).
+it: the unit of credit and, with `--ratio chunk --importance-cap 2 --importance chunk_mask`, the
+ratio and the mask of whole chunks. Left out: its resampling from states within episodes (`vine` and
+`arpo_entropy` branch there). Added: advantages that vary more than returns lower the learning rate
+(`lr_by_reliability`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit.chunk import ChunkGAE
@@ -27,6 +28,8 @@ from agentgym.trainers.settings.kinds import ActorCriticConfig
 @dataclass
 class Config(ActorCriticConfig):
     """Settings of chunked credit."""
+
+    has_chunks: ClassVar[bool] = True
 
     loss: LossConfig = defaults(LossConfig, ratio="turn")
     gamma: Fraction = 0.99

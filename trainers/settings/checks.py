@@ -167,7 +167,13 @@ def check_config(config: TrainConfig) -> None:
             f"thought_coef = {loss.thought_coef} weighs tokens, and with ratio = {loss.ratio!r} "
             "they have equal gradients: set thought_coef to 0 or 1, or ratio to 'token'."
         )
-    spans = ("none", "token", "turn", "trajectory")
+    if loss.reads_chunks and not config.has_chunks:
+        name = "ratio" if "chunk" in loss.ratio else "importance"
+        raise ConfigError(
+            f"{name} = {getattr(loss, name)!r} needs a credit of chunks of turns, as the recipe "
+            f"chunk assigns it: set {name} to turn or trajectory, or train with chunk."
+        )
+    spans = ("none", "token", "turn", "chunk", "trajectory")
     ratio = spans.index(loss.ratio.removesuffix("_product"))
     if loss.masks_mismatch and spans.index(loss.importance_span) < ratio:
         raise ConfigError(

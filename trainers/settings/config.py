@@ -76,6 +76,7 @@ class TrainConfig(Absent):
         described: names the recipes of a kind in messages.
         lacks: settings, or groups of them, that recipes of a kind do not have.
         conditions: further conditions on settings, by their names.
+        has_chunks: whether the credit of a recipe is one of chunks of turns.
         kind: the kind of model, which decides on defaults.
         by_kind: the settings that have the default of the kind of model, with their values.
     """
@@ -83,6 +84,7 @@ class TrainConfig(Absent):
     described: ClassVar[str] = ""
     lacks: ClassVar[tuple[str, ...]] = ()
     conditions: ClassVar[Mapping[str, When]] = {}
+    has_chunks: ClassVar[bool] = False
 
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
     game: GameConfig = field(default_factory=GameConfig)

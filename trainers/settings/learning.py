@@ -94,13 +94,14 @@ class LossConfig:
     min(ratio, 1 + clip_high) without a lower clip ("cispo", often with a `clip_high` of 1 to 5)."""
     dual_clip: Annotated[Annotated[float, Gt(1.0)] | None, RATIO, CLIPPED] = None
     """Dual clip: bounds the loss of a negative advantage by this multiple (None: no bound)."""
-    ratio: Literal["token", "turn", "turn_product", "trajectory", "trajectory_product", "none"] = (
-        "token"
-    )
+    ratio: Literal[
+        "token", "turn", "turn_product", "chunk", "chunk_product", "trajectory",
+        "trajectory_product", "none",
+    ] = "token"  # fmt: skip
     """Granularity of the importance-sampling ratio: of a token, the geometric mean over the tokens
-    of a turn or trajectory, or the product over them, which is the ratio of the action or of the
-    whole trajectory. none: no ratio, no clip and no KL to the behaviour policy, for the gradient of
-    plain log-likelihood."""
+    of a turn, a chunk of turns (recipe `chunk`) or a trajectory, or the product over them, which is
+    the ratio of the action or of the whole trajectory. none: no ratio, no clip and no KL to the
+    behaviour policy, for the gradient of plain log-likelihood."""
     aggregation: Literal["token", "turn", "trajectory", "constant"] = "token"
     """Loss aggregation: mean over tokens, turns or trajectories, or a sum divided by a constant
     (Dr. GRPO)."""
@@ -138,12 +139,15 @@ class LossConfig:
     before the update (None: 5 with `max_staleness`, `cross_policy` or `epsilon`, as AReaL
     publishes, otherwise no weights). Recipes that imitate or prefer actions have no weights."""
     importance: Annotated[
-        Literal["token", "turn", "trajectory", "token_mask", "turn_mask", "trajectory_mask"],
+        Literal[
+            "token", "turn", "chunk", "trajectory",
+            "token_mask", "turn_mask", "chunk_mask", "trajectory_mask",
+        ],
         When("importance_cap"),
-    ] = "token"
+    ] = "token"  # fmt: skip
     """Granularity of the importance weights of `importance_cap`: of a token, or the product over
-    the tokens of a turn or trajectory. The weights are at most the cap, or, with a mask, tokens
-    above the cap are left out of the policy loss."""
+    the tokens of a turn, a chunk of turns (recipe `chunk`) or a trajectory. The weights are at most
+    the cap, or, with a mask, tokens above the cap are left out of the policy loss."""
     mask_truncated: Literal["none", "answers", "episodes", "all"] = "none"
     """Leave out of the policy loss: actions that reach `max_new_tokens` without an end ("answers"),
     episodes that are truncated ("episodes"), or both ("all"). Their outcomes still count in the
@@ -167,7 +171,7 @@ class LossConfig:
 
     @property
     def importance_span(self) -> str:
-        """The tokens whose importance weights are multiplied: a token, a turn or a trajectory."""
+        """The tokens whose importance weights are multiplied, such as those of a turn."""
         return self.importance.removesuffix("_mask")
 
     @property
@@ -183,8 +187,14 @@ class LossConfig:
     @property
     def joins_trajectories(self) -> bool:
         """Whether the loss of a token depends on all tokens of its trajectory."""
-        joined = self.importance_cap is not None and self.importance_span == "trajectory"
-        return joined or self.ratio.startswith("trajectory")
+        weighed = self.importance_cap is not None
+        joined = weighed and self.importance_span in ("chunk", "trajectory")
+        return joined or self.ratio.startswith(("chunk", "trajectory"))
+
+    @property
+    def reads_chunks(self) -> bool:
+        """Whether the loss depends on the chunks of a credit."""
+        return self.ratio.startswith("chunk") or self.importance_span == "chunk"
 
     @property
     def reference_every(self) -> int:

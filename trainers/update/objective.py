@@ -95,7 +95,7 @@ class UpdateData:
         turn = torch.from_numpy(batch.token_turn)
         trajectory = torch.from_numpy(batch.turn_trajectory[batch.token_turn])
         weights = batch.weights(settings.thought_coef)
-        kept = kept_tokens(batch, settings, length, end_tokens)
+        kept = kept_tokens(batch, settings, length, end_tokens, credit.chunks)
         wanted = torch.from_numpy(weights * kept)
         free = wanted > 0
         values = None if forward is None else forward.values
@@ -113,6 +113,8 @@ class UpdateData:
             detached = low_entropy_tokens(batch, credit, free, settings.covariance_clip, seed)
         kind = settings.ratio.removesuffix("_product")
         spans = {"turn": turn, "trajectory": trajectory}
+        if credit.chunks is not None:
+            spans["chunk"] = torch.from_numpy(credit.chunks[batch.token_turn])
         span, weighed = spans.get(kind), spans.get(settings.importance_span)
         at_reference = False
         if forward is not None and forward.reference is not None:

@@ -62,8 +62,9 @@ class Part:
             per_token = len(targets) == len(whole.advantages)
             targets = targets[self.tokens if per_token else self.turns]
         returns = None if whole.returns is None else whole.returns[self.turns]
+        chunks = None if whole.chunks is None else whole.chunks[self.turns]
         own = whole.advantages[self.tokens]
-        return replace(whole, advantages=own, targets=targets, returns=returns)
+        return replace(whole, advantages=own, targets=targets, returns=returns, chunks=chunks)
 
 
 class RoleUpdater:

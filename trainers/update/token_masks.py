@@ -9,12 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.trainers.data.batch import Batch
-from agentgym.trainers.data.trajectory import FloatArray
+from agentgym.trainers.data.trajectory import FloatArray, IntArray
 from agentgym.trainers.settings import LossConfig
 
 
 def kept_tokens(
-    batch: Batch, settings: LossConfig, length: int, end_tokens: Collection[int] = ()
+    batch: Batch,
+    settings: LossConfig,
+    length: int,
+    end_tokens: Collection[int] = (),
+    chunks: IntArray | None = None,
 ) -> NDArray[np.bool_]:
     """Returns True for the tokens that enter the policy loss and its denominators [K].
 
@@ -23,6 +27,7 @@ def kept_tokens(
         settings: `mask_truncated`, `importance` and `importance_cap`.
         length: maximum length of an action in tokens.
         end_tokens: the tokens that end an action.
+        chunks: [M] index of the chunk of each turn, if the importance weights are those of chunks.
     """
     kept = np.ones(batch.num_tokens, bool)
     if settings.mask_truncated in ("answers", "all"):
@@ -32,7 +37,7 @@ def kept_tokens(
         kept &= ~cut[batch.turn_trajectory][batch.token_turn]
     if settings.masks_mismatch and batch.sampler_logprobs is not None:
         assert settings.importance_cap is not None
-        kept &= ~beyond_cap(batch, batch.sampler_logprobs, settings)
+        kept &= ~beyond_cap(batch, batch.sampler_logprobs, settings, chunks)
     return kept
 
 
@@ -55,11 +60,13 @@ def truncated_answers(batch: Batch, length: int, end_tokens: Collection[int]) ->
     )
 
 
-def beyond_cap(batch: Batch, sampled: FloatArray, settings: LossConfig) -> NDArray[np.bool_]:
+def beyond_cap(
+    batch: Batch, sampled: FloatArray, settings: LossConfig, chunks: IntArray | None = None
+) -> NDArray[np.bool_]:
     """Returns True for the tokens whose importance weight exceeds the cap [K].
 
-    The weight is that of the token, or the product over its turn or trajectory, whose tokens are
-    then all beyond the cap or none.
+    The weight is that of the token, or the product over its turn, chunk or trajectory, whose tokens
+    are then all beyond the cap or none.
 
     Source: masked importance sampling of "When Speed Kills Stability: Demystifying RL Collapse from
     the Training-Inference Mismatch" (Liu et al., 2025).
@@ -69,6 +76,9 @@ def beyond_cap(batch: Batch, sampled: FloatArray, settings: LossConfig) -> NDArr
     owner = batch.token_turn
     if settings.importance_span == "trajectory":
         owner = batch.turn_trajectory[batch.token_turn]
+    elif settings.importance_span == "chunk":
+        assert chunks is not None
+        owner = chunks[batch.token_turn]
     if settings.importance_span != "token":
         log_weight = np.bincount(owner, log_weight * batch.free)[owner]
     return log_weight > math.log(settings.importance_cap)

@@ -26,6 +26,7 @@ def wrong(batch: Batch, kind: str) -> Any:
         "column": Credit(tokens[:, None]),
         "targets": Credit(tokens, targets=tokens[:-1]),
         "returns": Credit(tokens, returns=np.zeros(batch.num_turns + 1)),
+        "chunks": Credit(tokens, chunks=np.zeros(batch.num_turns + 1, np.int64)),
     }[kind]
 
 
@@ -39,6 +40,7 @@ def wrong(batch: Batch, kind: str) -> Any:
         ("column", ValueError, rf"advantages must have shape .*{K}"),
         ("targets", ValueError, rf"targets must have shape .*{K}\) or .*{M}"),
         ("returns", ValueError, rf"returns must have shape .*{M}"),
+        ("chunks", ValueError, rf"chunks must have shape .*{M}"),
     ],
 )
 def test_a_credit_that_does_not_fit_is_refused(kind: str, error: Any, message: str, tmp_path: Path):

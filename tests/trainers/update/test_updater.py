@@ -12,6 +12,7 @@ import torch
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.recipes import chunk
 from agentgym.trainers.recipes.poad import Config
 from agentgym.trainers.update.learner import ForwardPass, Output
 from agentgym.trainers.update.metrics import KL, metrics_of
@@ -39,9 +40,13 @@ def loss_of(changes: dict[str, Any], *args: Any, **options: Any) -> tuple[torch.
 
 
 def update_of(
-    changes: dict[str, Any], logprobs: Any = -1.0, thought: Any = None, seed: int = 0
+    changes: dict[str, Any],
+    logprobs: Any = -1.0,
+    thought: Any = None,
+    seed: int = 0,
+    chunks: tuple[int, int, int] | None = None,
 ) -> tuple[torch.Tensor, list[Any], dict[str, float]]:
-    """The loss, the gradients, and the scalars of the update."""
+    """The loss, the gradients, and the scalars of the update. `chunks` are those of the turns."""
     first = trajectory([2, 1], [0, 0])
     first.turns[0].thought = thought
     batch = Batch.of([first, trajectory([1], [0], terminated=False)])
@@ -53,8 +58,10 @@ def update_of(
     entropy = torch.tensor(ENTROPY, requires_grad=True)
     reference = new.detach().numpy() - np.float32(math.log(2))
     forward = ForwardPass(old, None, reference if "kl_coef" in changes else None, old)
-    config, every = Config.of(**changes), torch.arange(4)
-    credit = Credit(np.array(ADVANTAGES, np.float32))
+    kind = Config if chunks is None else chunk.Config
+    config, every = kind.of(**{"ratio": "token"} | changes), torch.arange(4)
+    of_turns = None if chunks is None else np.array(chunks)
+    credit = Credit(np.array(ADVANTAGES, np.float32), chunks=of_turns)
     data = UpdateData.of(
         batch, credit, forward, config.loss, length=config.sampling().max_new_tokens,
         device=torch.device("cpu"), seed=1_000_003 * seed,
@@ -231,3 +238,39 @@ def test_a_mask_inside_of_a_ratio_is_refused(ratio: str):
             continue
         with pytest.raises(ConfigError, match=f"set importance to '{ratio}_mask'"):
             Config.of(**changes)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "span"), [((0, 1, 2), "turn"), ((0, 0, 2), "trajectory")], ids=["turns", "episodes"]
+)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ratio": "{}"},
+        {"ratio": "{}_product"},
+        {"importance_cap": 3.0, "importance": "{}"},
+        {"importance_cap": 1.5, "importance": "{}_mask"},
+        {"ratio": "{}", "importance_cap": 1.5, "importance": "{}_mask"},
+    ],
+)
+def test_a_chunk_is_a_turn_a_trajectory_or_between(
+    chunks: tuple[int, int, int], span: str, changes: dict[str, Any]
+):
+    def named(word: str) -> dict[str, Any]:
+        return {k: v.format(word) if isinstance(v, str) else v for k, v in changes.items()}
+
+    loss, gradients = loss_of(named("chunk"), chunks=chunks)
+    expected, known = loss_of(named(span))
+    assert torch.equal(loss, expected)
+    assert torch.equal(gradients[0], known[0])
+
+
+@pytest.mark.parametrize(
+    "changes", [{"ratio": "chunk"}, {"importance_cap": 2.0, "importance": "chunk_mask"}]
+)
+def test_chunks_need_a_credit_with_chunks(changes: dict[str, Any]):
+    assert chunk.Config.of(**changes).loss.reads_chunks
+    with pytest.raises(
+        ConfigError, match=r"chunk.* needs a credit of chunks of turns, as the recipe"
+    ):
+        Config.of(**changes)
