@@ -38,9 +38,10 @@ from agentgym.trainers.rewards.reward_options import RewardOptions
 from agentgym.trainers.rollout.env_pool import EnvPool, instructions_by_id
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.run.checks import check_hooks, check_recipe, check_start
+from agentgym.trainers.run.conclusion import conclude
 from agentgym.trainers.run.diagnostics import Watch
 from agentgym.trainers.run.environment import RewardFn, environment_factory, evaluation_factory
-from agentgym.trainers.run.evaluation import Evaluator, conclude
+from agentgym.trainers.run.evaluation import Evaluator
 from agentgym.trainers.run.iteration import Iteration
 from agentgym.trainers.run.least_memory import check_fits
 from agentgym.trainers.run.logger import RunLog

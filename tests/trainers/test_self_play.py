@@ -43,7 +43,7 @@ from agentgym.trainers.recipes.rae import RoleBaselines
 from agentgym.trainers.recipes.vine import Continuations
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
 from agentgym.trainers.rollout.seats import GamePlay, GameSpec
-from agentgym.trainers.run.evaluation import _baseline, exploitability
+from agentgym.trainers.run.conclusion import _baseline, exploitability
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system.signals import Interrupted

@@ -9,6 +9,30 @@ from agentgym.utils.serialization import ADDED
 
 
 @dataclass
+class SelfPlayHistory:
+    """What the alarms of self-play compare.
+
+    Attributes:
+        exploitability: that of each evaluation, or its lower bound.
+        errors: their standard errors. 0: exact.
+        beaten: members of the pool that the policy has beaten in an evaluation.
+        entropy: mean entropy per token in the last iteration, in nats (None: not known).
+        largest_entropy: the largest one of all iterations.
+    """
+
+    exploitability: list[float] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
+    beaten: list[int] = field(default_factory=list)
+    entropy: float | None = None
+    largest_entropy: float = 0.0
+
+    def observe(self, entropy: float | None) -> None:
+        """Takes the entropy of an iteration into account."""
+        self.entropy = entropy
+        self.largest_entropy = max(self.largest_entropy, entropy or 0.0)
+
+
+@dataclass
 class RunState:
     """Counters and evaluations of a run.
 
@@ -25,6 +49,8 @@ class RunState:
         reference: the iteration in which the reference policy last moved (-1: never).
         demonstrated: success rate of the demonstrations that were cloned (None: none were).
         cloned: success rate of their clone on held-out tasks (None: it was not evaluated).
+        best_exploitability: that of the best evaluation (None: it was chosen by its reward).
+        self_play: what the alarms of self-play compare.
     """
 
     iteration: int = 0
@@ -39,3 +65,5 @@ class RunState:
     reference: int = field(default=-1, metadata=ADDED)
     demonstrated: float | None = field(default=None, metadata=ADDED)
     cloned: float | None = field(default=None, metadata=ADDED)
+    best_exploitability: float | None = field(default=None, metadata=ADDED)
+    self_play: SelfPlayHistory = field(default_factory=SelfPlayHistory, metadata=ADDED)

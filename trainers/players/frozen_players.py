@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import gymnasium
+import numpy as np
 from accelerate import Accelerator
 
 from agentgym.agents import Agent
@@ -98,6 +99,23 @@ class FrozenPlayers:
         needed = {n: name for n in members if (name := member_name(n)) in {*seats}}
         loaded = self._pool.load(needed)
         return Ensemble(self._policy, self._given | {needed[n]: p for n, p in loaded.items()})
+
+    @property
+    def share(self) -> float:
+        """The share of games against members, if it is automatic, otherwise 0."""
+        return 0.0 if self.league is None else self.league.share
+
+    def members(self, most: int) -> dict[int, PolicyAgent]:
+        """Returns up to `most` members that may be opponents as agents, evenly spaced in time."""
+        numbers = [] if self.league is None else sorted(self.league.probabilities)
+        places = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(int)
+        loaded = self._pool.load(numbers[place] for place in places)
+        return {number: self._agent(number, policy) for number, policy in loaded.items()}
+
+    def react(self, *, alarm: bool) -> None:
+        """Takes into account whether an evaluation found that exploitability rises."""
+        if self.league is not None:
+            self.league.react(alarm=alarm)
 
     def observe(self, trajectories: Sequence[Trajectory]) -> None:
         """Counts the results of an iteration."""

@@ -19,6 +19,10 @@ MatrixOf = Callable[[Sequence[int]], Floats]
 
 DECAY = 0.99
 """Decay of the results against a member per game, as in AlphaStar."""
+SHARE_STEP, LARGEST_SHARE = 0.1, 0.5
+"""Growth of an automatic share of the pool per alarm, and its largest value."""
+CALM = 5
+"""Successive evaluations without an alarm that halve an automatic share."""
 GAMES = 100
 """Least number of games after which the win rate of `winrate:R` counts."""
 
@@ -79,6 +83,7 @@ class League:
     Attributes:
         members: the numbers of the members, oldest first.
         probabilities: the probability of each member as the opponent of a game.
+        share: the share of games against members, if it is automatic.
     """
 
     def __init__(self, pool: Opponent, every: int, payoffs: MatrixOf | None):
@@ -87,6 +92,7 @@ class League:
         self.probabilities: dict[int, float] = {}
         self._results: dict[int, Results] = {}
         self._since = Results()  # against all members, since the last one was added
+        self.share, self._calm = 0.0, 0
 
     def is_due(self, iteration: int) -> bool:
         """Returns whether the policy becomes a member before an iteration."""
@@ -142,10 +148,21 @@ class League:
                 self._result(number).add(trajectory.result)
                 self._since.add(trajectory.result)
 
+    def react(self, *, alarm: bool) -> None:
+        """Sets an automatic share after an evaluation, by whether exploitability rises."""
+        if not self._pool.automatic:
+            return
+        self._calm = 0 if alarm else self._calm + 1
+        if alarm:
+            self.share = min(LARGEST_SHARE, self.share + SHARE_STEP)
+        elif self._calm % CALM == 0:
+            self.share /= 2
+
     def metrics(self) -> dict[str, float]:
         """Returns the number of members, the win rate since the last one, and that of each."""
-        rates = {f"win_rate/{n}": self._result(n).rate for n in self.probabilities}
-        return {"members": float(len(self.members)), "win_rate": self._since.rate} | rates
+        found = {"members": float(len(self.members)), "win_rate": self._since.rate}
+        found |= {"share": self.share} if self._pool.automatic else {}
+        return found | {f"win_rate/{n}": self._result(n).rate for n in self.probabilities}
 
     def _result(self, number: int) -> Results:
         return self._results.setdefault(number, Results())
@@ -153,10 +170,12 @@ class League:
     def state_dict(self) -> dict[str, Any]:
         """Returns the state as plain Python values."""
         results = {number: asdict(result) for number, result in self._results.items()}
-        return {"members": list(self.members), "results": results, "since": asdict(self._since)}
+        since, share = asdict(self._since), {"share": self.share, "calm": self._calm}
+        return {"members": list(self.members), "results": results, "since": since, **share}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a checkpoint."""
         self.members = list(state["members"])
         self._results = {number: Results(**saved) for number, saved in state["results"].items()}
         self._since = Results(**state["since"])
+        self.share, self._calm = state.get("share", 0.0), state.get("calm", 0)

@@ -105,7 +105,11 @@ class Lineup:
         return (roles[iteration // every % len(roles)],) if every else roles
 
     def seat(
-        self, episodes: Sequence[EpisodeSpec], iteration: int, members: Mapping[str, float]
+        self,
+        episodes: Sequence[EpisodeSpec],
+        iteration: int,
+        members: Mapping[str, float],
+        share: float = 0.0,
     ) -> Sequence[EpisodeSpec]:
         """Returns the episodes of an iteration, with players in the seats of games.
 
@@ -116,10 +120,11 @@ class Lineup:
             episodes: the episodes, those of a group one after another.
             iteration: the number of finished iterations.
             members: the probability of each member of the pool, by the name of its weights.
+            share: the share of the pool, if it is automatic.
         """
         if not self.agents:
             return episodes
-        players, earlier = self._players(members), iteration * len(episodes)
+        players, earlier = self._players(members, share), iteration * len(episodes)
         return [
             self._seated(episode, (earlier + i) // self._size, self._draw(players, episodes, i))
             for i, episode in enumerate(episodes)
@@ -147,12 +152,13 @@ class Lineup:
         seated = self._seated(EpisodeSpec(task, seed, key), 0, ("mirror", ""))
         return replace(seated, openings=openings, explorer=members[0].explorer)
 
-    def _players(self, members: Mapping[str, float]) -> dict[Player, float]:
+    def _players(self, members: Mapping[str, float], pooled: float) -> dict[Player, float]:
         """Returns the probability of each player of the other seats."""
         total = sum(each.weight for each in self._mixture)
+        rest = 1 - pooled if any(each.automatic for each in self._mixture) else 1.0
         found: dict[Player, float] = {}
         for each in self._mixture:
-            share = each.weight / total
+            share = pooled if each.automatic else rest * each.weight / total
             if each.kind in POOLS:
                 found |= {("frozen", name): share * p for name, p in members.items()}
             elif each.kind == "policy":

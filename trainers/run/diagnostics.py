@@ -77,10 +77,18 @@ class Watch:
             clone_success=state.cloned,
         )
 
-    def warnings(self, metrics: Mapping[str, float]) -> list[str]:
-        """Returns the warnings after an iteration, or after an evaluation."""
+    def warnings(
+        self, metrics: Mapping[str, float], alarms: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """Returns the warnings after an iteration, or after an evaluation.
+
+        Args:
+            metrics: the scalars.
+            alarms: those of an evaluation of self-play, by their causes.
+        """
         if "rollout/return" not in metrics:
-            return self._new({"gap": self._gap(metrics), "lost": self._lost(metrics)})
+            held_out = {"gap": self._gap(metrics), "lost": self._lost(metrics)}
+            return self._new(held_out | dict(alarms or {}))
         self._success = metrics.get("rollout/success")
         found = {
             "kl": self._moved(metrics),

@@ -1,44 +1,37 @@
-"""Evaluation of a run on held-out tasks, and its conclusion: report, curve and final table."""
+"""Evaluation of a run on held-out tasks."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator
 
 from agentgym.agents import Agent
-from agentgym.errors import ConfigError
-from agentgym.evaluation.exploitability import nashconv
-from agentgym.evaluation.report import Record, Report, compare, failure_lines
+from agentgym.evaluation.report import Record, Report
 from agentgym.evaluation.runner import evaluate
-from agentgym.evaluation.runs import read_metrics
 from agentgym.evaluation.self_play import self_play, team_record
 from agentgym.registration.making import short_id
 from agentgym.registration.mixture import Mixture
 from agentgym.registration.registry import find
 from agentgym.registration.single_seat import SingleSeat
-from agentgym.time_limits import CallTimeout, limit_calls
 from agentgym.trainers.data.run_state import RunState
 from agentgym.trainers.gateway.executor import HarnessExecutor
 from agentgym.trainers.players.lineup import game_arguments
 from agentgym.trainers.policy_agent.agent import PolicyAgent
+from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.run.diagnostics import poor_clone
-from agentgym.trainers.run.logger import Output, RunLog, draw_curve
+from agentgym.trainers.run.exploitability import Exploitability, Measured
 from agentgym.trainers.run.program_evaluation import evaluate_program
 from agentgym.trainers.run.saving import write_policy
+from agentgym.trainers.run.self_play_alarms import RISING, self_play_alarms
 from agentgym.trainers.settings.config import TrainConfig
-from agentgym.trainers.system.checkpoint import RunFolder, replace_folder, write_text
-from agentgym.trainers.system.processes import map_across_processes
-from agentgym.utils.files import shown
-from agentgym.utils.serialization import from_json
+from agentgym.trainers.system.checkpoint import replace_folder
+from agentgym.trainers.system.processes import broadcast_value, map_across_processes
 
 if TYPE_CHECKING:
     from agentgym.trainers.run.parts import Parts
@@ -225,19 +218,27 @@ def evaluation_metrics(report: Report, config: TrainConfig) -> dict[str, float]:
     return numbers
 
 
-def exact_metrics(config: TrainConfig, agent: Agent) -> dict[str, float]:
-    """Returns NashConv of an agent in all seats of the game of the run, if it is set.
+MEMBERS = 4
+"""Members of the pool that play the policy in evaluations of its exploitability."""
 
-    Raises:
-        ConfigError: if the run has several games, or its game has no exact evaluation.
+
+def is_best(state: RunState, reward: float, measured: Measured | None) -> bool:
+    """Returns whether an evaluation is the best so far, and records its values.
+
+    In a zero-sum game, the least exploitable policy is the best if exploitability is measured,
+    otherwise the one with the largest reward. The first measured one replaces those without.
     """
-    if not config.evaluation.eval_nashconv:
-        return {}
-    game, *others = config.environment.ids
-    if others:
-        raise ConfigError(f"eval_nashconv evaluates one game, and the run also has {others}.")
-    rules = game_arguments(config.environment.env_kwargs)
-    return {"eval/nashconv": nashconv(game, agent, env_kwargs=rules).nashconv}
+    if measured is not None and measured.zero_sum:
+        value, before = measured.exploitability.mean, state.best_exploitability
+        if before is not None and value >= before:
+            return False
+        state.best_exploitability = value
+    elif state.best_reward is not None and reward <= state.best_reward:
+        return False
+    else:
+        state.best_exploitability = None
+    state.best_reward = reward
+    return True
 
 
 class Evaluator:
@@ -249,6 +250,7 @@ class Evaluator:
 
     def __init__(self, trainer: Parts):
         self._trainer = trainer
+        self._exploitability: Exploitability | None = None
 
     def evaluate_if_due(self) -> None:
         """Evaluates before, after and every `eval_every` iterations."""
@@ -260,25 +262,38 @@ class Evaluator:
         begun = time.perf_counter()
         name = trainer.recipe if at else ("imitation" if config.imitates else "start")
         report, numbers = self._evaluate(trainer.agent(name))
-        numbers |= exact_metrics(config, trainer.agent(name))
-        reward = numbers["eval/reward"]
+        measured, alarms = self._measure(trainer.agent(name)), {}
+        if measured is not None:
+            numbers |= measured.metrics()
+            alarms = self_play_alarms(state.self_play, measured)
+            trainer.rollouts.players.react(alarm=RISING in alarms)
         state.evaluated, state.last = at, report.to_json()
         if at == 0:
             state.first = state.last
-        if state.best_reward is None or reward > state.best_reward:
-            state.best_reward, state.best_iteration = reward, at
+        if is_best(state, numbers["eval/reward"], measured):
+            state.best_iteration = at
             if trainer.is_main:
                 replace_folder(
                     trainer.folder.path / "best",
                     lambda path: write_policy(path, trainer.agent(trainer.recipe), config, state),
                 )
         numbers["time/evaluate"] = time.perf_counter() - begun
-        trainer.log.row(state, numbers)
+        trainer.log.row(state, numbers, alarms)
         if at == 0 and state.demonstrated is not None:
             state.cloned = numbers["eval/success"]
             if not config.run.quiet:
                 self._compare_clone(state.cloned, state.demonstrated)
         trainer.callbacks.call("on_evaluation_end", trainer, report)
+
+    def _measure(self, agent: PolicyAgent | RoleAgent) -> Measured | None:
+        """Returns the exploitability of the policy, equal in all processes, if it is set."""
+        trainer = self._trainer
+        if not trainer.config.evaluation.eval_exploitability:
+            return None
+        if self._exploitability is None:
+            self._exploitability = Exploitability(trainer.config, trainer.pulse)
+        members = trainer.rollouts.players.members(MEMBERS)
+        return broadcast_value(trainer.accelerator, self._exploitability.measure(agent, members))
 
     def _compare_clone(self, success: float, demonstrated: float) -> None:
         """Says how well the cloned policy plays, beside its demonstrations and a random agent."""
@@ -314,82 +329,3 @@ class Evaluator:
         for seat, part in reports.items():
             numbers |= {f"eval/{seat}/{name}": e.mean for name, e in part.aggregate().items()}
         return report, numbers
-
-
-def conclude(
-    recipe: str,
-    config: TrainConfig,
-    make_env: MakeEnv,
-    folder: RunFolder,
-    log: RunLog,
-    state: RunState,
-    *,
-    team: bool,
-) -> list[Report]:
-    """Publishes the policy, writes report.json and curve.png and shows the final table.
-
-    `team` is the attribute of `Lineup`.
-    """
-    if not log.active:
-        return []
-    latest = folder.latest()
-    assert latest is not None
-    folder.publish("policy", latest / "policy")
-    reports = []
-    if config.evaluation.eval_baselines and config.evaluation.eval_episodes:
-        agents = _baselines(make_env, config.environment.env_seconds)
-        reports += [_baseline(config, make_env, agent, team=team) for agent in agents]
-    found = [state.first, state.last if state.evaluated > 0 else None]
-    reports += [from_json(Report, report) for report in found if report is not None]
-    parts = [by_environment(report, config) for report in reports]
-    ids = (*config.environment.ids, *config.evaluation.eval_env_id)
-    reports = [part[id] for id in ids for part in parts if id in part]
-    text = json.dumps([r.to_json() for r in reports], indent=1, allow_nan=False)
-    write_text(folder.path / "report.json", text + "\n")
-    draw_curve(folder.path, f"{recipe} on {config.environment.label}")
-    log.close()
-    console = Output()
-    if reports:
-        console.print(compare(reports))
-    lines = [*failure_lines(reports), *exploitability(folder.path)]
-    lines.append(f"Policy, logs and curve.png: {shown(folder.path)}")
-    console.print("\n".join(lines), markup=False, soft_wrap=True)
-    return reports
-
-
-def exploitability(folder: Path) -> list[str]:
-    """Returns a line with NashConv of the first and the last evaluation, if it was measured."""
-    found = [row["eval/nashconv"] for row in read_metrics(folder) if "eval/nashconv" in row]
-    if not found:
-        return []
-    return [f"NashConv: {found[0]:.3f} at the start, {found[-1]:.3f} at the end (0: equilibrium)."]
-
-
-def _baseline(config: TrainConfig, make_env: MakeEnv, agent: str, *, team: bool) -> Report:
-    """Returns the evaluation of an agent in the trained seats."""
-    if team:
-        return evaluate_team(config, agent)[0]
-    if seats := config.game.learners:
-        return join_seats(evaluate_seats(config, make_env, agent, seats))
-    return evaluate_agent(config, make_env, agent)
-
-
-def _baselines(make_env: MakeEnv, seconds: float | None) -> list[str]:
-    """Returns the random agent, and the expert if the environment has one."""
-    calls = limit_calls(seconds)
-    for seed in range(3):
-        made = make_env()
-        with contextlib.suppress(CallTimeout):  # a start that takes too long: another one may not
-            has_expert = calls(partial(_have_experts, made, seed))
-            made.close()
-            return ["random", "expert"] if has_expert else ["random"]
-    return ["random"]
-
-
-def _have_experts(made: Any, seed: int) -> bool:
-    """Returns whether an environment, or each one of a mixture, has an expert."""
-    for env in made.envs.values() if isinstance(made, Mixture) else (made,):
-        env.reset(seed=seed)
-        if env.get_wrapper_attr("expert")() is None:
-            return False
-    return True

@@ -80,6 +80,7 @@ class Iteration:
             trainer, played, batch, credit, forward, rewarded, losses, times | speeds,
             alternatives, trust,
         )  # fmt: skip
+        trainer.state.self_play.observe(numbers.get("losses/entropy"))
         trainer.callbacks.call("on_update_end", trainer, numbers)
 
     @property

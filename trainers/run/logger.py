@@ -106,8 +106,19 @@ class RunLog:
         """Prints a line."""
         self.console.print(text, markup=False, soft_wrap=True)
 
-    def row(self, progress: RunState, metrics: Mapping[str, float]) -> None:
-        """Logs the scalars of an iteration, or of an evaluation after it."""
+    def row(
+        self,
+        progress: RunState,
+        metrics: Mapping[str, float],
+        alarms: Mapping[str, str] | None = None,
+    ) -> None:
+        """Logs the scalars of an iteration, or of an evaluation after it.
+
+        Args:
+            progress: the counters of the run.
+            metrics: the scalars.
+            alarms: warnings of an evaluation of self-play, by their causes.
+        """
         if not self.active:
             return
         counters = {name: getattr(progress, name) for name in COUNTERS}
@@ -131,7 +142,7 @@ class RunLog:
         if "time/update" in metrics:
             note += f" {self._times(metrics)}"
         self.say(f"iteration {progress.iteration:4d}  {note}")
-        for warning in self._watch.warnings(metrics):
+        for warning in self._watch.warnings(metrics, alarms):
             self.say(f"warning: {warning}")
 
     def _times(self, metrics: Mapping[str, float]) -> str:
@@ -246,6 +257,7 @@ _SHOWN = (
     ("success", "eval/success", 3, True),
     ("turns", "eval/turns", 1, True),
     ("NashConv", "eval/nashconv", 3, True),
+    ("exploitability", "eval/exploitability", 3, True),
 )
 
 
@@ -262,7 +274,8 @@ def critic_curve(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
 def draw_curve(folder: Path, title: str) -> None:
     """Draws `curve.png`: the return in training and of evaluations over environment steps.
 
-    Panels below show the explained variance of the critic and NashConv, if there are any.
+    Panels below show the explained variance of the critic, and NashConv or the lower bound of
+    exploitability, if there are any.
     """
     # The object interface: pyplot would choose a backend for the whole process.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -270,7 +283,11 @@ def draw_curve(folder: Path, title: str) -> None:
 
     rows = read_metrics(folder)
     exact = [(r["env_steps"], r["eval/nashconv"]) for r in rows if "eval/nashconv" in r]
-    curves = {"explained\nvariance": critic_curve(rows), "NashConv": exact}
+    label = "NashConv"
+    if not exact:
+        name, label = "eval/exploitability", "exploitability\n(lower bound)"
+        exact = [(r["env_steps"], r[name]) for r in rows if name in r]
+    curves = {"explained\nvariance": critic_curve(rows), label: exact}
     curves = {label: points for label, points in curves.items() if points}
     figure = Figure(figsize=(7, 4.2 + 1.2 * len(curves)), layout="constrained")
     FigureCanvasAgg(figure)

@@ -163,7 +163,8 @@ class Rollouts:
         if self._older is not None:
             assert isinstance(self.executor, LocalExecutor)
             episodes, self.executor.policy = self._older.join(episodes, iteration)
-        seated = self.lineup.seat(episodes, iteration, self.players.begin(iteration))
+        members = self.players.begin(iteration)
+        seated = self.lineup.seat(episodes, iteration, members, self.players.share)
         if self.config.game.frozen:
             assert isinstance(self.executor, LocalExecutor)
             self.executor.policy = self.players.join(seated)

@@ -98,6 +98,8 @@ def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> c
         free = set(FREE_ON_RESUME)
         if config.optimisation.lr_schedule == "linear":
             free -= {"iterations"}  # the schedule depends on it
+        if config.game.automatic:
+            free -= {"eval_every", "eval_exploitability"}  # the share of the pool depends on them
         errors = [None]
         try:
             folder = checkpoint.RunFolder(name, resume=config.run.resume)

@@ -149,7 +149,7 @@ def check_config(config: TrainConfig) -> None:
     """Raises ConfigError for settings that contradict each other."""
     _check_environments(config)
     _check_sizes(config)
-    config.game.mixture  # noqa: B018  # raises for unknown opponents
+    _check_opponents(config)
     config.loss.reference_every  # noqa: B018  # raises for an unknown reference
     if config.rollout.epsilon:
         config.sampling()  # raises for top_k and top_p
@@ -180,6 +180,17 @@ def check_config(config: TrainConfig) -> None:
             f"importance = {loss.importance!r} masks parts of a {spans[ratio]}, and with ratio = "
             f"{loss.ratio!r} all of it has one ratio: set importance to '{spans[ratio]}_mask', or "
             "ratio to 'token'."
+        )
+
+
+def _check_opponents(config: TrainConfig) -> None:
+    evaluation = config.evaluation
+    measured = evaluation.eval_exploitability and evaluation.eval_every
+    if config.game.automatic and not (measured and evaluation.eval_episodes):
+        raise ConfigError(
+            f"opponents = {config.game.opponents!r}: alarms of evaluations set the share of the "
+            "pool. Set eval_exploitability, eval_every and eval_episodes above 0, or give the pool "
+            "a number as weight."
         )
 
 

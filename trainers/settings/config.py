@@ -44,11 +44,11 @@ from agentgym.utils.masking import masked
 # Settings that may differ when a run is resumed: they change its length, its output or its random
 # numbers (the engine), not its distribution of results.
 FREE_ON_RESUME = frozenset(
-    "iterations env_steps eval_every eval_episodes eval_baselines eval_nashconv save_every keep "
-    "run_dir resume threads env_workers env_failures env_seconds microbatch_tokens device quiet "
-    "generation_batch transcripts log_with trust_remote_code gradient_checkpointing save_minutes "
-    "engine engine_url engine_memory engine_sleep continuous_batching rollout_workers worker_cpus "
-    "worker_gpus ray_address".split()
+    "iterations env_steps eval_every eval_episodes eval_baselines eval_exploitability save_every "
+    "keep run_dir resume threads env_workers env_failures env_seconds microbatch_tokens device "
+    "quiet generation_batch transcripts log_with trust_remote_code gradient_checkpointing "
+    "save_minutes engine engine_url engine_memory engine_sleep continuous_batching rollout_workers "
+    "worker_cpus worker_gpus ray_address".split()
 )
 STALE_CAP = 5.0
 """Default of `importance_cap` with older weights or `epsilon`: `behav_imp_weight_cap` of the

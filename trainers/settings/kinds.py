@@ -21,7 +21,7 @@ from agentgym.trainers.settings import (
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.settings.schema import all_but
 
-GAMES = ("game", "eval_partners", "eval_nashconv")
+GAMES = ("game", "eval_partners", "eval_exploitability")
 """Settings of games with several agents, for `lacks` of recipes of a single agent."""
 RATIO = ("ratio", "clip", "clip_high", "surrogate", "dual_clip", "target_kl", "max_kl")
 """Settings of a loss with a probability ratio."""

@@ -12,6 +12,7 @@ RENAMED: dict[str, tuple[str, dict[Any, Any]]] = {
     "critic_rounds": ("critic_window", {}),
     "trunk_lr": ("backbone_lr", {}),
     "clip_gradient": ("surrogate", {True: "aepo", False: "ppo"}),
+    "eval_nashconv": ("eval_exploitability", {True: 2000, False: 0}),
 }
 """Older names of settings, with the new names and the new names of values. Read until 0.1.0."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentgym.agents.scaffolds import SCAFFOLDS, SEATED
 from agentgym.errors import ConfigError, did_you_mean
@@ -18,6 +18,8 @@ POOLS = ("past", "winrate", "league", "psro")
 - "league": prioritised fictitious self-play.
 - "psro", "psro:META": a meta-strategy of the payoff matrix of the members.
 """
+AUTO = "=auto"
+"""The weight of a pool whose share the alarms of self-play set."""
 OUTSIDE = ("chat", *SEATED)
 """Kinds that `make_agent` makes: served models, and agents around an agent."""
 FORMS = {
@@ -44,11 +46,14 @@ class Opponent:
         argument: the text after the colon, or "".
         weight: the share of episodes against it, relative to the other components. With 0, a pool
             grows that is never played against.
+        automatic: whether the alarms of self-play set the share of a pool, which starts at 0. The
+            other components divide the rest.
     """
 
     kind: str
     argument: str = ""
     weight: float = 1.0
+    automatic: bool = False
 
     @property
     def outside(self) -> bool:
@@ -66,18 +71,24 @@ def parse_opponents(words: str | Sequence[str]) -> tuple[Opponent, ...]:
 
     Args:
         words: one opponent or several, each with or without a weight, such as "mirror" or
-            ("mirror=0.5", "past:5=0.3", "scripted=0.2").
+            ("mirror=0.5", "past:5=0.3", "scripted=0.2"). The weight of a pool may be "auto", beside
+            mirror: ("mirror", "past:5=auto").
 
     Raises:
         ConfigError: for an unknown kind, a wrong argument or wrong weights.
     """
     words = (words,) if isinstance(words, str) else tuple(words)
-    split = [_split(word) for word in words]
-    if len({weight is None for _, weight in split}) != 1:
+    automatic = {word.removesuffix(AUTO) for word in words if word.endswith(AUTO)}
+    split = [_split(word.removesuffix(AUTO)) for word in words]
+    if len({weight is None for word, weight in split if word not in automatic}) > 1:
         raise ConfigError(
             f"opponents: give each one a weight, such as mirror=0.5, or none, got {list(words)}."
         )
-    found = [_opponent(word, 1.0 if weight is None else weight) for word, weight in split]
+    weights = {word: 1.0 if weight is None else weight for word, weight in split}
+    found = [
+        _automatic(word) if word in automatic else _opponent(word, weights[word])
+        for word, _ in split
+    ]
     if len({each.word for each in found}) < len(found):
         raise ConfigError(f"opponents: name each one once, with its weight, got {list(words)}.")
     if not sum(each.weight for each in found) > 0:
@@ -87,7 +98,23 @@ def parse_opponents(words: str | Sequence[str]) -> tuple[Opponent, ...]:
         raise ConfigError(
             f"opponents: a run has one pool, got {' and '.join(pools)}. Use one of {list(POOLS)}."
         )
+    mirrored = any(each.kind == "mirror" and each.weight > 0 for each in found)
+    if automatic and not mirrored:
+        raise ConfigError(
+            "opponents: the share of past opponents replaces a part of self-play, so that =auto "
+            f"needs mirror beside it, as in mirror past:5=auto, got {list(words)}."
+        )
     return tuple(found)
+
+
+def _automatic(word: str) -> Opponent:
+    """Returns a pool whose share the alarms of self-play set."""
+    opponent = _opponent(word, 0.0)
+    if opponent.kind not in POOLS:
+        raise ConfigError(
+            f"opponents: =auto is the weight of a pool, one of {list(POOLS)}, got {word!r}."
+        )
+    return replace(opponent, automatic=True)
 
 
 def _split(word: str) -> tuple[str, float | None]:

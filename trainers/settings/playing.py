@@ -142,7 +142,9 @@ class GameConfig:
     (snapshots, each taken when the policy wins at rate R), league (all snapshots, preferring those
     that win), psro, psro:uniform, psro:nash or psro:alpharank (the meta-strategy of their payoff
     matrix), policy:FOLDER, chat:MODEL@URL, or an agent around another one such as
-    plan_execute:chat:MODEL@URL. Several are mixed by weights, as in mirror=0.7 past:5=0.3."""
+    plan_execute:chat:MODEL@URL. Several are mixed by weights, as in mirror=0.7 past:5=0.3. In
+    mirror past:5=auto, the share of snapshots follows the alarms of evaluations
+    (`eval_exploitability`)."""
     learners: Annotated[tuple[str, ...], SELF_PLAY] = ()
     """Seats that are trained, such as player_0 (empty: all). With opponents mirror, scripted
     players play the other seats."""
@@ -200,6 +202,11 @@ class GameConfig:
     def plays_pool(self) -> bool:
         """Whether snapshots of the policy play some of the seats."""
         return self.pool is not None
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the alarms of self-play set the share of snapshots."""
+        return self.pool is not None and self.pool.automatic
 
     @property
     def plays_psro(self) -> bool:

@@ -98,10 +98,11 @@ class EvaluationConfig:
     policy, which then plays all seats as a team. eval/reward is the mean over the agents, and a
     success is one of all agents. auto: self in a game with a common reward whose seats are all
     played and trained by the policy and its snapshots, otherwise scripted."""
-    eval_nashconv: Annotated[bool, EVALUATED, needs(ALL_PLAYED, learners=())] = False
-    """Also compute NashConv of the policy in each evaluation, exactly, in a small game. It is
-    logged as eval/nashconv and drawn in curve.png. With `eval_temperature` 1, the policy is
-    evaluated as it plays in training."""
+    eval_exploitability: Annotated[Count, EVALUATED, needs(ALL_PLAYED, learners=())] = 0
+    """Games from which each evaluation estimates a lower bound of the exploitability of the policy
+    (0: none). A small game is evaluated exactly instead. In a zero-sum game, the folder best then
+    holds the least exploitable policy. With `eval_temperature` 1, the policy is evaluated as it
+    plays in training."""
     eval_baselines: Annotated[bool, EVALUATED] = False
     """Also evaluate the random agent and the scripted expert at the end."""
 
