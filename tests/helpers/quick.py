@@ -18,7 +18,7 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.imitation import behaviour_cloning
 from agentgym.trainers.imitation.behaviour_cloning import fit_demonstrations
 from agentgym.trainers.policy.tiny import tiny_policy
-from agentgym.trainers.run import evaluation, setup
+from agentgym.trainers.run import conclusion, evaluation, setup
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.saving import Saver
 
@@ -92,4 +92,4 @@ def quicken(change: Callable[[Any, str, Any], None] = setattr) -> None:
     """
     change(os, "fsync", lambda _: None)
     change(setup, "tiny_policy", copied_policy)
-    change(evaluation, "draw_curve", lambda *_: None)
+    change(conclusion, "draw_curve", lambda *_: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -123,22 +124,70 @@ def test_a_game_of_experts_is_a_demonstration_of_every_seat(
             assert first.episode_return == -second.episode_return
 
 
-def test_nashconv_of_each_evaluation_is_that_of_the_policy(tmp_path: Path):
-    shown = {"eval_every": 1, "eval_episodes": 2, "eval_nashconv": True, "eval_temperature": 1.0}
+SHOWN: dict[str, Any] = {
+    "eval_every": 1, "eval_episodes": 2, "eval_exploitability": 64, "eval_temperature": 1.0,
+}  # fmt: skip
+
+
+def test_exploitability_of_each_evaluation_is_that_of_the_policy(tmp_path: Path):
+    shown = SHOWN
     _, rows = run("rae", tmp_path, iterations=1, **shown)
     policy = load_agent(str(tmp_path / "checkpoints" / "000001" / "policy"))
     expected = nashconv("KuhnPoker-v0", policy, env_kwargs=SMALL["env_kwargs"])
     found = [row["eval/nashconv"] for row in rows if "eval/nashconv" in row]
     assert len(found) == 2 and found[0] != found[1] == pytest.approx(expected.nashconv)
+    assert rows[-1]["eval/exploitability"] == pytest.approx(expected.exploitability)
+    random = nashconv("KuhnPoker-v0", "random", env_kwargs=SMALL["env_kwargs"]).exploitability
+    assert rows[-1]["eval/exploitability_random"] == pytest.approx(random)
     line = f"NashConv: {found[0]:.3f} at the start, {found[1]:.3f} at the end (0: equilibrium)."
     assert exploitability(tmp_path) == [line] and exploitability(tmp_path / "none") == []
     for changes, message in (
-        ({"env_id": "Werewolf-Menu-v0", "env_kwargs": {}}, "has no exact evaluation"),
+        ({"env_id": ("KuhnPoker-v0", "LeducPoker-v0"), "env_kwargs": {}}, "evaluates one game"),
         ({"eval_episodes": 0}, "set eval_episodes above 0"),
         ({"learners": ("player_0",)}, r"in all seats: set learners to \(\)"),
     ):
         with pytest.raises(ConfigError, match=message):
             run("rae", tmp_path / "wrong", **shown | changes)
+
+
+def test_a_large_game_has_a_lower_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("agentgym.trainers.run.exploitability.MOST_INFOSETS", 3)
+    opponents = ("mirror=1", "past:2=0")
+    _, rows = run("rae", tmp_path, iterations=2, opponents=opponents, snapshot_every=1, **SHOWN)
+    [*_, last] = [row for row in rows if "eval/reward" in row]
+    assert last["eval/exploitability_low"] < last["eval/exploitability"]
+    assert last["eval/exploitability"] < last["eval/exploitability_high"]
+    assert not any("eval/nashconv" in row for row in rows)
+    [line] = exploitability(tmp_path)
+    assert line.startswith("Exploitability: ") and "lower bound" in line
+
+
+def test_the_least_exploitable_policy_is_the_best(tmp_path: Path):
+    trainer, rows = run("rae", tmp_path, iterations=3, **SHOWN)
+    values = {row["iteration"]: row["eval/exploitability"] for row in rows if "eval/reward" in row}
+    best = min(values, key=values.__getitem__)
+    assert trainer.state.best_iteration == best
+    assert trainer.state.best_exploitability == values[best]
+    saved = json.loads((tmp_path / "best" / "agentgym_policy.json").read_text("utf-8"))
+    assert saved["iteration"] == best
+
+
+def test_a_run_of_an_earlier_version_continues(tmp_path: Path):
+    """Its settings have `eval_nashconv`, and its state nothing about exploitability."""
+    run("rae", tmp_path, iterations=1, **SHOWN)
+    config, state = tmp_path / "config.json", tmp_path / "checkpoints" / "000001" / "state.json"
+    saved = json.loads(config.read_text("utf-8"))
+    del saved["config"]["eval_exploitability"]
+    saved["config"]["eval_nashconv"] = True
+    config.write_text(json.dumps(saved), "utf-8")
+    progress = json.loads(state.read_text("utf-8"))
+    del progress["progress"]["self_play"], progress["progress"]["best_exploitability"]
+    state.write_text(json.dumps(progress), "utf-8")
+    (state.parent / "checksums.json").unlink(missing_ok=True)
+    old = {key: value for key, value in SHOWN.items() if key != "eval_exploitability"}
+    trainer, rows = run("rae", tmp_path, iterations=2, resume=True, eval_nashconv=True, **old)
+    assert trainer.config.evaluation.eval_exploitability == 2000
+    assert "eval/nashconv" in rows[-1] and trainer.state.best_exploitability is not None
 
 
 def test_a_team_is_evaluated_in_all_seats(tmp_path: Path):

@@ -14,7 +14,10 @@ MARGIN = 0.01
 """Difference without an alarm, as a share of the range of returns."""
 LEAST_ENTROPY = 0.05
 """Entropy below which a policy is deterministic, as a share of the largest of the run."""
-MIXTURE = "Past opponents help: --opponents mirror=0.7 past:5=0.3, or mirror past:5=auto."
+REMEDIES = (
+    "Remedies: a reference that moves (--kl-coef 0.2 --kl-reference moving:10), or past opponents "
+    "(--opponents mirror=0.7 past:5=0.3, or mirror past:5=auto)."
+)
 
 
 def self_play_alarms(history: SelfPlayHistory, measured: Measured) -> dict[str, str]:
@@ -48,7 +51,7 @@ def _rising(history: SelfPlayHistory, measured: Measured) -> str | None:
         return None
     return (
         f"Exploitability has risen from {before[lowest]:.3f} to {now:.3f}. In a zero-sum game, the "
-        f"returns of self-play are 0 by construction and do not show it. {MIXTURE}"
+        f"returns of self-play are 0 by construction and do not show it. {REMEDIES}"
     )
 
 
@@ -94,5 +97,5 @@ def _beaten(history: SelfPlayHistory, measured: Measured) -> str | None:
         return None
     return (
         f"The policy loses to its snapshot of iteration {winners[0]}, which an earlier one has "
-        f"beaten: strength is not transitive here, and the newest policy not the best. {MIXTURE}"
+        f"beaten: strength is not transitive here, and the newest policy not the best. {REMEDIES}"
     )
