@@ -64,6 +64,11 @@ LEARNS = (
         "--iterations 20",
         equilibrium=True,
     ),
+    Short(
+        "rae --config benchmarks/kuhn.yaml --opponents mirror past:5=auto",
+        "--iterations 20",
+        equilibrium=True,
+    ),
 )
 
 FACTS: dict[str, Callable[[list[str]], bool]] = {

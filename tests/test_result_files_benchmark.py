@@ -73,6 +73,7 @@ ONE_BY_ONE = {
     "planning.scaffolds": ("agents", "evaluated", NUMBERS, {"seed": 1}),
     "games.board_search": ("budgets", "measures", {"errors": 0.5}, {}),
     "games.board_reading": ("drawings", "run", {"tokens": 1}, {"batch": 9}),
+    "games.alarms": ("runs", "measure", {"exploitability": [0.2, 0.1]}, {"lr": 0.5}),
     "games.propose_solve": ("seeds", "measure", SOLVERS, {"games": 9}),
 }
 """By script: name of its results, function that measures one, its result, other settings."""

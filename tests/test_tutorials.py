@@ -27,13 +27,14 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from agentgym.agents import make_agent
 from agentgym.cli import main as cli
 from agentgym.errors import CheckpointError, DataError
-from agentgym.evaluation.report import Record, Report
+from agentgym.evaluation.report import Estimate, Record, Report
 from agentgym.registration.making import full_id
 from agentgym.registration.registry import REGISTRY
 from agentgym.trainers import recipes, train
 from agentgym.trainers.cli import gateway
 from agentgym.trainers.cli.sweep import read_sweep
 from agentgym.trainers.cli.train import read_config
+from agentgym.trainers.run.exploitability import Measured
 
 from .helpers.training_calls import NOT_COMPARED, below_start, checked
 
@@ -278,7 +279,13 @@ def test_the_page_about_tensorboard_lists_every_scalar(tmp_path: Path):
     histograms = {name for name in board["histograms"] if "/estimators/" not in name}
     page = (ROOT / "docs" / "tutorials" / "tensorboard.md").read_text("utf-8")
     listed = set(re.findall(r"`((?:rollout|eval|losses|credit|charts|time)/\w+)`", page))
-    assert listed == scalars | histograms
+    value = Estimate(0.1, 0.0, 0.2)
+    in_games = {
+        name
+        for exact in (False, True)
+        for name in Measured(value, exact, 2, 0.5, {}, 1.0, zero_sum=True).metrics()
+    }
+    assert listed == scalars | histograms | in_games
 
 
 def test_a_wrong_command_line_is_found(monkeypatch: pytest.MonkeyPatch):

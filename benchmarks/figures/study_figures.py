@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from agentgym.evaluation.report import mean_interval
 from benchmarks.shared.figure_results import (
     NOTHING,
     interval,
@@ -103,6 +104,26 @@ def propose_solve() -> str:
     shown = table(("Policy", "Success (%)", "By seed"), rows)
     means = (sum(values) / len(values) for values in (first, last))
     return shown + "\n\nThe return of the proposer goes from {:.3f} to {:.3f}.".format(*means)
+
+
+def alarms() -> str:
+    """Returns the exploitability of self-play and of its remedies, a row per game and variant."""
+    content = results_if_any("alarms")
+    if content is None:
+        return NOTHING
+    groups: dict[str, list[list[float]]] = {}
+    for name, run in content["runs"].items():
+        groups.setdefault(name.rpartition(" ")[0], []).append(run["exploitability"])
+    rows = []
+    for name, runs in groups.items():
+        ends = [float(np.mean(values[-max(1, len(values) // 4) :])) for values in runs]
+        found = mean_interval(ends)
+        low, high = (found.mean if end is None else end for end in (found.low, found.high))
+        lowest = np.mean([min(values) for values in runs])
+        by_seed = ", ".join(f"{end:.3f}" for end in ends)
+        end = f"{found.mean:.3f} [{low:.3f}, {high:.3f}]"
+        rows.append((*name.split(" "), f"{lowest:.3f}", end, by_seed))
+    return table(("Game", "Self-play", "Lowest", "Last quarter", "By seed"), rows)
 
 
 def own_loop() -> str:
@@ -289,6 +310,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         world_model,
         early_experience,
         propose_solve,
+        alarms,
         own_loop,
         tool_calls,
         scaffolds,
