@@ -182,6 +182,9 @@ def test_a_policy_that_does_not_fit_is_explained(tmp_path: Path, model: str):
     [
         ({"opponents": "scripted:tigh"}, "no level 'tigh'. Did you mean: tight"),
         ({"opponents": ("mirror", "past:5=auto")}, "Set eval_exploitability"),
+        ({"opponents": ("scripted", "past:5=auto")}, "=auto needs mirror beside it"),
+        ({"opponents": ("mirror", "winrate:0.7=auto")}, "=auto is the weight of one of"),
+        ({"opponents": ("mirror", "scripted:tight=auto")}, "got 'scripted:tight'"),
         ({"opponents": "chat:llama"}, "chat:MODEL@URL"),
         ({"opponents": "psro", "env_id": "StagHunt-v0", "env_kwargs": {}}, "psro:alpharank"),
         ({"opponents": "psro", "env_id": ("KuhnPoker-v0", "LeducPoker-v0")}, "one game"),
@@ -315,8 +318,12 @@ def test_a_run_that_is_continued_has_the_same_share_of_past_opponents(tmp_path: 
 
 
 @pytest.mark.usefixtures("alarmed")
-def test_a_killed_run_repeats_an_evaluation_and_has_the_same_share(tmp_path: Path):
+@pytest.mark.parametrize("infosets", [100_000, 3], ids=["exact", "bound"])
+def test_a_killed_run_repeats_an_evaluation_and_has_the_same_share(
+    infosets: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """Its newest checkpoint is from before the last evaluation."""
+    monkeypatch.setattr("agentgym.trainers.run.exploitability.MOST_INFOSETS", infosets)
     _, expected = run("rae", tmp_path / "whole", iterations=5, **ALARMED)
     run("rae", tmp_path / "run", iterations=4, **ALARMED)
     shutil.rmtree(tmp_path / "run" / "checkpoints" / "000004")

@@ -145,6 +145,7 @@ def test_exploitability_of_each_evaluation_is_that_of_the_policy(tmp_path: Path)
         ({"env_id": ("KuhnPoker-v0", "LeducPoker-v0"), "env_kwargs": {}}, "evaluates one game"),
         ({"eval_episodes": 0}, "set eval_episodes above 0"),
         ({"learners": ("player_0",)}, r"in all seats: set learners to \(\)"),
+        ({"wrap": ("ExtractAction",), "constrain": False}, r"no wrappers: set wrap to \(\)"),
     ):
         with pytest.raises(ConfigError, match=message):
             run("rae", tmp_path / "wrong", **shown | changes)

@@ -107,7 +107,7 @@ class FrozenPlayers:
 
     def members(self, most: int) -> dict[int, PolicyAgent]:
         """Returns up to `most` members that may be opponents as agents, evenly spaced in time."""
-        numbers = [] if self.league is None else sorted(self.league.probabilities)
+        numbers = [] if self.league is None else self.league.opponents
         places = np.linspace(0, len(numbers) - 1, min(most, len(numbers))).round().astype(int)
         loaded = self._pool.load(numbers[place] for place in places)
         return {number: self._agent(number, policy) for number, policy in loaded.items()}

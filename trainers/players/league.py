@@ -115,11 +115,15 @@ class League:
             return 0
         return (oldest // self._every - int(self._pool.argument) + 1) * self._every
 
+    @property
+    def opponents(self) -> list[int]:
+        """The members that may be opponents, oldest first."""
+        last = int(self._pool.argument) if self._pool.kind == "past" else len(self.members)
+        return self.members[-last:]
+
     def choose(self) -> None:
         """Sets `probabilities` for an iteration."""
-        chosen = self.members
-        if self._pool.kind == "past":
-            chosen = chosen[-int(self._pool.argument) :]
+        chosen = self.opponents
         rates = np.array([self._result(number).rate for number in chosen])
         found = uniform(rates)
         if self._pool.kind == "league":

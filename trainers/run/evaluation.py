@@ -31,7 +31,7 @@ from agentgym.trainers.run.saving import write_policy
 from agentgym.trainers.run.self_play_alarms import RISING, self_play_alarms
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system.checkpoint import replace_folder
-from agentgym.trainers.system.processes import broadcast_value, map_across_processes
+from agentgym.trainers.system.processes import map_across_processes
 
 if TYPE_CHECKING:
     from agentgym.trainers.run.parts import Parts
@@ -265,6 +265,7 @@ class Evaluator:
         measured, alarms = self._measure(trainer.agent(name)), {}
         if measured is not None:
             numbers |= measured.metrics()
+        if measured is not None and not config.game.scripted:
             alarms = self_play_alarms(state.self_play, measured)
             trainer.rollouts.players.react(alarm=RISING in alarms)
         state.evaluated, state.last = at, report.to_json()
@@ -292,8 +293,10 @@ class Evaluator:
             return None
         if self._exploitability is None:
             self._exploitability = Exploitability(trainer.config, trainer.pulse)
-        members = trainer.rollouts.players.members(MEMBERS)
-        return broadcast_value(trainer.accelerator, self._exploitability.measure(agent, members))
+        measure = self._exploitability.measure
+        players = trainer.rollouts.players
+        work = lambda policies: [measure(each, players.members(MEMBERS)) for each in policies]  # noqa: E731
+        return map_across_processes(trainer.accelerator, [agent], work)[0]
 
     def _compare_clone(self, success: float, demonstrated: float) -> None:
         """Says how well the cloned policy plays, beside its demonstrations and a random agent."""

@@ -50,8 +50,8 @@ def _rising(history: SelfPlayHistory, measured: Measured) -> str | None:
     if now - before[lowest] <= bound:
         return None
     return (
-        f"Exploitability has risen from {before[lowest]:.3f} to {now:.3f}. In a zero-sum game, the "
-        f"returns of self-play are 0 by construction and do not show it. {REMEDIES}"
+        f"Exploitability has risen from {before[lowest]:.3f} to {now:.3f}. The returns of a policy "
+        f"against itself are 0 by construction in this game, and do not show it. {REMEDIES}"
     )
 
 

@@ -110,10 +110,9 @@ def parse_opponents(words: str | Sequence[str]) -> tuple[Opponent, ...]:
 def _automatic(word: str) -> Opponent:
     """Returns a pool whose share the alarms of self-play set."""
     opponent = _opponent(word, 0.0)
-    if opponent.kind not in POOLS:
-        raise ConfigError(
-            f"opponents: =auto is the weight of a pool, one of {list(POOLS)}, got {word!r}."
-        )
+    kinds = [kind for kind in POOLS if kind != "winrate"]  # which grows by its own games
+    if opponent.kind not in kinds:
+        raise ConfigError(f"opponents: =auto is the weight of one of {kinds}, got {word!r}.")
     return replace(opponent, automatic=True)
 
 

@@ -44,6 +44,7 @@ TEAM = needs(
     of=("self",), trains_whole_game=True,
 )  # fmt: skip
 ALL_PLAYED = "the policy plays in all seats"
+NO_WRAPPERS = "the seats of the game have no wrappers"
 
 
 @dataclass
@@ -98,7 +99,9 @@ class EvaluationConfig:
     policy, which then plays all seats as a team. eval/reward is the mean over the agents, and a
     success is one of all agents. auto: self in a game with a common reward whose seats are all
     played and trained by the policy and its snapshots, otherwise scripted."""
-    eval_exploitability: Annotated[Count, EVALUATED, needs(ALL_PLAYED, learners=())] = 0
+    eval_exploitability: Annotated[
+        Count, EVALUATED, needs(ALL_PLAYED, learners=()), needs(NO_WRAPPERS, wrap=())
+    ] = 0
     """Games from which each evaluation estimates a lower bound of the exploitability of the policy
     (0: none). A small game is evaluated exactly instead. In a zero-sum game, the folder best then
     holds the least exploitable policy. With `eval_temperature` 1, the policy is evaluated as it
