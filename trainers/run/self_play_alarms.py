@@ -15,8 +15,8 @@ MARGIN = 0.01
 LEAST_ENTROPY = 0.05
 """Entropy below which a policy is deterministic, as a share of the largest of the run."""
 REMEDIES = (
-    "Remedies: a reference that moves (--kl-coef 0.2 --kl-reference moving:10), or past opponents "
-    "(--opponents mirror=0.7 past:5=0.3, or mirror past:5=auto)."
+    "Remedies: a reference that moves (--kl-coef 0.2 --kl-reference moving:10), a larger "
+    "--entropy-coef, or past opponents (--opponents mirror=0.7 past:5=0.3, or mirror past:5=auto)."
 )
 
 
