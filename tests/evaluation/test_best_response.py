@@ -140,5 +140,5 @@ def test_any_policy_of_kuhn_poker_is_bounded(seed: int):
 def test_wrong_arguments_are_explained():
     with pytest.raises(ConfigError, match="games must be at least 32 for the 2 seats"):
         exploitability_bound("KuhnPoker-v0", "random", games=10)
-    with pytest.raises(ConfigError, match="Unknown agent 'caler'"):
-        exploitability_bound("KuhnPoker-v0", "caler")
+    with pytest.raises(ConfigError, match="Unknown agent 'nobody'"):
+        exploitability_bound("KuhnPoker-v0", "nobody")
