@@ -57,8 +57,7 @@ def difficulty_lines(reports: Sequence[Report]) -> list[str]:
             easy, hard = (_success(part) for part in parts)
             name = f"{report.agent} on {report.env.removeprefix('AgentGym/')}"
             lines.append(
-                f"{name}, success where the expert needs up to {limit} turns: {easy}; more: "
-                f"{hard}."
+                f"{name}, success where the expert needs up to {limit} turns: {easy}; more: {hard}."
             )
     return lines
 
