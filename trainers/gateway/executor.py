@@ -38,6 +38,13 @@ MOST_LOST = 0.5
 """Share of the episodes of a rollout that may have no outcome."""
 FIRST = 4
 """Episodes without outcome after which a rollout ends if none had one."""
+IDLE = (
+    "The program took no action in the environment in any episode, and there is no score. Either "
+    "the model calls no tool yet (clone demonstrations first, or take a larger model), or the "
+    "program does not act: call the tools at AGENTGYM_ENV_URL or AGENTGYM_MCP_URL, return a number, "
+    "or set harness_score."
+)
+"""Warning about a rollout without an action."""
 PATIENCE = 5.0
 """Seconds that the end of a rollout waits for programs."""
 
@@ -142,7 +149,7 @@ class _Rollout:
         self._finished: queue.SimpleQueue[tuple[int, list[Trajectory]]] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lost = self._retried = self._over_time = 0
-        self._won = False
+        self._won = self._acted = False
         self._error: BaseException | None = None
 
     def run(self) -> None:
@@ -160,6 +167,8 @@ class _Rollout:
         if self._error is not None:
             raise self._error
         self._progress()
+        if self._won and not self._acted:
+            warnings.warn(IDLE, stacklevel=3)
 
     def _is_over(self) -> bool:
         return self._error is not None or not any(each.is_alive() for each in self._threads)
@@ -284,13 +293,7 @@ class _Rollout:
         scored = outcome.score is not None or executor.score is not None
         if outcome.error and not record.over:
             return outcome.error, []
-        if not scored and not live.held.steps and not outcome.timed_out:
-            return (
-                "The program took no action in the environment, and there is no score: take "
-                "actions at AGENTGYM_ENV_URL or AGENTGYM_MCP_URL, return a number, or set "
-                f"harness_score. The end of its output:\n{outcome.output}",
-                [],
-            )
+        self._acted = self._acted or scored or live.held.steps > 0
         success = None
         try:
             if outcome.score is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 
 from ag2 import Agent, tool
 from ag2.config import OpenAIConfig
@@ -13,7 +14,7 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
-config = OpenAIConfig(model=os.environ["OPENAI_MODEL"])
+config = OpenAIConfig(model=os.environ["OPENAI_MODEL"], streaming="stream" in sys.argv)
 agent = Agent("adder", prompt="Use the tool.", config=config, tools=[add])
 
 

@@ -1,5 +1,6 @@
 """An agent of LangGraph with the chat model of langchain-openai."""
 
+import asyncio
 import os
 import sys
 
@@ -14,6 +15,12 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-model = ChatOpenAI(model=os.environ["OPENAI_MODEL"], streaming="stream" in sys.argv)
+model = ChatOpenAI(
+    model=os.environ["OPENAI_MODEL"],
+    streaming="stream" in sys.argv,
+    use_responses_api="responses" in sys.argv,
+)
 agent = create_react_agent(model, [add])
-print(agent.invoke({"messages": [("user", "Add 3 and 4.")]})["messages"][-1].content)
+asked = {"messages": [("user", "Add 3 and 4.")]}
+found = asyncio.run(agent.ainvoke(asked)) if "async" in sys.argv else agent.invoke(asked)
+print(found["messages"][-1].text)

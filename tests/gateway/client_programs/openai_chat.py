@@ -1,12 +1,12 @@
-"""A plain loop with the client of OpenAI, streamed if asked."""
+"""A plain loop with the client of OpenAI, streamed or asynchronous if asked."""
 
+import asyncio
 import json
 import os
 import sys
 
-from openai import OpenAI
+from openai import AsyncOpenAI, OpenAI
 
-client = OpenAI()
 parameters = {
     "type": "object",
     "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
@@ -16,8 +16,16 @@ tools = [{"type": "function", "function": {"name": "add", "parameters": paramete
 messages = [{"role": "user", "content": "Add 3 and 4."}]
 
 
+async def ask_async(arguments):
+    async with AsyncOpenAI() as client:
+        return await client.chat.completions.create(**arguments)
+
+
 def ask():
     arguments = {"model": os.environ["OPENAI_MODEL"], "messages": messages, "tools": tools}
+    if "async" in sys.argv:
+        return asyncio.run(ask_async(arguments)).choices[0].message.model_dump()
+    client = OpenAI()
     if "stream" not in sys.argv:
         return client.chat.completions.create(**arguments).choices[0].message.model_dump()
     whole = {"role": "assistant", "content": "", "tool_calls": []}

@@ -1,13 +1,14 @@
-"""An agent of Pydantic AI with its chat model."""
+"""An agent of Pydantic AI with its chat model or, if asked, that of responses."""
 
 import asyncio
 import os
 import sys
 
 from pydantic_ai import Agent
-from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 
-agent = Agent(OpenAIChatModel(os.environ["OPENAI_MODEL"]))
+kind = OpenAIResponsesModel if "responses" in sys.argv else OpenAIChatModel
+agent = Agent(kind(os.environ["OPENAI_MODEL"]))
 
 
 @agent.tool_plain

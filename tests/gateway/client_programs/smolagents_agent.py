@@ -1,6 +1,7 @@
 """A ToolCallingAgent of smolagents, which requires a call in every reply."""
 
 import os
+import sys
 
 from smolagents import OpenAIServerModel, ToolCallingAgent, tool
 
@@ -21,4 +22,6 @@ model = OpenAIServerModel(
     api_base=os.environ["OPENAI_BASE_URL"],
     api_key=os.environ["OPENAI_API_KEY"],
 )
-print(ToolCallingAgent(tools=[add], model=model, max_steps=3).run("Add 3 and 4."))
+stream = "stream" in sys.argv
+agent = ToolCallingAgent(tools=[add], model=model, max_steps=3, stream_outputs=stream)
+print(agent.run("Add 3 and 4."))
