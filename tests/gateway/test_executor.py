@@ -127,6 +127,22 @@ def test_one_failure_costs_one_episode(policy: Policy):
     assert tries.count("train/1") == module.TRIES
 
 
+def test_a_program_that_does_not_act_ends_with_the_reward_so_far(policy: Policy):
+    """A model that calls no tool learns from that, unless nobody acts at all: a warning."""
+
+    def talks(task: Task) -> None:
+        programs.ask(task, [{"role": "user", "content": task.observation}])
+        if task.task == "train/0":
+            task.step("+")
+
+    found = [each for [each] in play(policy, talks, SPECS[:2])]
+    assert [each.terminated for each in found] == [True, True]
+    assert [each.success for each in found] == [False, False]
+    assert found[1].turns[0].reward == 0.0
+    with pytest.warns(UserWarning, match="took no action"):
+        play(policy, talks, SPECS[1:2])
+
+
 @pytest.mark.parametrize("harness", [programs.hangs, f"{COMMAND} hangs"])
 def test_a_program_that_never_ends_is_stopped_and_scored(policy: Policy, harness: Any):
     [[each]] = play(policy, harness, SPECS[:1], seconds=3.0, score=lambda _: 1.0)

@@ -10,17 +10,25 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentgym import make_env
 from agentgym.cli.main import main
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
+from agentgym.trainers.gateway import service as service_module
+from agentgym.trainers.gateway import session as session_module
+from agentgym.trainers.gateway.gateway import Gateway
+from agentgym.trainers.gateway.service import SessionService
 from agentgym.trainers.gateway.task import Task
 from agentgym.trainers.gateway.trace_file import TraceFile, read_traces
+from agentgym.trainers.gateway.wire import Refused
+from agentgym.trainers.policy.policy import Policy
 from tests.gateway import episodes as programs
 from tests.helpers.chat_models import chat_model
 
@@ -172,6 +180,50 @@ def test_wrong_arguments_are_errors_before_anything_is_served(
     given = [] if "--model" in words else ["--model", str(model)]
     assert main(["gateway", *given, *words]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+    monkeypatch.setattr(service_module, "MOST", 3)
+    gateway = Gateway(Policy(*chat_model("base")))
+    yield SessionService(gateway, lambda: make_env("NumberLine-v0"))
+    gateway.close()
+
+
+def test_sessions_are_limited_also_while_they_begin(service: Any):
+    """A place is free again after an end, and after a task that is refused."""
+    begun, refused = [], []
+
+    def begin(task: str) -> None:
+        try:
+            begun.append(service.begin(task, 0)["key"])
+        except Refused as error:
+            refused.append(error.code)
+
+    for tasks in (["no such task"] * 4, [""] * 8):
+        threads = [threading.Thread(target=begin, args=(task,)) for task in tasks]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(SECONDS)
+    assert len(begun) == 3 and refused.count("too_many_sessions") >= 5
+    service.end(begun.pop())
+    begin("")
+    assert len(begun) == 3
+
+
+def test_a_session_without_a_sign_of_life_ends(service: Any, monkeypatch: pytest.MonkeyPatch):
+    now = [1000.0]
+    monkeypatch.setattr(session_module, "monotonic", lambda: now[0])
+    idle, live = (service.begin("", seed) for seed in range(2))
+    now[0] += 0.6 * service_module.IDLE
+    replace(Task.of_json(live["task"]), key=live["key"]).step("+")
+    now[0] += 0.6 * service_module.IDLE
+    service.expire()
+    with pytest.raises(Refused, match="no session"):
+        service.end(idle["key"])
+    assert service.end(live["key"]) == {"turns": 0}
 
 
 def test_a_reply_is_learned_once_in_a_trace_with_several_conversations(tmp_path: Path):

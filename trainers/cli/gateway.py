@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
         usage="agentgym gateway --model MODEL [OPTIONS]",
         description="Serve a model to programs that speak to OpenAI or Anthropic, without "
         "training. POST /sessions begins an episode and returns its key, DELETE /sessions/KEY ends "
-        "it. Ctrl-C ends the server and all episodes.",
+        "it, as does an hour without a request. Ctrl-C ends the server and all episodes.",
         allow_abbrev=False,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -92,7 +92,7 @@ def main(argv: Sequence[str]) -> int:
     output.print(Text(f"Serving {agent.name} at {gateway.url}/v1"), soft_wrap=True)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        gateway.sessions.run(lambda: False)
+        gateway.sessions.run(lambda: False, services[0].expire)
     except KeyboardInterrupt:  # the way to end it
         pass
     finally:

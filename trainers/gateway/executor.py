@@ -41,7 +41,7 @@ FIRST = 4
 IDLE = (
     "The program took no action in the environment in any episode, and there is no score. Either "
     "the model calls no tool yet (clone demonstrations first, or take a larger model), or the "
-    "program does not act: call the tools at AGENTGYM_ENV_URL or AGENTGYM_MCP_URL, return a number, "
+    "program does not act: send actions to AGENTGYM_ENV_URL or AGENTGYM_MCP_URL, return a number, "
     "or set harness_score."
 )
 """Warning about a rollout without an action."""

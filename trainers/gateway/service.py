@@ -38,6 +38,8 @@ MOST = 256
 """Maximum number of sessions in progress."""
 CALLS = 1024
 """Maximum number of requests of a session."""
+IDLE = 3600.0
+"""Seconds without a request, a reply or a step after which a session ends."""
 
 
 class SessionService:
@@ -52,6 +54,7 @@ class SessionService:
         self._gateway, self._make = gateway, make
         self._open: dict[str, tuple[Session, gymnasium.Env[Any, Any] | None]] = {}
         self._lock, self._numbers = threading.Lock(), itertools.count()
+        self._places = threading.BoundedSemaphore(MOST)
 
     def begin(self, task: str, seed: int) -> dict[str, Any]:
         """Begins a session.
@@ -66,14 +69,19 @@ class SessionService:
         Raises:
             Refused: if the environment refuses the task, or there are too many sessions.
         """
-        with self._lock:
-            if len(self._open) >= MOST:
-                raise Refused(
-                    429,
-                    "too_many_sessions",
-                    f"{MOST} sessions are in progress: end some with DELETE /sessions/KEY.",
-                )
-            number = next(self._numbers)
+        if not self._places.acquire(blocking=False):
+            raise Refused(
+                429,
+                "too_many_sessions",
+                f"{MOST} sessions are in progress: end some with DELETE /sessions/KEY.",
+            )
+        try:
+            return self._begin(next(self._numbers), task, seed)
+        except BaseException:
+            self._places.release()
+            raise
+
+    def _begin(self, number: int, task: str, seed: int) -> dict[str, Any]:
         env, held = (None if self._make is None else self._make()), None
         if env is not None:
             try:
@@ -114,15 +122,25 @@ class SessionService:
                         422, "invalid_reward", f"{error!s:.500}", param="reward"
                     ) from error
             del self._open[key]
+        self._places.release()
         self._gateway.close_session(session)
         if env is not None:
             env.close()
         return {"turns": len(session.record.turns())}
 
+    def expire(self) -> None:
+        """Ends the sessions that are idle for too long."""
+        with self._lock:
+            open = list(self._open.items())
+        self._end_all([key for key, (session, _) in open if session.idle > IDLE])
+
     def close(self) -> None:
         """Ends all sessions."""
         with self._lock:
             keys = list(self._open)
+        self._end_all(keys)
+
+    def _end_all(self, keys: Sequence[str]) -> None:
         for key in keys:
             with contextlib.suppress(Refused):  # its client was faster
                 self.end(key)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,16 @@ class Session:
         self.repeated: dict[bytes, int] = {}
         self.waiting: list[Waiting] = []
         self.answered: dict[Future[ChatReply], Call] = {}
+        self._seen = monotonic()
+
+    def touch(self) -> None:
+        """Notes a request, a reply or a step of the environment."""
+        self._seen = monotonic()
+
+    @property
+    def idle(self) -> float:
+        """Seconds since the last sign of life, 0 while a request is in progress."""
+        return 0.0 if self.waiting else monotonic() - self._seen
 
     def pending(self) -> Tokens | None:
         """Returns the prompt of the last request if it has no reply."""
@@ -122,4 +132,4 @@ class Waiting:
     call: Call | None = None
     generation: Request | None = None
     lost: bool = False
-    since: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=monotonic)

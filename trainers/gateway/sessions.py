@@ -125,6 +125,7 @@ class Sessions:
 
     def step(self, session: Session, *outcome: Any, call: ToolCall | None = None) -> None:
         """Records a step of the environment: the arguments are those of `Record.step`."""
+        session.touch()
         with self._changed:
             session.record.step(*outcome, call=call)
 
@@ -151,6 +152,7 @@ class Sessions:
         if session is None:
             raise _ended()
         future: Future[ChatReply] = Future()
+        session.touch()
         with self._changed:
             session.requests += 1
             if session.requests > session.spec.calls:
@@ -167,6 +169,7 @@ class Sessions:
         session = self.find(key)
         if session is None:
             raise _ended()
+        session.touch()
         return self._later(lambda: len(self._prompts.prompt(request, session.history).tokens))
 
     def following(self, session: Session, observation: str) -> Future[Tokens | None]:
@@ -351,6 +354,7 @@ class Sessions:
             model=call.request.model or self.model,
             logprobs=self._logprobs(sample) if call.request.logprobs else (),
         )
+        session.touch()
         with self._changed:
             self._let_go(waiting)
             if waiting.lost:
