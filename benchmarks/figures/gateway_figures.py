@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from benchmarks.shared.figure_results import NOTHING, interval, results_if_any, table
 
 APIS = {"": "Chat completions", "responses": "Responses", "messages": "Messages"}
 """Title of each API, by its word in the mode of a program."""
+MEASURES = ("success", "reward")
 
 
 def harnesses() -> str:
@@ -39,15 +41,41 @@ def _modes(runs: Sequence[Mapping[str, Any]], api: str) -> str:
 
 
 def tool_program() -> str:
-    """Returns the success of a program with tools, before and after training."""
+    """Returns the results of a program with tools, before and after training."""
     content = results_if_any("tool_program")
     if content is None:
         return NOTHING
-    rows = [(seed, *map(interval, run.values())) for seed, run in content["runs"].items()]
-    return table(("Seed", "Clone", "After GRPO"), rows)
+    rows = [
+        (seed, *(interval(run[when][what]) for what in MEASURES for when in ("before", "after")))
+        for seed, run in content["runs"].items()
+    ]
+    titles = [f"{what.capitalize()}, {when}" for what in MEASURES for when in ("clone", "trained")]
+    return table(("Seed", *titles), rows)
 
 
-BLOCKS: dict[str, Callable[[], str]] = {
-    function.__name__: function for function in (harnesses, tool_program)
-}
-PICTURES: dict[str, Callable[[], bytes]] = {}
+def program_speed() -> str:
+    """Returns the speed of 64 programs beside that of the trainer's own loop."""
+    content = results_if_any("program_speed")
+    if content is None:
+        return NOTHING
+    rows = [
+        (
+            name,
+            *(f"{median(row[loop]):,.0f}" for loop in ("trainer", "program")),
+            interval(row["ratio"]),
+        )
+        for name, row in content["batchings"].items()
+    ]
+    return table(("Batching", "Trainer, tokens/s", "Programs, tokens/s", "Ratio"), rows)
+
+
+def kill_resume() -> str:
+    """Returns how many killed runs were resumed to the weights of the uninterrupted run."""
+    content = results_if_any("kill_resume")
+    if content is None:
+        return NOTHING
+    runs = content["runs"]
+    return f"{sum(run['resumed'] and run['equal'] for run in runs)} of {len(runs)}"
+
+
+BLOCKS = {block.__name__: block for block in (harnesses, kill_resume, program_speed, tool_program)}
