@@ -3,6 +3,7 @@
 Both play the same episodes with the same model: 64 at once, 10 turns each, whose replies have a
 fixed maximum of tokens. The program is a function with the HTTP client of the standard library, so
 64 threads send requests at once. They alternate in one process, after one run that does not count.
+Times are CPU seconds of the process: of the model, the server and the programs.
 The tokens of each pair of runs are compared: a program in lockstep must sample the same ones.
 
 Prints a table and writes JSON. Finished rows are kept.
@@ -53,7 +54,7 @@ class Settings:
     """Maximum number of tokens of a reply."""
     model: str = "tiny"
     """Size of the new model."""
-    repetitions: int = 4
+    repetitions: int = 3
     """Pairs of runs."""
     out: Path = RESULTS / "program_speed.json"
     """File of the results."""
@@ -83,10 +84,10 @@ class Runs:
         self.program = HarnessExecutor(gateway, FunctionProgram(play), self._pool)
 
     def speed(self, executor: LocalExecutor | HarnessExecutor) -> tuple[float, list[list[int]]]:
-        """Returns the sampled tokens per second of all episodes, and their tokens."""
-        begun = time.perf_counter()
+        """Returns the sampled tokens per CPU second of all episodes, and their tokens."""
+        begun = time.process_time()
         played = [each for [each] in executor.start(self._specs)()]
-        seconds = time.perf_counter() - begun
+        seconds = time.process_time() - begun
         count = sum(turn.stop - turn.start for each in played for turn in each.turns)
         return count / seconds, [each.segments[0].tokens.tolist() for each in played]
 
