@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentgym.cli.audit_overlay import add_exact
 from agentgym.data.reading import read_episodes
 from agentgym.data.traces import FORMAT as TRACE
 from agentgym.data.writing import own_rows
@@ -109,6 +110,7 @@ def _run(folder: Path, last: int | None) -> dict[str, Any]:
     for line in metrics:
         _check(folder / "metrics.jsonl", line, _METRICS, {})
     _drop_doubles(found)
+    add_exact(folder, found)
     trajectories = _numbered(found, "iteration", last)
     iterations = len({line["group"] for line in trajectories})
     return {

@@ -5,7 +5,8 @@ A table without its file in `results/` is replaced by a note.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from statistics import fmean
 from typing import Any
 
 from benchmarks.shared.figure_results import (
@@ -29,6 +30,11 @@ SETTINGS = {
 NEAR = "At least 80 %"
 EPISODES = (300, 1000, 3000)
 OTHER_PLAYERS = ("expert", "noisy expert", "random")
+AUDITED = {
+    "return": "return to go",
+    "exact, again": "exact, other continuations",
+}
+"""Estimators that are no recipes, as the documentation calls them."""
 ALIKE = ("rloo", "dr_grpo", "flow_grpo")
 """Estimators that order the tokens of an episode as `grpo` does."""
 
@@ -201,6 +207,46 @@ def decisive_tokens_found() -> str:
     return table(header, rows) if rows else NOTHING
 
 
+def audits_correlation() -> str:
+    """Returns the correlation of each estimator with exact advantages, by environment."""
+    return _audits("correlation")
+
+
+def audits_signs() -> str:
+    """Returns the sign errors of each estimator, by environment."""
+    return _audits("sign_errors")
+
+
+def _audits(measure: str) -> str:
+    found = results_if_any("audits")
+    if found is None:
+        return NOTHING
+    audits = found["audits"]
+    names = list(dict.fromkeys(key.split()[0] for key in audits))
+    rows = [
+        (
+            AUDITED.get(estimator, f"`{estimator}`"),
+            *(_audited(audits, name, estimator, measure) for name in names),
+        )
+        for estimator in next(iter(audits.values()))["estimators"]
+        if estimator != "run"
+    ]
+    return table(("Credit", *names), rows)
+
+
+def _audited(audits: Mapping[str, Any], name: str, estimator: str, measure: str) -> str:
+    """Returns the mean and the range of a measure over the seeds of an environment."""
+    found = [
+        value
+        for key, each in audits.items()
+        if key.split()[0] == name
+        and (value := each["estimators"].get(estimator, {}).get(measure)) is not None
+    ]
+    if not found:
+        return "-"
+    return f"{fmean(found):.2f} ({min(found):.2f} to {max(found):.2f})"
+
+
 def _environments(name: str) -> dict[str, Any]:
     """Returns the environments of a result file, none without the file."""
     return (results_if_any(name) or {"environments": {}})["environments"]
@@ -215,6 +261,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
         critics_settings,
         critics_by_data,
         critics_data_summary,
+        audits_correlation,
+        audits_signs,
         decisive_turns,
         decisive_tokens,
         decisive_tokens_found,

@@ -428,3 +428,38 @@ def test_the_page_scrolls_to_the_turn_with_the_largest_credit_of_a_free_token():
     )
     script = f"{function}\nconsole.log(decisiveTurn({json.dumps({'turns': turns})}))"
     assert subprocess.check_output(["node", "-e", script], text=True).strip() == "1"
+
+
+def audit(run: Path, **changes: Any) -> None:
+    turn = {"exact": 0.5, "error": 0.1, "value": 0.2, "moot": False, "decisive": True}
+    episode = {"task": "train/1", "seed": 3, "turns": [turn | changes]}
+    (run / "audit.json").write_text(json.dumps({"iteration": 2, "episodes": [episode]}))
+
+
+def test_an_audited_run_shows_exact_advantages(run: Path):
+    audit(run)
+    first, second = data_of(render(run))[0]["trajectories"]
+    [turn] = second["turns"]
+    assert list(turn["estimators"].items()) == [("exact", [0.5, 0.5]), ("turn", [0.1, 0.1])]
+    assert turn["exact"] == {"error": 0.1, "moot": False, "decisive": True}
+    assert "exact" not in first["turns"][0]
+
+
+@pytest.mark.parametrize("other", [{"task": "train/2"}, {"seed": 4}, {"turns": []}])
+def test_an_audit_of_other_trajectories_is_left_out(run: Path, other: dict[str, Any]):
+    before = data_of(render(run))
+    audit(run)
+    found = json.loads((run / "audit.json").read_text())
+    found["episodes"][0] |= other
+    (run / "audit.json").write_text(json.dumps(found))
+    assert data_of(render(run)) == before
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"iteration": 2}', '{"iteration": 2, "episodes": 1}'])
+def test_a_damaged_audit_is_named(run: Path, text: str):
+    (run / "audit.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"audit\.json is damaged.*Delete it"):
+        render(run)
+    audit(run, exact=float("nan"))
+    with pytest.raises(ConfigError, match="expected finite numbers"):
+        render(run)
