@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.trainers.audit.continuations import Auditor, Played
+from agentgym.trainers.audit.given import given_credit
 from agentgym.trainers.audit.measures import (
     CriticError,
     Exact,
@@ -68,7 +70,12 @@ class Audit:
 
 
 def audit_run(
-    run: Path, *, continuations: int = 32, episodes: int = 24, iteration: int | None = None
+    run: Path,
+    *,
+    continuations: int = 32,
+    episodes: int = 24,
+    iteration: int | None = None,
+    credit: Sequence[str] = (),
 ) -> Audit:
     """Audits the credit of an iteration of a run.
 
@@ -77,17 +84,29 @@ def audit_run(
         continuations: continuations per recorded state, at least 4.
         episodes: maximum number of trajectories.
         iteration: number of the iteration. None: the last one that can be audited.
+        credit: further credit to judge, of other trainers (see `given_credit`).
 
     Raises:
-        ConfigError: if the run cannot be audited. The message names the remedy.
+        ConfigError: if the run cannot be audited, or a credit does not fit its turns. The message
+            names the remedy.
     """
     recorded = read_run(run, iteration, episodes)
+    given = dict(given_credit(source, recorded.trajectories) for source in credit)
     auditor = Auditor(recorded, continuations)
-    return judge(recorded, auditor.play(), auditor.gamma)
+    return judge(recorded, auditor.play(), auditor.gamma, given)
 
 
-def judge(recorded: Recorded, played: Played, gamma: float) -> Audit:
-    """Returns the audit of trajectories whose continuations were played."""
+def judge(
+    recorded: Recorded, played: Played, gamma: float, given: Mapping[str, Floats] | None = None
+) -> Audit:
+    """Returns the audit of trajectories whose continuations were played.
+
+    Args:
+        recorded: the trajectories.
+        played: the continuations.
+        gamma: discount per turn.
+        given: credit of each turn [M] that is judged, too, by name.
+    """
     turns = [turn for line in recorded.trajectories for turn in line["turns"]]
     lengths = [len(line["turns"]) for line in recorded.trajectories]
     episodes = np.repeat(np.arange(len(lengths)), lengths)
@@ -98,7 +117,8 @@ def judge(recorded: Recorded, played: Played, gamma: float) -> Audit:
         return Exact(*advantages(rewards, returns, episodes, gamma), episodes, success)
 
     exact = exact_of(played.returns)
-    qualities = {name: quality(each, exact) for name, each in credits_of(turns).items()}
+    judged = credits_of(turns) | dict(given or {})
+    qualities = {name: quality(each, exact) for name, each in judged.items()}
     half = played.returns.shape[1] // 2
     once, again = (exact_of(each) for each in (played.returns[:, :half], played.returns[:, half:]))
     qualities[CEILING] = quality(again.advantages, once)

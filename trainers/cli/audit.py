@@ -40,6 +40,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--episodes", type=int, default=24, help="recorded episodes, at most")
     add("--iteration", type=int, help="an iteration whose checkpoint before it is kept. By default "
         "the last one")  # fmt: skip
+    add("--credit", nargs="+", default=[], metavar="SOURCE", help="credit of other trainers to "
+        "judge, too: FILE.jsonl with a line {task, seed, advantages: [one per turn]} per "
+        "trajectory, or module:function of the lines of trajectories.jsonl")  # fmt: skip
     return parser
 
 
@@ -55,6 +58,7 @@ def main(argv: Sequence[str]) -> int:
         continuations=given.continuations,
         episodes=given.episodes,
         iteration=given.iteration,
+        credit=given.credit,
     )
     path = given.run / FILE
     replace_text(path, json.dumps(audit.to_json(), indent=1) + "\n")

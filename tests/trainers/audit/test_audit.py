@@ -46,6 +46,64 @@ def test_an_audit_is_the_same_when_it_is_repeated(run: Path):
     assert np.array_equal(once.played.returns, again.played.returns)
 
 
+def last_return(lines: list[dict[str, Any]]) -> list[list[float]]:
+    """Credit of another trainer: the return of the episode, on its last turn alone."""
+    return [[0.0] * (len(line["turns"]) - 1) + [line["reward"]] for line in lines]
+
+
+def test_credit_of_other_trainers_is_judged_on_the_same_turns(run: Path, tmp_path: Path, capsys):
+    lines = [json.loads(line) for line in (run / "trajectories.jsonl").read_text().splitlines()]
+    rows = [
+        {"task": line["task"], "seed": line["seed"],
+         "advantages": [turn["estimators"]["turn"][0] for turn in line["turns"]]}
+        for line in reversed(lines)
+    ]  # fmt: skip
+    file = tmp_path / "others.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["--continuations", "4", "--episodes", "4", "--credit", str(file)]
+    assert main(["audit", str(run), *words, f"{__name__}:last_return"]) == 0
+    shown = capsys.readouterr().out
+    assert all(each in shown for each in ("others", "last_return"))
+    found = json.loads((run / "audit.json").read_text())["estimators"]
+    assert found["others"] == found["turn"] != found["last_return"]
+
+
+def none_at_all(lines: list[dict[str, Any]]) -> None:
+    """No credit."""
+
+
+def of_episodes(lines: list[dict[str, Any]]) -> list[float]:
+    """A number per trajectory."""
+    return [line["reward"] for line in lines]
+
+
+def unbounded(lines: list[dict[str, Any]]) -> list[list[float]]:
+    """Numbers that are not finite."""
+    return [[float("inf")] * len(line["turns"]) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (f"{__name__}:nothing", "--credit must name a module:function"),
+        (f"{__name__}:none_at_all", "must return a sequence of numbers for each trajectory"),
+        (f"{__name__}:of_episodes", "finite numbers, one per turn, for task .* got"),
+        (f"{__name__}:unbounded", r"got \[inf"),
+        ("nowhere.jsonl", "must have lines with task, seed and advantages"),
+    ],
+)
+def test_credit_that_does_not_fit_is_explained(run: Path, source: str, message: str):
+    with pytest.raises(ConfigError, match=message):
+        audit_run(run, continuations=4, episodes=2, credit=[source])
+
+
+def test_a_file_without_some_trajectories_is_explained(run: Path, tmp_path: Path):
+    file = tmp_path / "some.jsonl"
+    file.write_text('{"task": "other", "seed": 0, "advantages": [1]}\n')
+    with pytest.raises(ConfigError, match="has no line for 2 of 2 trajectories, such as task"):
+        audit_run(run, continuations=4, episodes=2, credit=[str(file)])
+
+
 Change = Callable[[Path], None]
 
 
