@@ -60,7 +60,7 @@ def test_credit_of_other_trainers_is_judged_on_the_same_turns(run: Path, tmp_pat
     ]  # fmt: skip
     file = tmp_path / "others.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["--continuations", "4", "--episodes", "4", "--credit", str(file)]
+    words = ["--continuations", "32", "--credit", str(file)]
     assert main(["audit", str(run), *words, f"{__name__}:last_return"]) == 0
     shown = capsys.readouterr().out
     assert all(each in shown for each in ("others", "last_return"))
