@@ -14,6 +14,7 @@ import pytest
 from agentgym.cli.main import main
 from agentgym.errors import ConfigError
 from agentgym.trainers.api import train
+from agentgym.trainers.audit.given import given_credit
 from agentgym.trainers.audit.report import CEILING, RUN, audit_run
 
 
@@ -60,12 +61,15 @@ def test_credit_of_other_trainers_is_judged_on_the_same_turns(run: Path, tmp_pat
     ]  # fmt: skip
     file = tmp_path / "others.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["--continuations", "32", "--credit", str(file)]
+    words = ["--continuations", "4", "--episodes", "4", "--credit", str(file)]
     assert main(["audit", str(run), *words, f"{__name__}:last_return"]) == 0
     shown = capsys.readouterr().out
     assert all(each in shown for each in ("others", "last_return"))
     found = json.loads((run / "audit.json").read_text())["estimators"]
-    assert found["others"] == found["turn"] != found["last_return"]
+    assert found["others"] == found["turn"] and "last_return" in found
+    name, credit = given_credit(f"{__name__}:last_return", lines)
+    assert name == "last_return"
+    assert credit.sum() == sum(line["reward"] for line in lines)
 
 
 def none_at_all(lines: list[dict[str, Any]]) -> None:
