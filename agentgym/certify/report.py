@@ -13,7 +13,7 @@ POLICY = "agentgym-1"
 """Version of the rules that make a verdict of findings."""
 MOST_EVIDENCE = 20
 """Lines of evidence of a check."""
-LEVELS = {"static": 1, "runtime": 2, "semantic": 3, "statistical": 4}
+LEVELS = {"static": 1, "runtime": 2, "semantic": 3, "statistical": 4, "hub": 4}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from rich.text import Text
 from agentgym.certify import Budget, Report, Result, certify
 from agentgym.certify.findings import Check
 from agentgym.certify.processes import Processes
+from agentgym.certify.remote import certify_url, is_url
 from agentgym.cli.command_line import KeyValues, standard_output
 from agentgym.cli.eval_output import write_json
 from agentgym.errors import ConfigError
@@ -48,7 +49,8 @@ def run_certification(
     reason, in the class attribute `declares`.
 
     Args:
-        envs: Ids of environments, or module:Class of one that is not registered.
+        envs: Ids of environments, module:Class of one that is not registered, or addresses of
+            servers, whose experts are not known.
         tasks: Test tasks that are played.
         search: Environment steps of the searches.
         seconds: Time of the long parts of an environment. Parts that it cuts short are named.
@@ -66,7 +68,10 @@ def run_certification(
     reports: list[Report] = []
     with Processes() as processes:
         for name in envs:
-            report = _with_status(name, arguments, budget, processes)
+            if is_url(name):
+                report = certify_url(name, arguments, budget)
+            else:
+                report = _with_status(name, arguments, budget, processes)
             show(report, console)
             reports.append(report)
     if json is not None:

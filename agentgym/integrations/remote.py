@@ -214,15 +214,23 @@ class RemoteEnv(gymnasium.Env[str, str]):
     def has_snapshots(self) -> bool:
         """Whether the `/metadata` of the server lists the capabilities."""
         if self._can_save is None:
-            page = read_page(self._http, self._headers, self._timeout, "/metadata")
-            try:
-                found = json.loads(page or b"{}")
-            except (ValueError, RecursionError):
-                found = {}
-            known = found.get("capabilities") if isinstance(found, dict) else ()
+            known = self.about_server().get("capabilities")
             named = map(str, known) if isinstance(known, list) else ()
             self._can_save = {"snapshot", "restore"} <= {*named}
         return self._can_save
+
+    def about_server(self) -> dict[str, Any]:
+        """Returns the `/metadata` of the server: its name and version. Empty if it sends none.
+
+        Raises:
+            RemoteError: if the server does not answer.
+        """
+        page = read_page(self._http, self._headers, self._timeout, "/metadata")
+        try:
+            found = json.loads(page or b"{}")
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def _check_capability(self) -> None:
         """Checks that the environment of the server has snapshots.
