@@ -8,7 +8,7 @@ probabilities depend on the batch.
 
 from __future__ import annotations
 
-import hmac
+import hashlib
 import threading
 import time
 import warnings
@@ -82,7 +82,7 @@ class Sessions:
         self._prompts = prompts or Prompts(policy.tokenizer, policy.format)
         self._cache: Any = policy.session()
         self._changed = threading.Condition()
-        self._live: dict[str, Session] = {}
+        self._live: dict[bytes, Session] = {}  # by digests, whose comparison tells nothing of a key
         self._queue: list[Waiting] = []
         self._jobs: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._closed: list[Session] = []
@@ -102,13 +102,13 @@ class Sessions:
         """
         session = Session(spec, self._prompts.history(), info)
         with self._changed:
-            self._live[session.token] = session
+            self._live[_digest(session.token)] = session
         return session
 
     def close(self, session: Session) -> None:
         """Ends a session. Its open requests are refused, and its key is forgotten."""
         with self._changed:
-            self._live.pop(session.token, None)
+            self._live.pop(_digest(session.token), None)
             for waiting in session.waiting:
                 self._lose(waiting)
                 _refuse(waiting.future, _ended())
@@ -141,10 +141,7 @@ class Sessions:
     def find(self, key: str) -> Session | None:
         """Returns the session in progress with a key, None if there is none."""
         with self._changed:
-            live = list(self._live.items())
-        given = key.encode("utf-8", "surrogatepass")
-        found = [each for token, each in live if hmac.compare_digest(token.encode(), given)]
-        return found[0] if found else None
+            return self._live.get(_digest(key))
 
     def submit(self, key: str, request: ChatRequest) -> Future[ChatReply]:
         """Begins to answer a request and returns at once."""
@@ -286,7 +283,8 @@ class Sessions:
         """Whether there are requests and, in lockstep, each session has asked or ended."""
         if not self._queue or self._batching != "lockstep":
             return bool(self._queue)
-        if {waiting.session.token for waiting in self._queue} >= self._live.keys():
+        asking = {id(waiting.session) for waiting in self._queue}
+        if all(id(session) in asking for session in self._live.values()):
             return True
         if time.monotonic() < min(waiting.since for waiting in self._queue) + LOCKSTEP:
             return False
@@ -382,6 +380,10 @@ def _one_each(waiting: Sequence[Waiting]) -> list[Waiting]:
     """Returns the first request of each session."""
     first = {each.session.token: each for each in reversed(waiting)}
     return [each for each in waiting if first[each.session.token] is each]
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def _ended() -> Refused:

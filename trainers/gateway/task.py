@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentgym.errors import AgentGymError
+from agentgym.trainers.gateway.kept_connections import post
 
 KEPT = (
     "PATH HOME LANG LC_ALL LC_CTYPE TZ USER SHELL VIRTUAL_ENV CONDA_PREFIX PYTHONPATH "
@@ -33,11 +33,6 @@ SILENT = {
     "PYTHONUNBUFFERED": "1",
 }
 """Environment variables that keep the libraries of agents from calling home."""
-SECONDS = 600.0
-"""Time limit of a call into the environment."""
-
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Opens addresses without a proxy. To build one takes longer than a request."""
 
 
 class TaskError(AgentGymError, RuntimeError):
@@ -189,19 +184,15 @@ class Task:
         return self._post("call", {"name": name, "arguments": dict(arguments)})
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Step:
-        request = urllib.request.Request(
-            f"{self.env_url}/{path}",
-            json.dumps(body).encode(),
-            {"Content-Type": "application/json"},
-        )
+        headers = {"Content-Type": "application/json"}
         try:
-            with _OPENER.open(request, timeout=SECONDS) as reply:
-                found = json.load(reply)
-        except urllib.error.HTTPError as error:
-            text = error.read().decode("utf-8", "replace")
-            raise TaskError(f"The environment refused the action: {_detail(text)}") from None
+            status, reply = post(f"{self.env_url}/{path}", json.dumps(body).encode(), headers)
         except OSError as error:
             raise TaskError(f"No reply from the gateway at {self.url}: {error}.") from error
+        text = reply.decode("utf-8", "replace")
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise TaskError(f"The environment refused the action: {_detail(text)}")
+        found = json.loads(text)
         observation = found["observation"]
         admissible = tuple(observation.get("admissible", ()))
         return Step(observation["text"], bool(found["done"]), admissible)

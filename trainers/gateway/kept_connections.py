@@ -1,0 +1,75 @@
+"""Requests of a program to the gateway over connections that stay open. It needs no PyTorch."""
+
+from __future__ import annotations
+
+import http.client
+import select
+import threading
+import urllib.parse
+
+SECONDS = 600.0
+"""Time limit of a request."""
+
+
+class _Open(dict[tuple[str, str], http.client.HTTPConnection]):
+    """Open connections by scheme and host, which are closed with the thread that holds them."""
+
+    def __del__(self) -> None:
+        for connection in self.values():
+            connection.close()
+
+
+class _Kept(threading.local):
+    """The open connections of a thread."""
+
+    def __init__(self) -> None:
+        self.connections = _Open()
+
+
+_KEPT = _Kept()
+
+
+def post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+    """Sends a request and returns the status and the body of its reply. It uses no proxy.
+
+    A connection that the server has closed in the meantime is opened anew. A request that was sent
+    is never repeated: it may have acted.
+
+    Args:
+        url: the address.
+        body: the body.
+        headers: the headers.
+
+    Raises:
+        OSError: if there is no reply.
+    """
+    parts = urllib.parse.urlsplit(url)
+    place = parts.scheme, parts.netloc
+    connection = _KEPT.connections.pop(place, None)
+    if connection is None or _is_closed(connection):
+        kind = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
+        connection = kind(parts.netloc, timeout=SECONDS)
+    path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    try:
+        connection.request("POST", path, body, headers)
+        reply = connection.getresponse()
+        text = reply.read()
+    except http.client.HTTPException as error:
+        connection.close()
+        raise OSError(f"{type(error).__name__}: {error}") from error
+    except BaseException:
+        connection.close()
+        raise
+    if not reply.will_close:
+        _KEPT.connections[place] = connection
+    return reply.status, text
+
+
+def _is_closed(connection: http.client.HTTPConnection) -> bool:
+    """Returns whether the other side has closed a connection: it is then at the end of reading."""
+    closed = connection.sock is None or bool(select.select([connection.sock], [], [], 0)[0])
+    if closed:
+        connection.close()
+    return closed
