@@ -53,7 +53,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "at_grpo": {"group_size": 4, "episodes_per_iteration": 32, "iterations": 20},
     "advantage_alignment": {"group_size": 8, "iterations": 20},
     "rae": {"iterations": 20},
-    "single_stream": {"iterations": 20, "train_tasks": 64},
+    "single_stream": {"bc_epochs": 8, "iterations": 20, "train_tasks": 64},
     "rema": {"group_size": 8, "iterations": 20},
     "cory": {"iterations": 20, "kl_coef": 0.0, "gamma": 0.95},
     "spag": {
@@ -277,11 +277,11 @@ def test_every_parameter_changes_and_a_seed_repeats_a_run(recipe: str, tmp_path:
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "run", watched)
-        found = losses(recipe, tmp_path / "a", iterations=2)
+        found = losses(recipe, tmp_path / "a", iterations=3)
     assert before
     assert not [name for name in before if torch.equal(before[name], after[name])]
     again = losses(recipe, tmp_path / "b", iterations=2)
-    assert again and again == found
+    assert again and again == found[: len(again)]
 
 
 def losses(recipe: str, folder: Path, **changes: Any) -> list[float]:
