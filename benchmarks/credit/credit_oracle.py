@@ -100,9 +100,7 @@ ABSENT = {
     "A trained model of preferences assigns credit, and has no exact target.": "sweet_rl",
     "With exact values, it is POAD with a lambda of 0 inside an action.": "lookahead",
     "A teacher's term is no estimate of an advantage. Without it, it is GRPO.": "distill",
-    "A running estimate per task is the baseline. With an exact one, it is REINFORCE with a shift.": (
-        "single_stream"
-    ),
+    "Its baseline is an estimate per task. With an exact one, it is REINFORCE.": "single_stream",
     "It needs successes, which `graph_oracle.py` has, and the world has rewards only.": "graphgpo",
 }
 
