@@ -75,7 +75,7 @@ class Settings:
     """Maximum number of tokens of a reply."""
     model: str = "tiny"
     """Size of the new model."""
-    repetitions: int = 3
+    repetitions: int = 5
     """Pairs of runs."""
     out: Path = RESULTS / "program_speed.json"
     """File of the results."""
