@@ -5,9 +5,9 @@ groups of eight episodes with the same start. `agentgym audit` then plays on fro
 last iteration, so that the advantages of its turns are known, and judges the estimators on the same
 episodes. Runs are in the middle of learning: some episodes fail, some succeed.
 
-- sign errors: share of the turns that matter whose credit has the wrong sign;
-- correlation: with the exact advantages, over turns;
-- moot: share of the credit on turns that are not known to matter;
+- sign errors: share of the turns that matter whose credit has the wrong sign.
+- correlation: with the exact advantages, over turns.
+- moot: share of the credit on turns that are not known to matter.
 - ceiling: the correlation of exact advantages of other continuations, the most that can be seen.
 
 Finished runs and audits are kept. Prints a table and writes JSON.
@@ -17,24 +17,23 @@ Finished runs and audits are kept. Prints a table and writes JSON.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from agentgym.evaluation.report import mean_interval
 from agentgym.trainers.audit.report import CEILING, audit_run
+from benchmarks.figures.credit_figures import of_seeds
 from benchmarks.learning.learning import launch
 from benchmarks.shared.result_files import (
     BENCHMARKS,
     RESULTS,
     measured,
-    rounded,
     settings_of,
     versions,
 )
@@ -95,21 +94,6 @@ def audit(name: str, seed: int, settings: Settings) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key != "episodes"}
 
 
-def summary(audits: Mapping[str, Any], name: str, estimator: str, measure: str) -> list[float]:
-    """Returns the mean of a measure over the seeds of an environment, with its interval.
-
-    Seeds without a value, in which no turn matters, are left out. The result is then empty if there
-    is no other.
-    """
-    found = [
-        value
-        for key, each in audits.items()
-        if key.split()[0] == name
-        and (value := each["estimators"].get(estimator, {}).get(measure)) is not None
-    ]
-    return rounded(mean_interval(found)) if found else []
-
-
 def main(settings: Settings) -> None:
     """Audits the missing runs, writes the file after each one, and prints a table."""
     about = {
@@ -125,8 +109,8 @@ def main(settings: Settings) -> None:
     table = Table("env", "credit", *MEASURES)
     for name in settings.envs:
         for estimator in (*ESTIMATORS, CEILING):
-            found = [summary(audits, name, estimator, measure) for measure in MEASURES]
-            cells = ("{:.2f} [{:.2f}, {:.2f}]".format(*each) if each else "" for each in found)
+            found = [of_seeds(audits, name, estimator, measure) for measure in MEASURES]
+            cells = (f"{fmean(each):.2f} ({len(each)} seeds)" if each else "" for each in found)
             table.add_row(name, estimator, *cells)
     Console(width=120).print(table)
 

@@ -234,14 +234,19 @@ def _audits(measure: str) -> str:
     return table(("Credit", *names), rows)
 
 
-def _audited(audits: Mapping[str, Any], name: str, estimator: str, measure: str) -> str:
-    """Returns the mean and the range of a measure over the seeds of an environment."""
+def of_seeds(audits: Mapping[str, Any], name: str, estimator: str, measure: str) -> list[float]:
+    """Returns a measure in each audit of an environment that has it: a turn must matter."""
     found = [
-        value
+        each["estimators"].get(estimator, {}).get(measure)
         for key, each in audits.items()
         if key.split()[0] == name
-        and (value := each["estimators"].get(estimator, {}).get(measure)) is not None
     ]
+    return [value for value in found if value is not None]
+
+
+def _audited(audits: Mapping[str, Any], name: str, estimator: str, measure: str) -> str:
+    """Returns the mean and the range of a measure over the seeds of an environment."""
+    found = of_seeds(audits, name, estimator, measure)
     if not found:
         return "-"
     return f"{fmean(found):.2f} ({min(found):.2f} to {max(found):.2f})"

@@ -19,7 +19,6 @@ import os
 import signal
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,6 @@ from typing import Any
 import numpy as np
 import tyro
 
-from agentgym.trainers.gateway.task import Task
 from benchmarks.shared.result_files import RESULTS, settings_of, versions, write
 
 POLL = 0.005
@@ -53,23 +51,6 @@ class Settings:
     """The result file."""
 
 
-def play(task: Task) -> None:
-    """Plays an episode, as a client of the gateway."""
-    messages = [
-        {"role": "system", "content": task.instructions},
-        {"role": "user", "content": task.observation},
-    ]
-    done = False
-    while not done:
-        body = json.dumps({"model": task.model, "messages": messages}).encode()
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {task.key}"}
-        request = urllib.request.Request(f"{task.url}/v1/chat/completions", body, headers)
-        with urllib.request.urlopen(request) as answer:
-            reply = json.load(answer)["choices"][0]["message"]
-        observation, done, _ = task.step(reply["content"])
-        messages += [reply, {"role": "user", "content": observation}]
-
-
 def train(settings: Settings, folder: Path) -> None:
     """Trains in a folder, or resumes the run that is there."""
     from agentgym.trainers import train
@@ -80,7 +61,7 @@ def train(settings: Settings, folder: Path) -> None:
         env_id="NumberLine-v0",
         env_kwargs={"size": 5, "max_turns": 5},
         model="nano",
-        harness="benchmarks.learning.kill_resume:play",
+        harness="benchmarks.shared.chat_program:play",
         constrain=True,
         iterations=settings.iterations,
         episodes_per_iteration=settings.episodes,

@@ -11,9 +11,7 @@ Prints a table and writes JSON. Finished runs are kept. The six runs take a few 
 
 from __future__ import annotations
 
-import json
 import tempfile
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from rich.table import Table
 
 from agentgym.evaluation.report import Report
 from agentgym.trainers import train
-from agentgym.trainers.gateway.task import Task
+from benchmarks.shared.chat_program import play
 from benchmarks.shared.result_files import RESULTS, read, refuse_other, settings_of, versions, write
 
 LOOPS = ("program", "trainer")
@@ -50,28 +48,6 @@ class Settings:
     """Random seeds 0, 1, ..."""
     out: Path = RESULTS / "own_loop.json"
     """The result file."""
-
-
-def play(task: Task) -> None:
-    """Plays an episode, as a client of the gateway."""
-    messages: list[dict[str, Any]] = [
-        {"role": "system", "content": task.instructions},
-        {"role": "user", "content": task.observation},
-    ]
-    done = False
-    while not done:
-        reply = ask(messages, **task.openai)
-        observation, done, _ = task.step(reply["content"])
-        messages += [reply, {"role": "user", "content": observation}]
-
-
-def ask(messages: list[dict[str, Any]], base_url: str, api_key: str) -> dict[str, Any]:
-    """Returns the reply to a conversation."""
-    body = json.dumps({"model": "policy", "messages": messages}).encode()
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {api_key}"}
-    request = urllib.request.Request(f"{base_url}/chat/completions", body, headers)
-    with urllib.request.urlopen(request) as reply:
-        return json.load(reply)["choices"][0]["message"]
 
 
 def rewards(settings: Settings, loop: str, seed: int, folder: str) -> dict[str, list[float]]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import urllib.request
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,6 +32,7 @@ from agentgym.trainers import train
 from agentgym.trainers.gateway import flat
 from agentgym.trainers.gateway.task import Task, TaskError
 from agentgym.trainers.gateway.wire import Message
+from benchmarks.shared.chat_program import ask
 from benchmarks.shared.result_files import RESULTS, measured, rounded, settings_of, versions
 
 ID = "Cart-v0"
@@ -76,7 +76,7 @@ def play(task: Task) -> None:
     ]
     done = False
     for _ in range(STEPS):
-        reply = ask(task, messages)
+        reply = ask(task, messages, tools=list(task.tools))
         messages.append(reply)
         for call in reply.get("tool_calls") or ():
             try:
@@ -87,17 +87,6 @@ def play(task: Task) -> None:
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
         if done or not reply.get("tool_calls"):
             return
-
-
-def ask(task: Task, messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the next message of a chat completion with tools."""
-    body = {"model": task.model, "messages": messages, "tools": list(task.tools)}
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {task.key}"}
-    request = urllib.request.Request(
-        f"{task.url}/v1/chat/completions", json.dumps(body).encode(), headers
-    )
-    with urllib.request.urlopen(request) as reply:
-        return json.load(reply)["choices"][0]["message"]
 
 
 # Its environment.

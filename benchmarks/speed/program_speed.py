@@ -14,11 +14,9 @@ Prints a table and writes JSON. Finished rows are kept.
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 from statistics import median
 from typing import Any, get_args
@@ -32,10 +30,8 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.evaluation.report import mean_interval
 from agentgym.trainers.gateway.executor import HarnessExecutor
 from agentgym.trainers.gateway.gateway import Gateway
-from agentgym.trainers.gateway.kept_connections import post
 from agentgym.trainers.gateway.programs import FunctionProgram
 from agentgym.trainers.gateway.sessions import Batching
-from agentgym.trainers.gateway.task import Task
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
@@ -43,24 +39,8 @@ from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
+from benchmarks.shared.chat_program import play
 from benchmarks.shared.result_files import RESULTS, measured, rounded, settings_of, versions
-
-
-def play(task: Task) -> None:
-    """Plays an episode, as a client of the gateway."""
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {task.key}"}
-    messages: list[dict[str, Any]] = [
-        {"role": "system", "content": task.instructions},
-        {"role": "user", "content": task.observation},
-    ]
-    done = False
-    while not done:
-        body = json.dumps({"model": "policy", "messages": messages}).encode()
-        status, text = post(f"{task.url}/v1/chat/completions", body, headers)
-        assert status == HTTPStatus.OK, text
-        reply = json.loads(text)["choices"][0]["message"]
-        observation, done, _ = task.step(reply["content"])
-        messages += [reply, {"role": "user", "content": observation}]
 
 
 @dataclass

@@ -4,12 +4,12 @@ Runs recipes on WebShop with models of the Qwen2.5 configurations with random we
 waited for at the begin and at the end of each phase, so its time counts in the phase that asked for
 it. A phase inside another one counts only itself. The first iteration is left out.
 
-- play: episodes, all generation included;
+- play: episodes, all generation included.
 - values, reference: passes before the update without gradients, of policy and critic, and of the
-  reference;
-- credit: rewards and advantages;
-- collate: padded tensors and their transfer;
-- forward, backward, optimiser: the update;
+  reference.
+- credit: rewards and advantages.
+- collate: padded tensors and their transfer.
+- forward, backward, optimiser: the update.
 - rest: shuffles, metrics, transcripts and all other Python.
 
 MFU is the share of the device's peak arithmetic that the model needs in the forward and backward

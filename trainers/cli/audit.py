@@ -13,13 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agentgym.cli.audit_overlay import FILE
 from agentgym.cli.command_line import standard_output
 from agentgym.errors import ConfigError
 from agentgym.trainers.audit.report import Audit, audit_run
 from agentgym.utils.files import replace_text, shown
 
-FILE = "audit.json"
-"""The file in the folder of the run that holds the audit."""
 FEWEST = 4
 """Continuations, of which each half has a variance."""
 

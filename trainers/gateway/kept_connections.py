@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import http.client
-import select
+import os
+import selectors
 import threading
 import urllib.parse
 
@@ -11,8 +12,8 @@ SECONDS = 600.0
 """Time limit of a request."""
 
 
-class _Open(dict[tuple[str, str], http.client.HTTPConnection]):
-    """Open connections by scheme and host, which are closed with the thread that holds them."""
+class _Open(dict[tuple[int, str, str], http.client.HTTPConnection]):
+    """Open connections by process, scheme and host. They end with the thread that holds them."""
 
     def __del__(self) -> None:
         for connection in self.values():
@@ -44,7 +45,7 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
         OSError: if there is no reply.
     """
     parts = urllib.parse.urlsplit(url)
-    place = parts.scheme, parts.netloc
+    place = os.getpid(), parts.scheme, parts.netloc  # a fork has connections of its own
     connection = _KEPT.connections.pop(place, None)
     if connection is None or _is_closed(connection):
         kind = (
@@ -69,7 +70,11 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
 
 def _is_closed(connection: http.client.HTTPConnection) -> bool:
     """Returns whether the other side has closed a connection: it is then at the end of reading."""
-    closed = connection.sock is None or bool(select.select([connection.sock], [], [], 0)[0])
+    if connection.sock is None:
+        return True
+    with selectors.DefaultSelector() as selector:  # `select` has a largest number of a file
+        selector.register(connection.sock, selectors.EVENT_READ)
+        closed = bool(selector.select(timeout=0))
     if closed:
         connection.close()
     return closed
