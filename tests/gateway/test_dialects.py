@@ -191,20 +191,13 @@ def test_any_body_is_read_or_refused(body: dict[str, Any]):
             assert error.status == 400
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[tuple[StubBackend, str]]:
+@pytest.fixture
+def gateway() -> Iterator[tuple[StubBackend, str]]:
     backend = StubBackend()
+    backend.reply = lambda _: REPLY
     limits = Limits(comment_seconds=0.05, blank_seconds=0.05)
     with GatewayServer(backend, limits=limits) as server:
         yield backend, server.url
-
-
-@pytest.fixture
-def gateway(running: tuple[StubBackend, str]) -> tuple[StubBackend, str]:
-    backend, _ = running
-    backend.__init__()
-    backend.reply = lambda _: REPLY
-    return running
 
 
 def test_errors_and_counts_of_messages(gateway: tuple[StubBackend, str]):

@@ -22,18 +22,12 @@ from agentgym.trainers.gateway.server import GatewayServer, Limits
 LIMITS = Limits(body_bytes=20_000, body_seconds=1, comment_seconds=0.05, blank_seconds=0.05)
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[tuple[StubBackend, str]]:
+@pytest.fixture
+def gateway() -> Iterator[tuple[StubBackend, str]]:
+    """A server of its own: what clients of another test left behind does not reach it."""
     backend = StubBackend()
     with GatewayServer(backend, limits=LIMITS) as server:
         yield backend, server.url
-
-
-@pytest.fixture
-def gateway(running: tuple[StubBackend, str]) -> tuple[StubBackend, str]:
-    backend, _ = running
-    backend.__init__()
-    return running
 
 
 def held(_: ChatRequest) -> None:
@@ -200,12 +194,11 @@ def test_a_cancelled_request_is_a_session_that_is_over(gateway: tuple[StubBacken
 def test_a_client_that_leaves_cancels_its_request(gateway: tuple[StubBackend, str]):
     backend, url = gateway
     backend.reply = held
-    for stream in (False, True):
+    for count, stream in enumerate((False, True), 1):
         connection = raw(url, ask(stream=stream))
-        count = len(backend.requests)
-        backend.wait_for(lambda count=count: len(backend.requests) > count)
+        assert backend.wait_for(lambda count=count: len(backend.requests) == count)
         connection.close()
-        assert backend.wait_for(lambda: len(backend.cancelled) == len(backend.requests))
+        assert backend.wait_for(lambda count=count: len(backend.cancelled) == count)
     assert backend.cancelled == [future for _, _, future in backend.requests]
 
 
