@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one that is not there
 
 import numpy as np
 import pytest
@@ -83,6 +86,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+        gc.set_threshold(100_000, 50, 50)  # what the tests themselves keep is little
 
 
 def _shares_a_fixture(item: pytest.Item) -> bool:

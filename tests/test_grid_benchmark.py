@@ -30,6 +30,7 @@ def test_seeds_are_added_to_earlier_results(
     small = {"env_steps": 48, "bc_demonstrations": 4, "eval_episodes": 20, "num_envs": 4}
     full = grid.Place.settings
     monkeypatch.setattr(grid, "ENVS", ("line",))
+    monkeypatch.setattr(grid, "LEARNING_RATES", (2e-4, 5e-4))
     monkeypatch.setattr(
         grid.Place,
         "settings",
@@ -49,13 +50,13 @@ def test_seeds_are_added_to_earlier_results(
 
     monkeypatch.setattr(grid, "launch", launch)
     settings = grid.Settings(
-        envs=("line",), recipes=("poad", "vine"), seeds=(0,), runs=tmp_path / "first",
+        envs=("line",), recipes=("poad", "rloo"), seeds=(0,), runs=tmp_path / "first",
         out=tmp_path / "grid.json",
     )  # fmt: skip
     grid.main(settings)
     rates = [f"{rate:g}" for rate in grid.LEARNING_RATES]
     trials = [f"tune-{recipe}-{rate}" for recipe in settings.recipes for rate in rates]
-    assert launched == ["start-100", "start-0", *trials, "poad-0", "vine-0"]
+    assert launched == ["start-100", "start-0", *trials, "poad-0", "rloo-0"]
     found = json.loads(settings.out.read_text())
     about = found["envs"]["line"]
     low, high = (about["baselines"][agent] for agent in ("random", "expert"))
@@ -66,15 +67,15 @@ def test_seeds_are_added_to_earlier_results(
     launched.clear()
     settings.runs, settings.seeds = tmp_path / "second", (0, 1)
     grid.main(settings)
-    assert launched == ["start-1", "poad-1", "vine-1"]
+    assert launched == ["start-1", "poad-1", "rloo-1"]
     both = json.loads(settings.out.read_text())
     assert [(run["recipe"], run["seed"]) for run in both["runs"]] == [
-        ("poad", 0), ("vine", 0), ("poad", 1), ("vine", 1),
+        ("poad", 0), ("rloo", 0), ("poad", 1), ("rloo", 1),
     ]  # fmt: skip
     assert both["runs"][:2] == found["runs"]
 
     # Results with other settings are dropped.
-    monkeypatch.setitem(grid.FLAGS, "vine", ("--group-size", 2))
+    monkeypatch.setitem(grid.FLAGS, "rloo", ("--group-size", 2))
     kept = grid.earlier(settings.out)
     assert {run["recipe"] for run in kept["runs"]} == {"poad"} == {*kept["envs"]["line"]["tuning"]}
     small["env_steps"] = 64

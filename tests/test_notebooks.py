@@ -41,6 +41,8 @@ SHORTER = {
 """Training, of which no output is compared, ends early, unless the outputs are to be stored."""
 CHECKED = "from tests.helpers.training_calls import check_all; check_all()"
 """Added to the first cell: no call of `train` ends below its start."""
+FORKED = "from tests.helpers.launch import fork_runs; fork_runs()"
+"""Added to the first cell of a notebook with a sweep."""
 LARGEST = 300_000
 """Bytes of the largest notebook."""
 
@@ -123,7 +125,8 @@ def test_a_notebook_shows_the_outputs_of_its_code(
         shorten(notebook, *SHORTER[path.stem])
     if not update:
         first = next(cell for cell in notebook.cells if cell.cell_type == "code")
-        first.source += f"\n{CHECKED}"
+        sweeps = any('"sweep ' in cell.source for cell in notebook.cells)
+        first.source += f"\n{CHECKED}\n{FORKED if sweeps else ''}"
     before = set(path.parent.iterdir())
     resources = {"metadata": {"path": str(path.parent)}}
     client = nbclient.NotebookClient(

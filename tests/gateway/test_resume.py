@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.gateway.test_harness_training import rows
+from tests.helpers.launch import Child
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
@@ -20,19 +19,21 @@ from agentgym.trainers.gateway.task import Task
 from tests.gateway import episodes
 
 asked, kill_at = Path(sys.argv[1]), int(sys.argv[2])
+killed = asked.with_suffix(".killed")
 first = episodes.ask
 
 def ask(task, messages):
     with asked.open("ab") as file:
         file.write(b".")
-    if asked.stat().st_size == kill_at:
+    if 0 < kill_at <= asked.stat().st_size and not killed.exists():
+        killed.touch()
         os.kill(os.getppid(), signal.SIGKILL)
     return first(task, messages)
 
 episodes.ask = ask
 episodes.chat(Task.of_environ())
 """
-"""A program that kills the trainer before its n-th request, counted over all episodes."""
+"""A program that kills the trainer once, before its n-th request, counted over all episodes."""
 WORDS = """grpo --env-id NumberLine-v0 --env-kwargs size=5 max_turns=3 --model nano --group-size 2
 --iterations 2 --episodes-per-iteration 4 --num-envs 2 --eval-episodes 0 --max-new-tokens 2
 --save-every 1 --device cpu --threads 1 --seed 3 --log-with --quiet --resume"""
@@ -42,8 +43,7 @@ def train(folder: Path, script: Path, kill_at: int) -> int:
     """Trains in a process of its own, or resumes the run. Returns the exit code."""
     harness = f"python {script} {folder}.asked {kill_at}"
     words = [*WORDS.split(), "--run-dir", str(folder), "--harness", harness]
-    done = subprocess.run([sys.executable, "-m", "agentgym.trainers", *words], capture_output=True)
-    return done.returncode
+    return Child(["-m", "agentgym.trainers", *words]).wait()
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Starts Python programs as processes of their own, forked from one that has imported the trainer.
 
 Importing torch and transformers takes seconds, which a new interpreter would need for each program.
-Tests that start programs have the mark `xdist_group("processes")`, so that one worker does so.
+Tests whose programs need both cores have the mark `xdist_group("processes")`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,17 @@ import os
 import runpy
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import torch
+
+from agentgym.trainers.cli import subprocesses
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
@@ -55,6 +60,46 @@ class Child:
         shutil.rmtree(self._folder)
         assert self.process.exitcode is not None
         return self.process.exitcode
+
+
+class ForkedPopen:
+    """Stands for `subprocess.Popen` in the module that starts the runs of sweeps.
+
+    Args:
+        command: a program of this interpreter.
+        env: the environment variables.
+        **pipes: text pipes, which it has anyway.
+    """
+
+    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], **pipes: object):
+        assert command[0] == sys.executable
+        self._child = Child(command[1:], env)
+        self.returncode = 0
+
+    def __enter__(self) -> ForkedPopen:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._child.process.kill()
+
+    def communicate(self) -> tuple[str, str]:
+        """Waits for the end of the program and returns its outputs."""
+        self.returncode = self._child.wait()
+        return self._child.output, self._child.errors
+
+    def terminate(self) -> None:
+        """Tells the program to stop."""
+        self._child.process.terminate()
+
+
+def fork_runs(change: Callable[[Any, str, Any], None] = setattr) -> None:
+    """Forks the runs of sweeps.
+
+    Args:
+        change: sets an attribute, such as `monkeypatch.setattr`.
+    """
+    forking = {**vars(subprocess), "Popen": ForkedPopen}
+    change(subprocesses, "subprocess", SimpleNamespace(**forking))
 
 
 def _execute(arguments: Sequence[str], environment: dict[str, str], folder: Path) -> None:

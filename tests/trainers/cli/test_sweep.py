@@ -21,6 +21,8 @@ from agentgym.trainers.cli.sweep_settings import Run, flags_of, runs_of, setting
 from agentgym.trainers.cli.train import read_config
 from agentgym.trainers.system.gpu_memory import ALLOCATOR, Card
 
+from ...helpers.launch import fork_runs
+
 
 def test_settings_are_a_grid_or_draws_that_more_draws_extend():
     grid = settings_of(["lr=1e-3,1e-4", "constrain=true,false"], 0)
@@ -379,8 +381,9 @@ def test_runs_on_one_gpu_get_shares_of_its_memory_unless_they_do_not_fit(
 
 @pytest.mark.slow
 def test_two_recipes_are_compared_over_two_seeds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
+    fork_runs(monkeypatch.setattr)
     out = tmp_path / "sweep"
     words = [
         *("sweep", "poad", "rloo", "--env-id", "NumberLine-v0", "--model", "nano", "--constrain"),

@@ -122,6 +122,7 @@ def test_a_run_reports_the_error_and_fits_its_critic_to_returns(tmp_path: Path):
     from ..recipes.test_recipes import train_quickly
 
     common = {"bc_demonstrations": 0, "iterations": 1, "group_size": 4, "lr_by_reliability": False}
+    common["env_kwargs"] = {"size": 6, "max_turns": 8}  # states with several visits
     one = train_quickly("turn", tmp_path / "a", **common)[-1]
     other = train_quickly("turn", tmp_path / "b", critic_lambda=1.0, **common)[-1]
     assert one["losses/value_error"] >= 0

@@ -945,7 +945,8 @@ def test_information_is_read_before_every_prompt_and_fits_the_context():
 
 @pytest.mark.slow
 def test_the_first_advantages_of_sweet_rl_follow_the_preferences(tmp_path: Path):
-    rows = train_quickly("sweet_rl", tmp_path, iterations=3, model_lr=1e-3)
+    sizes = {"env_kwargs": {"size": 6, "max_turns": 8}}
+    rows = train_quickly("sweet_rl", tmp_path, iterations=3, model_lr=1e-3, **sizes)
     played = [row for row in rows if "credit/pairs" in row]
     assert played[0]["credit/pairs"] > 0
     assert played[0]["credit/preference_accuracy"] == 0  # the model is still the reference

@@ -19,6 +19,12 @@ from agentgym.trainers.policy.tiny import tiny_policy
 COMMIT = "a" * 40
 
 
+@pytest.fixture(autouse=True)
+def online(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub may be asked, unlike in other tests."""
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The hosts that were asked for. None answers."""

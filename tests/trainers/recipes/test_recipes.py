@@ -58,8 +58,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "cory": {"iterations": 20, "kl_coef": 0.0, "gamma": 0.95},
     "spag": {
         "bc_epochs": 6,
-        "env_kwargs": {"size": 6, "max_turns": 5},
-        "iterations": 30,
+        "env_kwargs": {"size": 4, "max_turns": 4},
+        "iterations": 20,
         "kl_coef": 0.0,
         "entropy_coef": 0.0,
     },
@@ -106,16 +106,29 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "bc_epochs": 3,
         "utterance_layers": (64, 64),
         "critic_batch": 32,
-        "critic_steps": 40,
+        "critic_steps": 20,
         "critic_lr": 2e-3,
         "tau": 0.5,
-        "iterations": 16,
+        "iterations": 20,
         "episodes_per_iteration": 64,
         "replayed": 128,
         "lr": 1e-3,
     },
-    "archer_iql": {**SMALL_CRITIC, "iterations": 30, "gamma": 0.9, "beta": 10.0, "lr": 1e-3},
-    "sac_glam": {"iterations": 18, "gamma": 0.9, "replayed": 384, "critic_steps": 200},
+    "archer_iql": {
+        **SMALL_CRITIC,
+        "critic_steps": 100,
+        "iterations": 30,
+        "gamma": 0.9,
+        "beta": 10.0,
+        "lr": 1e-3,
+    },
+    "sac_glam": {
+        "iterations": 20,
+        "gamma": 0.9,
+        "replayed": 384,
+        "critic_steps": 100,
+        "lr": 1e-3,
+    },
     "digi_q": {
         **SMALL_CRITIC,
         "iterations": 20,
@@ -154,14 +167,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class UntilSolved(Callback):
-    """Stops training when the mean return of three iterations exceeds 0.8."""
+    """Stops training when the mean return of three iterations exceeds 0.85."""
 
     def __init__(self) -> None:
         self.returns: list[float] = []
 
     @property
     def solved(self) -> bool:
-        return len(self.returns) >= 3 and bool(np.mean(self.returns[-3:]) > 0.8)
+        return len(self.returns) >= 3 and bool(np.mean(self.returns[-3:]) > 0.85)
 
     def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
         self.returns.append(metrics["rollout/return"])
@@ -187,13 +200,13 @@ def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
     """Trains on NumberLine and returns the rows of metrics.jsonl."""
     settings = {
         "env_id": "NumberLine-v0",
-        "env_kwargs": {"size": 6, "max_turns": 8},
+        "env_kwargs": {"size": 4, "max_turns": 6},
         "model": "nano",
         "context": "current",
         "instructions": False,
         "constrain": True,
         "bc_demonstrations": 32,
-        "bc_epochs": 9,
+        "bc_epochs": 6,
         "bc_batch_tokens": 8192,  # a few steps, after which the policy still fails
         "bc_lr": 2e-3,
         "iterations": 14,
@@ -252,7 +265,7 @@ def test_offline_recipe_improves_on_what_it_imitated(recipe: str, tmp_path: Path
 def test_recipe_solves_number_line(recipe: str, tmp_path: Path):
     until = UntilSolved()
     train(recipe, tmp_path / "run", seed=1, callbacks=[until], eval_episodes=0)
-    assert until.returns[0] < 0.75, "the little imitation must not have solved it"
+    assert until.returns[0] < 0.8, "the little imitation must not have solved it"
     assert until.solved, until.returns
 
 

@@ -81,7 +81,7 @@ CLONED = {"bc_demonstrations": 8, "bc_epochs": 1, "bc_batch_tokens": 8192}
 REVISED = {
     "model": "nano", "env_kwargs": {"size": 6, "max_turns": 8}, "episodes_per_iteration": 32,
     "group_size": 8, "constrain": False, "bc_demonstrations": 32, "bc_epochs": 4, "bc_lr": 2e-3,
-    "bc_batch_tokens": 8192,
+    "bc_batch_tokens": 8192, "max_new_tokens": 4,
 }  # fmt: skip
 # Many different actions and situations.
 LATENT = REVISED | {"bc_epochs": 2, "lr": 3e-4, "episodes_per_iteration": 16}
