@@ -5,26 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
 from agentgym.errors import ConfigError
 from agentgym.trainers.critics.privileged import PrivilegedView
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
-from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.update.learner import Rows
-from agentgym.trainers.update.microbatches import TokenBudget
+from agentgym.trainers.update.action_logprobs import action_logprobs
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
 
 SELF = "self"
 HINT = "hint:"
-TOKENS = 8192
-"""Tokens per forward pass of a teacher, padding included."""
 
 
 @dataclass(frozen=True)
@@ -72,28 +64,13 @@ class Teacher:
         model.autocast = policy.autocast
         return cls(run, model, sees)
 
-    @torch.no_grad()
     def logprobs(self, batch: Batch) -> FloatArray:
         """Returns the log-probabilities of the action tokens under the teacher [K].
 
-        They are those of the distribution that the policy sampled from: admissible actions only if
-        actions are constrained, at the temperature of sampling.
+        They are those of the distribution that the policy sampled from (see `action_logprobs`).
         """
-        model, sampling = self.model or self.run.policy, self.run.config.sampling()
-        seen = self._seen(batch)
-        rows = Rows.of(seen, bootstrap=False, scorer=model)
-        found = np.zeros(batch.num_tokens, np.float32)
-
-        def step(part: NDArray[np.int64]) -> None:
-            collated = collate(
-                seen, [rows.rows[i] for i in part], model.pad_token, sampling.temperature,
-                sampling.normalization, bootstrap=False,
-            ).to(model.device)  # fmt: skip
-            with model.autocast():
-                found[collated.index.cpu().numpy()] = model(collated).logprobs.float().cpu().numpy()
-
-        TokenBudget(TOKENS).each(rows, np.arange(len(rows.rows)), step)
-        return found
+        run = self.run
+        return action_logprobs(self.model or run.policy, self._seen(batch), run.config.sampling())
 
     def _seen(self, batch: Batch) -> Batch:
         """Returns the batch with the prompts of the teacher."""

@@ -16,6 +16,7 @@ from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.policy.alternatives import Alternatives, find_alternatives
 from agentgym.trainers.rewards.penalties import without_equal_groups
 from agentgym.trainers.run.metrics import log_iteration
+from agentgym.trainers.run.thought_information import thought_information
 from agentgym.trainers.system.processes import broadcast_parameters, broadcast_value
 from agentgym.trainers.system.signals import Interrupted
 from agentgym.trainers.update.learner import ForwardPass
@@ -62,9 +63,11 @@ class Iteration:
                 batch, forward = self._evaluate_actions(batch)
             credit, entering, rewarded = self._assign_credit(batch, forward)
             alternatives: Alternatives = {}
+            information: dict[str, float] = {}
             if trainer.is_main:
                 count = self._config.run.transcripts
                 alternatives = find_alternatives(trainer.policies, batch, count, self._sampling)
+                information = thought_information(trainer.policies, batch, self._sampling)
             self._sleep()
             trust = self._set_learning_rates(batch, credit)
             losses = self._updater.update(
@@ -77,8 +80,8 @@ class Iteration:
         trainer.rewards.observe(played)
         speeds = self._count(trajectories, sum(times.values()))
         numbers = log_iteration(
-            trainer, played, batch, credit, forward, rewarded, losses, times | speeds,
-            alternatives, trust,
+            trainer, played, batch, credit, forward, rewarded, losses,
+            times | speeds | information, alternatives, trust,
         )  # fmt: skip
         trainer.state.self_play.observe(numbers.get("losses/entropy"))
         trainer.callbacks.call("on_update_end", trainer, numbers)

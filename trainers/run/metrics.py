@@ -32,7 +32,7 @@ def log_iteration(
     forward: ForwardPass | None,
     rewarded: Batch,
     losses: Mapping[str, float],
-    times: Mapping[str, float],
+    further: Mapping[str, float],
     alternatives: Alternatives,
     trust: Mapping[str, float],
 ) -> dict[str, float]:
@@ -46,7 +46,7 @@ def log_iteration(
         forward: the forward pass before the update, or None.
         rewarded: the batch with the rewards that credit was assigned from.
         losses: scalars of the update.
-        times: durations and speeds.
+        further: durations, speeds and other scalars.
         alternatives: log-probabilities of the admissible actions, by turn of the batch.
         trust: the reliability of the advantages of each role.
     """
@@ -74,7 +74,7 @@ def log_iteration(
     for role, updater in trainer.updaters.parts.items():
         name = f"charts/{role}/lr" if role else "charts/lr"
         numbers[name] = float(updater.optimizer.param_groups[0]["lr"])
-    numbers |= times
+    numbers |= further
     log.row(state, numbers)
     log.histogram("credit/advantages", credit.advantages, global_step(state))
     values = None if forward is None else forward.values

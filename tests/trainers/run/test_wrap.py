@@ -157,6 +157,8 @@ def test_thoughts_are_trained_as_the_settings_tell(tmp_path: Path):
     assert default == plain
     assert len({tuple(plain), tuple(action), tuple(turn)}) == 3
     assert found["plain"]["rollout/thought_tokens"] == 0
+    informed = {run for run in found if "rollout/thought_information" in found[run]}
+    assert informed == {"default", "action", "turn"}
     assert (
         0 < found["default"]["rollout/thought_tokens"] < found["default"]["rollout/action_tokens"]
     )
