@@ -9,6 +9,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.critics.privileged import PrivilegedView
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
+from agentgym.trainers.hooks.served_teacher import SERVED, ServedTeacher
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.update.action_logprobs import action_logprobs
 
@@ -25,13 +26,14 @@ class Teacher:
 
     Attributes:
         run: the run, with the policy and the decoding parameters.
-        model: the model of the teacher. None: the policy itself, with its current weights.
+        model: the model of the teacher, or its server. None: the policy itself, with its current
+            weights.
         sees: "own" for the prompts of the policy, "hidden" for the hidden state of the environment
             after each of them, "hint:TEXT" for a text.
     """
 
     run: Run
-    model: Policy | None
+    model: Policy | ServedTeacher | None
     sees: str
 
     @classmethod
@@ -40,15 +42,18 @@ class Teacher:
 
         Args:
             run: the run.
-            source: "self", or a model id or folder.
+            source: "self", a model id or folder, or chat:MODEL@URL.
             sees: as the attribute.
 
         Raises:
-            ConfigError: if the model does not exist or has another tokenizer than the policy.
+            ConfigError: if the model does not exist or has another tokenizer than the policy, or
+                if its server cannot score tokens.
         """
         if source == SELF:
             return cls(run, None, sees)
         settings, policy = run.config.model, run.policy
+        if source.startswith(SERVED):
+            return cls(run, ServedTeacher(source, policy, run.context.limit), sees)
         model = Policy.load(
             source,
             dtype=settings.dtype,
@@ -69,8 +74,10 @@ class Teacher:
 
         They are those of the distribution that the policy sampled from (see `action_logprobs`).
         """
-        run = self.run
-        return action_logprobs(self.model or run.policy, self._seen(batch), run.config.sampling())
+        seen, run = self._seen(batch), self.run
+        if isinstance(self.model, ServedTeacher):
+            return self.model.logprobs(seen)
+        return action_logprobs(self.model or run.policy, seen, run.config.sampling())
 
     def _seen(self, batch: Batch) -> Batch:
         """Returns the batch with the prompts of the teacher."""

@@ -11,14 +11,15 @@ and has no discount: a token is credited with its own a_k only, not with those o
 penalty `kl_coef` with a teacher as the reference policy is another method, because the gradient of
 its estimator k3 is that of the forward KL(T || S).
 
-The teacher is a folder with a stronger model of the same tokenizer, or the policy itself with more
-in its prompt (self-distillation, as in "Self-Distillation Enables Continual Learning", SDFT, arXiv
-2601.19897): the hidden state of the environment, or a hint. What only the teacher sees, the policy
-learns to guess, not to ask for. Rewards beside it explore.
+The teacher is a stronger model with the same tokenizer, in a folder or on a vLLM server, or the
+policy itself with more in its prompt (self-distillation, as in "Self-Distillation Enables Continual
+Learning", SDFT, arXiv 2601.19897): the hidden state of the environment, or a hint. What only the
+teacher sees, the policy learns to guess, not to ask for. Rewards beside it explore.
 
 Kept: the sampled token's reverse KL, discount 0. Changed: a_k is bounded to [-5, 5], because a
 teacher gives some tokens next to no probability. Both distributions are those that the policy
-samples from, over the admissible actions and at its temperature.
+samples from, over the admissible actions and at its temperature. A server gives those over its
+whole vocabulary at temperature 1, so that the policy has to sample so, too.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Config(GroupConfig):
     loss: LossConfig = defaults(LossConfig, normalize_advantages="none")
     teacher: str = "self"
     """Model that scores the actions of the policy: a folder or a model id with the same tokenizer,
-    or the policy itself, with other prompts ("self")."""
+    such a model on a vLLM server (chat:MODEL@URL), or the policy itself, with other prompts
+    ("self")."""
     teacher_sees: str = "hidden"
     """Prompts of the teacher: those of the policy ("own"), with the hidden state of the environment
     after each of them ("hidden", `TextEnv.privileged_text`), or with a text ("hint:TEXT")."""
@@ -78,6 +80,12 @@ class Config(GroupConfig):
             )
         if sees == "hidden":
             self.fixed("only its own state can be shown to an agent", opponents="scripted")
+        if self.teacher.startswith("chat:"):
+            self.fixed(
+                "a served teacher gives log-probabilities over its whole vocabulary at temperature "
+                "1",
+                constrain=False, temperature=1.0, top_k=0, top_p=1.0,
+            )  # fmt: skip
 
     @property
     def reads_hidden_state(self) -> bool:

@@ -15,9 +15,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from agentgym.agents.basic.http_client import (
     Deadline,
@@ -30,6 +30,7 @@ from agentgym.agents.basic.view import View
 from agentgym.errors import AgentGymError, ConfigError
 from agentgym.utils.arguments import check_types, keyword_parameters
 
+T = TypeVar("T")
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 LONGEST_WAIT = 60.0
 # If the server was never reached, these errors mean a wrong address. They are not retried.
@@ -193,10 +194,23 @@ class ChatAgent:
         body: dict[str, Any] = {"model": self.model, "messages": messages, **self.extra}
         if self.temperature is not None:
             body["temperature"] = self.temperature
+        return self.post(self.url, body, lambda data: self._action(data, costs))
+
+    def post(self, url: str, body: Mapping[str, Any], read: Callable[[bytes], T]) -> T:
+        """Returns the contents of the reply to a request, which is repeated if it fails.
+
+        Args:
+            url: address on the server.
+            body: JSON values.
+            read: returns the contents of a reply, or raises `UnusableReply`.
+
+        Raises:
+            ChatError: if the server sends no usable reply.
+        """
         headers = {"Content-Type": "application/json"}
         if key := self._key():
             headers["Authorization"] = f"Bearer {key}"
-        request = urllib.request.Request(self.url, json.dumps(body).encode(), headers)
+        request = urllib.request.Request(url, json.dumps(body).encode(), headers)
         problem, asked = "", None
         for attempt in range(self.retries + 1):
             if attempt:
@@ -210,10 +224,10 @@ class ChatAgent:
                     self._reached = True
                     data = read_body(reply)
                     deadline.check()
-                    return self._action(data, costs)
+                    return read(data)
             except urllib.error.HTTPError as error:
                 self._reached = True
-                problem = self._hidden(self._explain(error))
+                problem = self._hidden(self._explain(error, url))
                 asked = retry_after(error.headers.get("Retry-After", ""), time.time())
                 if error.code not in RETRIED:
                     raise ChatError(problem) from error
@@ -226,7 +240,7 @@ class ChatAgent:
                 reason: Any = getattr(error, "reason", None) or error
                 if deadline.expired:
                     reason = f"it took more than {self.timeout:g} s"
-                problem = self._hidden(f"No reply from {self.url}: {reason}.")
+                problem = self._hidden(f"No reply from {url}: {reason}.")
                 if isinstance(reason, NOT_THERE) and not self._reached:
                     raise ChatError(
                         f"{problem} Is the server running, and base_url right?"
@@ -276,7 +290,7 @@ class ChatAgent:
             page=not reply.lstrip().startswith(b"{"),
         )
 
-    def _explain(self, error: urllib.error.HTTPError) -> str:
+    def _explain(self, error: urllib.error.HTTPError, url: str) -> str:
         said = ""
         try:
             said = read_body(error).decode("utf-8", "replace")
@@ -285,7 +299,7 @@ class ChatAgent:
             pass  # then nothing
         except (ValueError, LookupError, TypeError, RecursionError):
             pass  # then the text itself
-        problem = f"{self.url} replied {error.code} {error.reason}: {str(said).strip()[:300]}"
+        problem = f"{url} replied {error.code} {error.reason}: {str(said).strip()[:300]}"
         if error.code in (401, 403):
             has = "refused" if self._key() else "not set"
             problem += f" (the key in the environment variable {self.api_key_env} is {has})"
