@@ -52,7 +52,7 @@ WEIGHTS := $(CURDIR)/.venv-weights
 # Builds and checks a release, without the project's own dependencies.
 RELEASE := .venv-release
 
-.PHONY: help install demo test test-fast test-extras test-vllm test-verifiers test-nemo-gym test-ray test-harnesses test-pretrained lint check wheel dist check-wheel bench docs clean
+.PHONY: help install demo test test-fast test-extras test-vllm test-verifiers test-nemo-gym test-ray test-harnesses test-gpu test-pretrained lint check wheel dist check-wheel bench docs clean
 
 help:
 	@echo "make demo    train a language agent on WebShop and compare it with random, expert and BC"
@@ -63,6 +63,7 @@ help:
 	@echo "make test-nemo-gym  run the tests of the environments in NeMo Gym (PYTHON312=python3.12)"
 	@echo "make test-ray     run the tests of rollout workers, on a Ray cluster of two nodes"
 	@echo "make test-harnesses  run programs of client libraries (OpenAI, LangGraph, ...) on the gateway"
+	@echo "make test-gpu  run the tests of the trainer on a GPU"
 	@echo "make test-pretrained  run the tests of the trainer with a pre-trained model (135M)"
 	@echo "make lint    hooks, ruff, pyright, and the figures of README and docs"
 	@echo "make check   lint, tests, the site, and the wheel in an empty environment"
@@ -160,6 +161,11 @@ $(HARNESSES)/%/.installed:
 	$(HARNESSES)/$*/bin/python -m pip install --quiet $(HARNESS_$*)
 	$(HARNESSES)/$*/bin/python -m pip list
 	touch $@
+
+# With the packages of a machine that has no network: make test-gpu BIN=/usr/bin INSTALLED=
+test-gpu: $(INSTALLED)
+	$(BIN)/python3 -m pytest -q -n auto --dist loadgroup -m "not slow" --hypothesis-profile=fast \
+		--timeout 60 -p tests.helpers.on_gpu tests/trainers
 
 test-pretrained: $(INSTALLED) $(WEIGHTS)/.installed
 	PYTHONPATH=$(WEIGHTS) $(BIN)/python -m pytest -q tests/pretrained
