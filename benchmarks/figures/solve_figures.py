@@ -138,6 +138,27 @@ def solve_commands() -> str:
     return "```bash\n" + "\n\n".join(parts) + "\n```" if parts else NOTHING
 
 
+def solve_missing() -> str:
+    """Returns the environments without results, the shortest episodes first."""
+    if not measured():
+        return NOTHING
+    cloned, played = results("imitation")["environments"], results("baselines")["environments"]
+    turns = {
+        name: sum(played[name][f"{agent}/test"]["turns"][0] for agent in ("random", "expert"))
+        for name in cloned.keys() - measured().keys()
+    }
+    parts: dict[bool, list[str]] = {True: [], False: []}
+    for name in sorted(turns, key=lambda each: (turns[each], each)):
+        share = cloned[name]["imitation"]["success"]
+        parts[0.1 <= share <= 0.9].append(f"`{name.removesuffix('-v0')}`")
+    return (
+        f"Without a row: {len(turns)} of {len(cloned)}. A clone of 300 demonstrations "
+        "(`imitation.json`) succeeds in a tenth to nine tenths of the episodes of "
+        f"{', '.join(parts[True])}, so that RL has something to find. In the others, it succeeds "
+        f"less or more often: {', '.join(parts[False])}."
+    )
+
+
 def _selected(row: dict[str, Any]) -> list[str]:
     """Returns the recipe of RL, the context, and how the kept policy plays."""
     found = [row["selected"]]
@@ -162,5 +183,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
         solve_budget,
         solve_commands,
         solve_limits,
+        solve_missing,
     )
 }
