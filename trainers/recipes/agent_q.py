@@ -9,12 +9,17 @@ same state whose values differ by more than a threshold form a pair, from which 
 
 where mu is the policy that sampled the action, whose log-probabilities were recorded.
 
-Kept: actions proposed by the policy, UCT with Q + c sqrt(ln N / (1 + n)), rollouts to the end,
-pairs of a state with a threshold, a replay buffer with recorded log-probabilities as the reference,
-no discount. Changed: there is no critic by AI feedback (alpha is 1), values are means of returns
-from the action on instead of final successes, and the buffer holds the latest actions of an online
-run. The states of a tree are repeated by their actions, which equals a snapshot. A tree of N
-episodes with T turns costs at most N T turns.
+With `alpha` below 1, a critic ranks the actions of a state, and Q = alpha (mean return) +
+(1 - alpha) (rank in [0, 1]) leads the search and makes the pairs. By default the policy criticises
+itself.
+
+Kept: actions proposed by the policy, UCT with Q + c sqrt(ln N / (1 + n)), rollouts to the end, the
+ranking by repeated choice of the best action, pairs of a state with a threshold, a replay buffer
+with recorded log-probabilities as the reference, no discount. Changed: alpha is 1 by default (the
+paper: 0.5), values are means of returns from the action on instead of final successes, and the
+buffer holds the latest actions of an online run. The policy criticises with a reply that is
+constrained to the numbers of the actions. The states of a tree are repeated by their actions, which
+equals a snapshot. A tree of N episodes with T turns costs at most N T turns.
 """
 
 from __future__ import annotations
@@ -24,10 +29,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from agentgym.agents.action_ranking import ByChoice, Rank, make_ranking
+from agentgym.agents.basic.view import View
 from agentgym.trainers.algorithm import Algorithm, Preference
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.packing import pack_all, unpack_all
@@ -35,13 +42,16 @@ from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.preferences import action_pairs
+from agentgym.trainers.hooks.self_critique import PolicyChoice
 from agentgym.trainers.rollout.branches import discounted, single_turn
+from agentgym.trainers.rollout.env_pool import instructions_by_id
 from agentgym.trainers.settings import (
     Fraction,
     GroupRolloutConfig,
     NonNegative,
     Positive,
     RolloutConfig,
+    When,
     defaults,
 )
 from agentgym.trainers.settings.kinds import GAMES, SAMPLED, PreferenceConfig
@@ -72,6 +82,19 @@ class Config(PreferenceConfig):
     again has no effect."""
     replayed: Positive = 256
     """Latest actions of pairs that each iteration learns from."""
+    alpha: Fraction = 1.0
+    """Weight of the mean return in the value of an action. The rest is its rank in [0, 1] by a
+    critic (1: no critic)."""
+    judge: Annotated[str, When("alpha", but=(1.0,), remedy="alpha below 1")] = "self"
+    """Critic that ranks the actions of a state: the policy ("self"), a language model
+    (chat:MODEL@URL, policy:FOLDER, model:NAME), which names the best action, then the best of the
+    others, or module:function, which scores an action of a `View`."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings."""
+        super().__post_init__()
+        if self.judge != "self":
+            make_ranking(self.judge)
 
     @property
     def uses_reference(self) -> bool:
@@ -88,17 +111,21 @@ class Edge:
         turn: the index of its turn.
         returns: the discounted return from the action on, of each episode through it.
         state: the state after it. None: the episode ends.
+        rank: its rank in [0, 1] among the actions of the state by a critic.
+        trust: weight of the rank in its value.
     """
 
     trajectory: Trajectory
     turn: int
     returns: list[float] = field(default_factory=list)
     state: State | None = None
+    rank: float = 0.0
+    trust: float = 0.0
 
     @property
     def value(self) -> float:
-        """The mean return from the action on."""
-        return float(np.mean(self.returns))
+        """The mean return from the action on, and the rank."""
+        return (1 - self.trust) * float(np.mean(self.returns)) + self.trust * self.rank
 
 
 @dataclass(eq=False)
@@ -110,12 +137,14 @@ class State:
         turn: the index of its turn there.
         edges: the actions that were taken in it, by text.
         samples: number of actions that the policy sampled in it.
+        ranked: number of actions among which a critic has ranked them.
     """
 
     trajectory: Trajectory
     turn: int
     edges: dict[str, Edge] = field(default_factory=dict)
     samples: int = 0
+    ranked: int = 0
 
     def add(self, trajectory: Trajectory, first: int, gamma: float) -> None:
         """Adds an episode to the tree whose root this is.
@@ -187,6 +216,11 @@ class TreePreferences(RecipeHooks):
         super().__init__()
         self.trainer, self.config = trainer, config
         self.buffer: deque[Candidate] = deque(maxlen=config.replayed)
+        self._critic: Rank | None = None
+        if config.alpha < 1:
+            own = config.judge == "self"
+            self._critic = ByChoice(PolicyChoice(trainer)) if own else make_ranking(config.judge)
+            self._rules = instructions_by_id(trainer.pool.env(0))
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -197,12 +231,17 @@ class TreePreferences(RecipeHooks):
         for trajectory in fresh:
             root = trees.setdefault(trajectory.group, State(trajectory, 0))
             root.add(trajectory, 0, config.gamma)
+        roots = list(trees.values())
         for number in range(config.simulations):
-            self._simulate(list(trees.values()), iteration, number)
-        states = [state for root in trees.values() for state in root.states()]
+            self._criticise(roots, config.width)
+            self._simulate(roots, iteration, number)
+        self._criticise(roots)
+        states = [state for root in roots for state in root.states()]
         found = [self._actions(state, (iteration, i)) for i, state in enumerate(states)]
         self.buffer.extend(chain.from_iterable(found))
         self.metrics = {"states": float(len(states)), "paired_states": float(sum(map(bool, found)))}
+        if isinstance(self._critic, ByChoice):
+            self.metrics["unread_choices"] = self._critic.unread / max(self._critic.asked, 1)
         if not self.buffer:
             return Learn(fresh[:1], pairs=())
         _, keys, values = zip(*self.buffer, strict=True)
@@ -224,6 +263,43 @@ class TreePreferences(RecipeHooks):
         played = self.trainer.play(episodes)
         for root, state, trajectory in zip(roots, chosen, played, strict=True):
             root.add(trajectory, state.turn, config.gamma)
+
+    def _criticise(self, roots: Sequence[State], samples: int = 0) -> None:
+        """Ranks the actions of the states with so many samples that have new ones."""
+        if self._critic is None:
+            return
+        states = [
+            state
+            for root in roots
+            for state in root.states()
+            if state.samples >= samples and len(state.edges) > max(state.ranked, 1)
+        ]
+        ranks = self._ranks([(self._view(state), list(state.edges)) for state in states])
+        for state, found in zip(states, ranks, strict=True):
+            state.ranked = len(state.edges)
+            for edge, rank in zip(state.edges.values(), found, strict=True):
+                edge.rank, edge.trust = rank, 1 - self.config.alpha
+
+    def _ranks(self, items: Sequence[tuple[View, list[str]]]) -> list[list[float]]:
+        """Returns the ranks of the actions of each view. Processes share all but the policy."""
+        from agentgym.trainers.system.processes import map_across_processes
+
+        critic = self._critic
+        assert critic is not None
+
+        def rank(some: Sequence[tuple[View, list[str]]]) -> list[list[float]]:
+            return critic([view for view, _ in some], [actions for _, actions in some])
+
+        if self.config.judge == "self":  # whose generation the processes share already
+            return rank(items)
+        return map_across_processes(self.trainer.accelerator, items, rank)
+
+    def _view(self, state: State) -> View:
+        """Returns the view of a state, without an environment."""
+        trajectory, turn = state.trajectory, state.turn
+        history = [(each.observation, each.action) for each in trajectory.turns[:turn]]
+        rules = self._rules.get(trajectory.env_id, "")
+        return View.of_text(rules, trajectory.turns[turn].observation, history)
 
     def _actions(self, state: State, key: tuple[int, int]) -> list[Candidate]:
         """Returns the actions of a state that are in a pair, each as a trajectory of its own."""

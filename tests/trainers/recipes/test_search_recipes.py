@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -351,6 +352,40 @@ def test_agent_q_pairs_share_a_prompt_and_differ_in_the_action(grown: Grown):
         start = a.turns[0].start
         assert start == b.turns[0].start
         np.testing.assert_array_equal(left.tokens[:start], right.tokens[:start])
+
+
+def towards(view: View, action: str) -> float:
+    """Whether an action of NumberLine goes towards the goal."""
+    position, goal = map(int, re.findall(r"\d+", view.observation))
+    return float((action == "+") == (position < goal))
+
+
+FEW = {"group_size": 2, "simulations": 6, "width": 3, "threshold": 0.2}
+
+
+@pytest.mark.usefixtures("without_files")
+@pytest.mark.parametrize("alpha", [0.0, 0.25])
+def test_agent_q_prefers_what_its_critic_ranks_higher(tmp_path: Path, alpha: float):
+    hooks = trained("agent_q", tmp_path, alpha=alpha, judge=f"{__name__}:towards", **FEW).hooks
+    states: dict[Any, list[Any]] = defaultdict(list)
+    for trajectory, state, value in hooks.buffer:
+        view = View.of_text("", trajectory.turns[0].observation)
+        states[state].append((value, towards(view, trajectory.turns[0].action)))
+    assert states
+    for found in states.values():
+        (low, bad), (high, good) = sorted(found)
+        assert (bad, good) == (0, 1) and high - low > 0.2
+        assert alpha or (low, high) == (0, 1)
+
+
+@pytest.mark.usefixtures("without_files")
+def test_the_policy_of_agent_q_criticises_itself(tmp_path: Path):
+    """It names one of the actions, always, and the same one in a second run."""
+    one, other = (trained("agent_q", tmp_path / each, alpha=0.0, **FEW).hooks for each in "ab")
+    critic = one._critic
+    assert critic.asked > 0 == critic.unread == one.metrics["unread_choices"]
+    assert {value for *_, value in one.buffer} == {0.0, 1.0}
+    assert [each[1:] for each in one.buffer] == [each[1:] for each in other.buffer]
 
 
 @pytest.mark.usefixtures("without_files")

@@ -62,6 +62,7 @@ VALUES: dict[str, Any] = {
     "exit.teacher": "search:best_first,budget=2",
     "exit.replayed": 2,
     "agent_q.exploration": 8.0,
+    "agent_q.judge": f"{__name__}:length",
     "lookahead.least_probability": 1.0,
     "agent_r.revision": " ",
     "agent_rlvr.hint": f"{__name__}:nothing",
@@ -137,6 +138,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     **{f"read.{name}": EVALUATED for name in ("attempts", "threshold")},
     "ilql.beta": EVALUATED,
     "mc.beta": EVALUATED,
+    "agent_q.judge": {"alpha": 0.0},
 }
 
 
@@ -191,6 +193,11 @@ def legal(recipe: str, name: str, hint: Any, base: dict[str, Any]) -> Any:
 def reward(transition: Any) -> float:
     """Returns that differ between successes."""
     return transition.reward + 0.1 * (transition.action == "+")
+
+
+def length(view: Any, action: str) -> float:
+    """A critic that prefers long actions, and the first of equally long ones."""
+    return len(action) + 0.5 * (action == "+")
 
 
 def nothing(env: Any) -> str:
