@@ -159,10 +159,11 @@ class Iteration:
 
     @property
     def _needs_forward(self) -> bool:
-        """Whether values, the reference or a check need the policy's pass before the update."""
+        """Whether values, the reference, entropies or a check need a pass before the update."""
         trainer = self._trainer
+        loss = self._config.loss
         needed = trainer.critic is not None or trainer.wants_reference
-        return needed or self._config.loss.check_logprobs is not None
+        return needed or loss.check_logprobs is not None or loss.trained_turns < 1
 
     @property
     def _first_pass_recomputes(self) -> bool:

@@ -50,7 +50,7 @@ SHAPING = "shape_progress"
 episodes with the same start only."""
 ADVANTAGES = (
     *("normalize_advantages", "covariance_clip", "thought_credit"),
-    *("importance_cap", "mask_truncated"),
+    *("importance_cap", "mask_truncated", "trained_turns"),
 )
 """Settings of advantages, and of the samples that enter the expectation of their gradient."""
 

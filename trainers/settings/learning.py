@@ -152,6 +152,9 @@ class LossConfig:
     """Leave out of the policy loss: actions that reach `max_new_tokens` without an end ("answers"),
     episodes that are truncated ("episodes"), or both ("all"). Their outcomes still count in the
     comparison of a group, and their values in the critic's loss (DAPO)."""
+    trained_turns: Annotated[Fraction, Gt(0.0)] = 1.0
+    """Share of the turns of each group, those with the highest mean entropy per token, that enter
+    the policy loss (1: all, DART: 0.8). Groups are episodes with the same start."""
     check_logprobs: NonNegative | None = None
     """Abort the run when log-probabilities of generation and of training differ by more than this
     (nats, None: never). `rollout/logprob_gap` is the largest difference."""
@@ -181,8 +184,9 @@ class LossConfig:
 
     @property
     def masks_tokens(self) -> bool:
-        """Whether tokens are left out of the loss for where they end or how they were sampled."""
-        return self.masks_mismatch or self.mask_truncated != "none"
+        """Whether tokens are left out of the policy loss."""
+        masked = self.masks_mismatch or self.mask_truncated != "none"
+        return masked or self.trained_turns < 1
 
     @property
     def joins_trajectories(self) -> bool:

@@ -95,7 +95,8 @@ class UpdateData:
         turn = torch.from_numpy(batch.token_turn)
         trajectory = torch.from_numpy(batch.turn_trajectory[batch.token_turn])
         weights = batch.weights(settings.thought_coef)
-        kept = kept_tokens(batch, settings, length, end_tokens, credit.chunks)
+        entropy = None if forward is None else forward.entropy
+        kept = kept_tokens(batch, settings, length, end_tokens, credit.chunks, entropy)
         wanted = torch.from_numpy(weights * kept)
         free = wanted > 0
         values = None if forward is None else forward.values

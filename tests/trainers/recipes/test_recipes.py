@@ -419,6 +419,7 @@ SWITCHES: dict[str, Any] = {
     "kl_in": "reward",
     "importance_cap": 2.0,
     "mask_truncated": "all",
+    "trained_turns": 0.5,
     "check_logprobs": 1e-3,
     "overflow": "terminate",
     "lr_warmup": 2,
@@ -442,12 +443,14 @@ LACKING: dict[type, set[str]] = {
         "importance_cap",
         "aggregation",
         "mask_truncated",
+        "trained_turns",
     },
     ImitationConfig: {
         "normalize_advantages",
         "covariance_clip",
         "importance_cap",
         "mask_truncated",
+        "trained_turns",
     },
     PolicyGradientConfig: set(),
 }

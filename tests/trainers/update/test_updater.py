@@ -12,13 +12,14 @@ import torch
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.trajectory import Support
 from agentgym.trainers.recipes import chunk
 from agentgym.trainers.recipes.poad import Config
 from agentgym.trainers.update.learner import ForwardPass, Output
 from agentgym.trainers.update.metrics import KL, metrics_of
 from agentgym.trainers.update.mismatch import with_recomputed
 from agentgym.trainers.update.objective import UpdateData, microbatch_loss
-from agentgym.trainers.update.token_masks import truncated_answers
+from agentgym.trainers.update.token_masks import truncated_answers, uncertain_turns
 
 from ...helpers.worlds import trajectory
 
@@ -57,7 +58,8 @@ def update_of(
     new = torch.from_numpy(old + np.log(RATIOS).astype(np.float32)).requires_grad_()
     entropy = torch.tensor(ENTROPY, requires_grad=True)
     reference = new.detach().numpy() - np.float32(math.log(2))
-    forward = ForwardPass(old, None, reference if "kl_coef" in changes else None, old)
+    entropies = np.array(ENTROPY, np.float32)
+    forward = ForwardPass(old, None, reference if "kl_coef" in changes else None, entropies)
     kind = Config if chunks is None else chunk.Config
     config, every = kind.of(**{"ratio": "token"} | changes), torch.arange(4)
     of_turns = None if chunks is None else np.array(chunks)
@@ -165,6 +167,9 @@ def test_without_a_ratio_there_is_nothing_to_clip(clip: dict[str, float]):
         ({"mask_truncated": "answers", "max_new_tokens": 2}, (1.5 + 0.8) / 2),
         ({"mask_truncated": "episodes"}, (-1.2 - 0.5 + 1.5) / 3),
         ({"mask_truncated": "all", "max_new_tokens": 2}, 1.5),
+        # The mean entropies are 0.3, 0.6 and 0.8. Shares are rounded up.
+        ({"trained_turns": 0.4}, (1.5 + 0.8) / 2),
+        ({"trained_turns": 1 / 3}, 0.8),
         ({"ratio": "trajectory"}, (-WHOLE + 0.8) / 4),
         ({"ratio": "trajectory_product"}, (-PRODUCT * 1.5 + 0.8) / 4),
         ({"ratio": "none"}, 0.0),  # equal probabilities, opposite advantages
@@ -238,6 +243,16 @@ def test_a_mask_inside_of_a_ratio_is_refused(ratio: str):
             continue
         with pytest.raises(ConfigError, match=f"set importance to '{ratio}_mask'"):
             Config.of(**changes)
+
+
+def test_the_uncertain_turns_of_each_group_are_trained():
+    """Per free token, so that forced tokens and long actions change nothing."""
+    one, other = trajectory([1, 2, 1, 1], [0] * 4), trajectory([1, 1], [0] * 2, seed=1)
+    one.turns[1].support = Support(np.array([0, 2, 3]), np.array([1, 2, 7]))  # the second is forced
+    entropy = np.array([0.2, 0.5, 0.0, 0.4, 0.5, 9.0, 8.0], np.float32)
+    chosen = uncertain_turns(Batch.of([one, other]), entropy, 0.5)
+    assert chosen.tolist() == [False, True, False, True, True, False]
+    assert uncertain_turns(Batch.of([one, other]), entropy, 0.51).sum() == 3 + 2
 
 
 @pytest.mark.parametrize(
