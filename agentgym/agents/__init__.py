@@ -65,6 +65,8 @@ POLICY_AGENTS = {
 """Entry points of policy agents: strings, so that this package does not import trainers."""
 REWARD_MODEL = "agentgym.trainers.policy_agent.loading:load_judge"
 """Entry point of reward models, which score actions."""
+JUDGES = "agentgym.judges:make_judge"
+"""Entry point of judges, which score whole episodes."""
 SEARCHES = tuple(f"search:{algorithm}" for algorithm in ALGORITHMS)
 _AROUND = tuple(f"{kind}:AGENT" for kind in SCAFFOLDS)
 MODELS = ("chat:MODEL@URL", "policy:FOLDER", "league:FOLDER", "model:NAME")
@@ -169,6 +171,9 @@ def _around(
         raise ConfigError(f"{kind} wraps another agent: {kind}:chat:MODEL@URL.")
     known = keyword_parameters(SCAFFOLDS[kind])
     own |= {name: value for name, value in options.items() if name in known}
+    if isinstance(judge := own.get("judge"), str):
+        make_judge: Any = load_env_creator(JUDGES)
+        own["judge"] = make_judge(judge)
     rest = {name: value for name, value in options.items() if name not in known}
     return _call(spec, SCAFFOLDS[kind], (make_agent(inner, **rest),), own)
 

@@ -138,7 +138,8 @@ def game_agent(game: TextGame, agent: GameAgent) -> Agent:
             f"got {agent!r:.80} ({type(agent).__name__})."
         )
     wrap = tuple(map(str, getattr(made, "wrap", ())))
-    if any(each.startswith("MultiTrial") for each in wrap):
+    several = getattr(made, "rehearses", False)
+    if several or any(each.startswith("MultiTrial") for each in wrap):
         raise ConfigError(
             f"Agent {made.name!r} makes several attempts at a task, which the seats of a game do "
             f"not have. Agents that can play in them: {', '.join(_known(game))}."

@@ -2,6 +2,7 @@
 
 from agentgym.agents.scaffolds.adapt import AdaptAgent
 from agentgym.agents.scaffolds.base import ScaffoldAgent
+from agentgym.agents.scaffolds.candidates import CandidatesAgent
 from agentgym.agents.scaffolds.cases import CasesAgent
 from agentgym.agents.scaffolds.examples import ExamplesAgent
 from agentgym.agents.scaffolds.instructions import InstructionsAgent
@@ -18,15 +19,17 @@ SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "cases": CasesAgent,
     "rules": RulesAgent,
     "instructions": InstructionsAgent,
+    "candidates": CandidatesAgent,
 }
 """The scaffolds that `make_agent` wraps around an agent, as in "reflexion:chat:MODEL@URL"."""
-SEATED = tuple(name for name in SCAFFOLDS if name not in ("reflexion", "rules"))
+SEATED = tuple(name for name in SCAFFOLDS if name not in ("reflexion", "rules", "candidates"))
 """Those that can play in the seats of games. The others make several attempts at a task."""
 
 __all__ = [
     "SCAFFOLDS",
     "SEATED",
     "AdaptAgent",
+    "CandidatesAgent",
     "CasesAgent",
     "ExamplesAgent",
     "InstructionsAgent",

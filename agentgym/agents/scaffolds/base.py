@@ -34,6 +34,9 @@ class ScaffoldAgent:
         agent: the agent that acts. Texts are written by it too, or by the innermost agent of
             nested scaffolds.
         name: name in reports. Default: the kind of scaffold and the agent's name.
+
+    Attributes:
+        rehearses: whether it, or an agent inside, plays on snapshots of the environment.
     """
 
     kind = "scaffold"
@@ -44,6 +47,7 @@ class ScaffoldAgent:
         self.writer: Agent = getattr(agent, "writer", agent)
         self.name = name or f"{self.kind}:{agent.name}"
         self.wrap = tuple(getattr(agent, "wrap", ()))
+        self.rehearses: bool = getattr(agent, "rehearses", False)
         self._programs: weakref.WeakKeyDictionary[View, Program[None]] = weakref.WeakKeyDictionary()
 
     @property
