@@ -18,7 +18,7 @@ from agentgym.errors import ConfigError
 from agentgym.sandbox import Limits, check_sandbox, run_cell
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import code_blocks, command
+from agentgym.utils.action_parsing import code_blocks, command, plain
 
 SPLITS = 5
 FAILED = -1.0
@@ -29,6 +29,7 @@ LONGEST = 4000
 """Maximum number of characters of the code."""
 SHOWN = 400
 """Maximum number of characters of an error that is shown."""
+SUBMIT = "submit"
 _NAME = "build_model"
 _MARK = "@@probabilities "
 _LIMITS = Limits(seconds=6, output=20_000)
@@ -45,16 +46,24 @@ class State:
     """The last code, its error, and the result.
 
     Attributes:
-        code: the last code that failed, or "".
+        code: the last code if it failed, or "".
         error: its error.
         failures: number of codes that failed.
-        auc: the mean AUC of the code that ran, or -1 before.
+        auc: the best mean AUC of a code that ran, or -1 before.
+        scored: number of codes that ran.
+        last: the mean AUC of the last of them, or -1.
+        best: the best of them, if there may be more.
+        submitted: whether the agent has ended the episode.
     """
 
     code: str = ""
     error: str = ""
     failures: int = 0
     auc: float = -1.0
+    scored: int = 0
+    last: float = -1.0
+    best: str = ""
+    submitted: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,9 +183,10 @@ class DataSciCoding(TextEnv):
     The task of POAD's DataSciCoding on generated tables. The agent completes the body of
     `build_model(x_train, y_train)`, which leaves a fitted classifier in `model`. The classifier is
     scored on five random halves of the table. Code that fails is shown with its error, and the
-    agent may correct it. The tables are those of `SmallML-v0`: the class depends on two columns and
-    two squares, logarithms or products of columns, and maybe on the region, whose value is 0, 1
-    or 2. Missing values are written as -999.
+    agent may correct it. With several `attempts`, it also sees its scores and may improve them. The
+    tables are those of `SmallML-v0`: the class depends on two columns and two squares, logarithms
+    or products of columns, and maybe on the region, whose value is 0, 1 or 2. Missing values are
+    written as -999.
 
     Code runs in a sandbox (extra `code`), in a subset of Python without imports of third parties.
     Classifiers with the interface of scikit-learn are defined there: `LogisticRegression`,
@@ -184,35 +194,41 @@ class DataSciCoding(TextEnv):
     `FunctionTransformer` and `make_pipeline`. Without a sandbox, the environment cannot be made.
 
     ## Action Space
-    Text: the body of the function, or the whole function, alone or in a code block.
+    Text: the body of the function, or the whole function, alone or in a code block. With several
+    `attempts`, also `submit`, which ends the episode after a score.
 
     ## Observation Space
     Text: the table and the beginning and end of the function. After code that fails, also the
-    error and the code.
+    error and the code. With several `attempts`, the last score, and the best one with its code.
 
     ## Rewards
     Term `task`: the area under the ROC curve on the test half, the mean of five random halves, for
-    the first code that runs. -1 for code that fails. An empty action costs `invalid_penalty`.
+    the first code that runs. Further code that runs earns its gain over the best one, so that the
+    return of scores is the best of them. -1 for code that fails. An empty action costs
+    `invalid_penalty`.
 
     ## Starting State
     A table sampled from the task name. Training and test tasks share no tables.
 
     ## Episode End
-    Termination: code that runs. Truncation: after `max_turns` turns.
+    Termination: `attempts` codes that run, or `submit`. Truncation: after `max_turns` turns.
 
     ## Information
-    The common keys. `progress` is the score: 0 for an AUC of 0.5, 1 for that of logistic regression
-    on the right features, and linear in between. `success` is a score of at least 0.95.
+    The common keys. `progress` is the best score: 0 for an AUC of 0.5, 1 for that of logistic
+    regression on the right features, and linear in between. `success` is a score of at least 0.95.
     `admissible` is empty.
 
     ## Arguments
     - `columns` (int, default 6): number of columns with the region, 4 to 12.
     - `rows` (int, default 60): number of rows of the table, less 100: 40 to 300.
+    - `attempts` (int, default 1): number of codes that are scored, 1 to 50. Raise `max_turns` with
+      it.
     - `max_turns` (int or None, default 5): turn limit.
 
     ## References
     POAD (arXiv 2405.15821): its prompts, rewards, attempts and splits. Differences: tables are
     generated, code runs in a sandbox, and scikit-learn is replaced by classifiers in pure Python.
+    Several scored attempts, the best of which counts: MLE-Dojo (arXiv 2505.07782).
 
     ## Version History
     v0: first version.
@@ -222,17 +238,26 @@ class DataSciCoding(TextEnv):
     cased = True
 
     def __init__(
-        self, *, columns: int = 6, rows: int = 60, max_turns: int | None = 5, **kwargs: Any
+        self,
+        *,
+        columns: int = 6,
+        rows: int = 60,
+        attempts: int = 1,
+        max_turns: int | None = 5,
+        **kwargs: Any,
     ):
         if not 4 <= columns <= len(NAMES):
             raise ConfigError(f"columns must be 4 to {len(NAMES)}, got {columns}.")
         if not 40 <= rows <= 300:
             raise ConfigError(f"rows must be 40 to 300, got {rows}.")
+        if not 1 <= attempts <= 50:
+            raise ConfigError(f"attempts must be 1 to 50, got {attempts}.")
         super().__init__(max_turns=max_turns, **kwargs)
         check_sandbox("monty")
-        self.columns, self.rows = columns, rows
+        self.columns, self.rows, self.attempts = columns, rows, attempts
         self.tasks = Tasks.generated()
-        self.instructions = _INSTRUCTIONS
+        ending = _ONE if attempts == 1 else _SEVERAL.format(attempts=attempts)
+        self.instructions = _INSTRUCTIONS + ending
 
     @property
     def table(self) -> Table:
@@ -248,6 +273,11 @@ class DataSciCoding(TextEnv):
         if not code.strip():
             return self._invalid(f"Reply with the body of {_NAME}.")
         state = self.state
+        if self.attempts > 1 and plain(code) == SUBMIT:
+            if not state.scored:
+                return self._invalid("There is no score yet. Write code before you submit.")
+            state.submitted = True
+            return self._look(0.0)
         if len(code) > LONGEST:
             value, error = -1.0, f"the code must have at most {LONGEST:,} characters"
             code = code[:SHOWN]
@@ -256,23 +286,29 @@ class DataSciCoding(TextEnv):
         if error:
             state.code, state.error, state.failures = code, error, state.failures + 1
             return self._look(FAILED)
-        state.auc = value
-        return self._look(value)
+        gain = max(value - max(state.auc, 0.0), 0.0)
+        if value > state.auc:
+            state.auc, state.best = value, code if self.attempts > 1 else ""
+        state.code, state.error, state.last, state.scored = "", "", value, state.scored + 1
+        return self._look(gain)
 
     def _look(self, reward: float) -> TimeStep:
-        state = self.state
-        done, score = state.auc >= 0, 0.0
-        if done:
+        state, score = self.state, 0.0
+        done = state.submitted or state.scored >= self.attempts
+        if state.scored:
             most = best(self.task, self.columns, self.rows)
             score = min(max((state.auc - 0.5) / (most - 0.5), 0.0), 1.0)
-        digest = hashlib.blake2b(state.code.encode("utf-8", "surrogatepass"), digest_size=8)
+        content = f"{state.code}{state.best}".encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(content, digest_size=8)
+        more = f" {state.scored} {state.last} {state.submitted}" if self.attempts > 1 else ""
+        best_of = "best mean" if self.attempts > 1 else "mean"
         return TimeStep(
-            text=f"The mean AUC is {state.auc:.3f}." if done else self._prompt(),
+            text=f"The {best_of} AUC is {state.auc:.3f}." if done else self._prompt(),
             rewards={"task": reward},
             terminated=done,
             success=score >= GOOD,
             progress=score,
-            state_key=f"{self.task} {state.failures} {digest.hexdigest()} {state.auc}",
+            state_key=f"{self.task} {state.failures} {digest.hexdigest()} {state.auc}{more}",
         )
 
     def _prompt(self) -> str:
@@ -284,13 +320,20 @@ class DataSciCoding(TextEnv):
             f"x_train: {len(table.target) // 2} rows of {len(ranges)} numbers. y_train: one 0 or 1 "
             "for each row.",
         ]
+        if state.scored:
+            lines += [
+                f"Attempt {state.scored} of {self.attempts} has a mean AUC of {state.last:.3f}. "
+                f"The best is {state.auc:.3f}, of this code:",
+                state.best,
+                f"Improve the function, or reply {SUBMIT}:",
+            ]
         if state.error:
             lines += [f"This code failed: {state.error}", state.code, "Write the function again:"]
         return "\n".join([*lines, f"def {_NAME}(x_train, y_train):", "    ...", "    return model"])
 
     def expert(self) -> str | None:
-        """Writes logistic regression on the features that the target depends on."""
-        return reference(self.table)
+        """Writes logistic regression on the features that the target depends on, and submits."""
+        return SUBMIT if self.state.scored else reference(self.table)
 
 
 _INSTRUCTIONS = (
@@ -312,6 +355,13 @@ _INSTRUCTIONS = (
     "- model.predict_proba(rows) must return two probabilities for each row.\n"
     "- A subset of Python runs the code, without numpy, files and network. Time is limited.\n"
     "- Code that fails costs 1 point. You see the error and can correct the code.\n"
+)
+_ONE = (
     "The episode ends with the first code that runs. Its reward is the mean area under the ROC "
     "curve on five random halves of the table."
+)
+_SEVERAL = (
+    "Code that runs is scored by the mean area under the ROC curve on five random halves of the "
+    "table. You see the score and can improve the code. The episode ends after {attempts} scores, "
+    "or when you reply submit. The best score counts."
 )

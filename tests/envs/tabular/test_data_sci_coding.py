@@ -106,6 +106,29 @@ def test_the_expert_succeeds_and_the_first_code_that_runs_ends_the_episode():
         assert observation == f"The mean AUC is {reward:.3f}."
 
 
+def test_the_best_of_several_scores_counts():
+    env = DataSciCoding(attempts=3, max_turns=9)
+    env.reset(seed=0, options={"task": "train/0"})
+    assert not env.step("submit")[4]["valid"] and "after 3 scores" in env.instructions
+    start, best = env.snapshot(), reference(table_of("train/0", 6, 60))
+    observation, low, terminated, _, info = env.step(NB)
+    assert not (terminated or info["success"]) and f"AUC of {low:.3f}" in observation
+    assert env.step("model = (")[1] == -1.0
+    observation, gain, terminated, _, info = env.step(best)
+    assert info["success"] and info["progress"] == 1.0 and not terminated
+    assert low + gain == pytest.approx(run(best, "train/0", 6, 60)[0])
+    assert f"The best is {low + gain:.3f}, of this code:\n{best}\n" in observation
+    here = env.snapshot()
+    observation, reward, terminated, _, info = env.step(NB)  # a worse one, and the last
+    assert (reward, terminated, info["progress"]) == (0.0, True, 1.0)
+    assert observation == f"The best mean AUC is {low + gain:.3f}."
+    env.restore(json.loads(json.dumps(here)))
+    _, reward, terminated, _, info = env.step("Submit.")
+    assert (reward, terminated, info["success"], info["valid"]) == (0.0, True, True, True)
+    env.restore(start)
+    assert env.step(env.expert() or "")[1] > 0.9 and env.expert() == "submit"
+
+
 @pytest.mark.parametrize(
     ("code", "message"),
     [
