@@ -1,16 +1,24 @@
-"""Roles of a team, and the teams of the literature."""
+"""Roles of a team, the teams of the literature, and the replies of a role that checks."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from agentgym.errors import ConfigError, did_you_mean
+from agentgym.multiagent.messages import clip
+from agentgym.reading import find_clauses
+from agentgym.utils.action_parsing import plain
 
 KINDS = ("note", "try", "act", "check", "score")
 SCORES = ("1", "2", "3")
 """The scores of a role of kind "score", the worst one first."""
+ACCEPT, REJECT = "accept", "reject"
+MAX_NOTE = 1000
+"""Characters of a message."""
+_REPLY = re.compile(r"(accept|reject)(?![\w?-])[ :,.!-]{0,9}(.*)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,27 @@ TEAMS: dict[str, tuple[Role, ...]] = {
             "(partly right) or 3 (right).",
         ),
     ),
+    "planner-executor-verifier-generator": (
+        Role(
+            "planner",
+            "note",
+            "Choose the next step towards the task, and the action that serves it. Write both for "
+            "the executor.",
+        ),
+        Role("executor", "act", "Carry out the step of the planner. Reply with the action."),
+        Role(
+            "verifier",
+            "note",
+            "Read the earlier actions and the observations after them. Write down whether they "
+            "suffice to finish the task, or what is missing.",
+        ),
+        Role(
+            "generator",
+            "act",
+            "Reply with the action that finishes the task if the verifier finds that enough is "
+            "known. If not, reply with the action of the executor.",
+        ),
+    ),
 }
 """The named teams. The roles are in the order in which they act.
 
@@ -85,6 +114,8 @@ teacher-student: the analogue of LTC (arXiv 2310.01444), in rounds of `TeamGame`
 proposer-checker: an action is played once the checker accepts it.
 pioneer-observer: CORY (arXiv 2410.06101). Both get the sum of the rewards of their actions.
 solver-evaluator-scorer: CoMAS (arXiv 2510.08529), whose recipe rewards them by the scores.
+planner-executor-verifier-generator: the modules of AgentFlow (arXiv 2510.05592), which share a
+`memory` of `TeamGame`.
 """
 
 
@@ -138,3 +169,17 @@ def _as_role(role: Role | Mapping[str, Any]) -> Role:
             f"Got {fields!r:.200}."
         )
     return Role(**fields)
+
+
+def checked(said: str) -> str:
+    """Returns "accept", or "reject: " with the reason, or "" if a reply is neither.
+
+    Behind "accept", a condition or a denial contradicts it ("accept? No.", "accept only if ...").
+    """
+    reply = _REPLY.fullmatch(plain(said, cased=True))
+    if reply is None:
+        return ""
+    if reply[1].lower() == REJECT:
+        return f"{REJECT}: {clip(reply[2], MAX_NOTE)}"
+    doubts = [c for c in find_clauses(reply[2]) if c.negated or c.conditional or c.answer == "no"]
+    return "" if doubts or REJECT in reply[2].lower() else ACCEPT

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from agentgym.core import TextEnv
-from agentgym.envs.team.roles import SCORES, Role, as_roles
+from agentgym.envs.team.roles import ACCEPT, MAX_NOTE, REJECT, SCORES, Role, as_roles, checked
 from agentgym.errors import ConfigError
 from agentgym.multiagent.aec import AECGame
 from agentgym.multiagent.env_game import EnvGame, EnvGameState
@@ -19,14 +19,10 @@ from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.pettingzoo_mixin import SHOWN
 from agentgym.multiagent.rules import InvalidMove, Rewards, listed
-from agentgym.reading import find_clauses
 from agentgym.registration.making import env_name, make_env
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import LONGEST, match_action, plain
+from agentgym.utils.action_parsing import LONGEST, match_action
 
-MAX_NOTE = 1000
-ACCEPT, REJECT = "accept", "reject"
-_REPLY = re.compile(r"(accept|reject)(?![\w?-])[ :,.!-]{0,9}(.*)", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"(?<!\w)\d{1,6}(?!\w)")  # excludes digits of player names
 PROPOSES = ("try", "act")
 """The kinds of roles that propose an action."""
@@ -44,6 +40,7 @@ class State(EnvGameState):
         log: role names and messages since the last action of the environment.
         solved: the first turn of the environment in which a tried action ended the copy's episode,
             or -1. In later turns, tried actions earn nothing.
+        past: the turns of the environment that the team remembers, as texts.
     """
 
     place: int = 0
@@ -52,6 +49,7 @@ class State(EnvGameState):
     author: int = -1
     log: list[tuple[str, str]] = field(default_factory=list)
     solved: int = -1
+    past: list[str] = field(default_factory=list)
 
 
 class TeamGame(EnvGame):
@@ -71,7 +69,7 @@ class TeamGame(EnvGame):
     After the last role, the proposed action is played in the environment. With `rounds`, the roles
     act several times before, as in a dialogue, and the last proposal is played. If a last role that
     checks rejects it, the roles begin again, at most `attempts` times. The messages are cleared
-    when an action is played.
+    when an action is played, except for those of the last `memory` actions.
 
     ## Action Space
     Text:
@@ -83,7 +81,8 @@ class TeamGame(EnvGame):
 
     ## Observation Space
     Text: the role and its assignment, the observation of the environment, and the messages since
-    its last action.
+    its last action. With `memory`, also the last actions, with the observations and messages before
+    them.
 
     ## Rewards
     All agents get the rewards of the environment, under the names of its terms, and those of
@@ -110,12 +109,13 @@ class TeamGame(EnvGame):
     - `env_kwargs` (dict or None, default None): arguments of the environment.
     - `roles` (str or list, default "generator-verifier-refiner"): "thinker-reasoner",
       "generator-verifier-refiner", "proposer-checker", "teacher-student", "pioneer-observer",
-      "solver-evaluator-scorer", or a list of roles with the keys `name`, `kind` ("note", "try",
-      "act", "check" or "score") and `instructions`.
+      "solver-evaluator-scorer", "planner-executor-verifier-generator", or a list of roles with the
+      keys `name`, `kind` ("note", "try", "act", "check" or "score") and `instructions`.
     - `attempts` (int, default 3): number of times that the roles act before an action is played
       although it was rejected.
     - `rounds` (int, default 1): number of times that the roles act before an action is played. More
       than 1 is for teams whose last role acts.
+    - `memory` (int, default 0): number of last actions that all roles remember.
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
     - `seat` (single seat only): the agent of a role, in order: player_0 is the first role.
     - `opponents` (single seat only, default "expert"): the players of the other roles.
@@ -136,6 +136,7 @@ class TeamGame(EnvGame):
     - CoMAS (arXiv 2510.08529): solver, evaluator and scorer.
     - LTC (arXiv 2310.01444): its dialogue is "thinker-reasoner", and its analogue
       "teacher-student", both with `rounds`. Its monologue is the wrapper `Monologue`.
+    - AgentFlow (arXiv 2510.05592): planner, executor, verifier and generator with a `memory`.
     - MARFT (arXiv 2504.16129): agents that act in order and read the earlier actions of the turn.
 
     ## Version History
@@ -163,11 +164,14 @@ class TeamGame(EnvGame):
         roles: str | list[Any] = "generator-verifier-refiner",
         attempts: int = 3,
         rounds: int = 1,
+        memory: int = 0,
         num_players: int | None = None,
         **kwargs,
     ):
         if attempts < 1:
             raise ConfigError(f"attempts must be at least 1, got {attempts}.")
+        if memory < 0:
+            raise ConfigError(f"memory must be at least 0, got {memory}.")
         self.roles = as_roles(roles)
         if rounds < 1 or (rounds > 1 and self.roles[-1].kind != "act"):
             raise ConfigError(
@@ -186,6 +190,7 @@ class TeamGame(EnvGame):
                 f"A team needs a text environment of AgentGym, got {env_name(inner)}."
             )
         self.inner, self.attempts, self.rounds = inner, attempts, rounds
+        self.memory = memory
         self.tasks = inner.tasks
         self.reward_names = inner.reward_names  # type: ignore[misc]  # fixed by the environment
         checks = self.roles[-1].kind == "check"
@@ -202,6 +207,7 @@ class TeamGame(EnvGame):
                 * checks
             )
             + f"They act {rounds} times in turn, and the last action is played.\n" * (rounds > 1)
+            + f"They remember the last {memory} actions.\n" * (memory > 0)
             + "All members get the score of the task.\n"
             "\n"
             "The task:\n"
@@ -237,24 +243,39 @@ class TeamGame(EnvGame):
             asks = f"It is the turn of the {self.roles[state.place].name}."
         if self.rounds > 1:
             asks = f"Round {state.attempt} of {self.rounds}. {asks}"
-        said = [f"{name}: {clip(text, MAX_NOTE) or '(no message)'}" for name, text in state.log]
-        admissible: tuple[str, ...] = ()
+        head, admissible = f"You are the {role.name}. {asks}", tuple[str, ...]()
         if agent in self._acting():
             admissible = SCORES if role.kind == "score" else ()
             admissible = self._admissible() if role.kind in PROPOSES else admissible
         return TimeStep(
-            text="\n\n".join([f"You are the {role.name}. {asks}", last.observation, *said]),
+            text="\n\n".join([head, *state.past, last.observation, *self._said()]),
             success=last.success,
             progress=last.progress,
             admissible=admissible,
         )
+
+    def _said(self) -> list[str]:
+        """Returns the messages since the last action of the environment, with their authors."""
+        return [
+            f"{name}: {clip(text, MAX_NOTE) or '(no message)'}" for name, text in self.state.log
+        ]
+
+    def _remembered(self) -> list[str]:
+        """Returns the past of the team with the action that is about to be played."""
+        last = self.inner._last
+        assert last is not None
+        head = f"Action {self.clock() + 1}. The observation was:"
+        shown = [head, last.observation[:MAX_NOTE], *self._said()]
+        played = f"Played: {clip(self.state.proposal, MAX_NOTE)}"
+        past = [*self.state.past, "\n".join([*shown, played])]
+        return past[len(past) - self.memory :] if self.memory else []
 
     def _parse(self, agent: str, action: str) -> str:
         kind = self._role(agent).kind
         if kind == "note":
             return clip(action, MAX_NOTE)
         if kind == "check":
-            if reply := _checked(action):
+            if reply := checked(action):
                 return reply
             raise InvalidMove(
                 f"Invalid reply {action[:40]!r}. Reply accept, or reject: and a reason."
@@ -290,9 +311,12 @@ class TeamGame(EnvGame):
 
     def _play_proposal(self) -> Rewards:
         """Plays the proposed action in the environment and begins a new turn of the team."""
+        past = self._remembered()
         rewards = self._step()
         old = self.state
-        self.state = State(ended=old.ended, cut=old.cut, refused=old.refused, solved=old.solved)
+        self.state = State(
+            ended=old.ended, cut=old.cut, refused=old.refused, solved=old.solved, past=past
+        )
         return rewards
 
     def _try_proposal(self) -> Rewards:
@@ -342,20 +366,6 @@ class TeamGame(EnvGame):
         if not (0 <= state.place < count and -1 <= state.author < count):
             raise ValueError(f"there is no role {state.place} or {state.author}")
         super()._check_episode(episode)
-
-
-def _checked(said: str) -> str:
-    """Returns "accept", or "reject: " with the reason, or "" if a reply is neither.
-
-    Behind "accept", a condition or a denial contradicts it ("accept? No.", "accept only if ...").
-    """
-    reply = _REPLY.fullmatch(plain(said, cased=True))
-    if reply is None:
-        return ""
-    if reply[1].lower() == REJECT:
-        return f"{REJECT}: {clip(reply[2], MAX_NOTE)}"
-    doubts = [c for c in find_clauses(reply[2]) if c.negated or c.conditional or c.answer == "no"]
-    return "" if doubts or REJECT in reply[2].lower() else ACCEPT
 
 
 class Team(AECGame):

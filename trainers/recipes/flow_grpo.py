@@ -7,8 +7,9 @@
 A = (S - mean) / std over the group. Intermediate rewards are ignored.
 
 Kept: the credit, the clipped ratio per token. Changed: the upper clip is 0.2 (theirs: `--clip-high
-0.3`), there is no KL penalty (theirs: `--kl-coef 0.001`), and all actions of an episode are trained
-(theirs: those of the planner, one of four modules).
+0.3`), there is no KL penalty (theirs: `--kl-coef 0.001`), and all actions of an episode are
+trained. Theirs are those of the planner, one of four modules: `--role-lr` 0 for the other roles of
+the team planner-executor-verifier-generator, which shares a `memory` (`envs/team`).
 """
 
 from __future__ import annotations

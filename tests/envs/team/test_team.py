@@ -155,6 +155,23 @@ def test_all_agents_get_the_reward_and_the_ending():
     assert not game.acting
 
 
+def test_a_memory_holds_the_last_actions_with_their_messages():
+    game = team("thinker-reasoner", memory=2)
+    assert "They remember the last 2 actions." in game.instructions
+    first = game.inner._last.observation
+    says(game, "Go up!", "+", "And down.", "-")
+    text = game.seen("player_0").text
+    before = f"Action 1. The observation was:\n{first}\nthinker: Go up!\nreasoner: +\nPlayed: +"
+    assert f"{before}\n\nAction 2. The observation was:\n" in text
+    assert text.endswith(f"thinker: And down.\nreasoner: -\nPlayed: -\n\n{first}")
+    says(game, "Hm.", "+", "Up.")
+    seen = game.seen("player_1").text
+    assert "Go up!" not in seen and "And down." in seen and seen.endswith("\n\nthinker: Up.")
+    other = team("thinker-reasoner", memory=2)
+    other.restore(json.loads(json.dumps(game.snapshot())))
+    assert other.seen("player_1") == game.seen("player_1")
+
+
 def test_the_author_of_an_action_that_the_environment_refuses_pays():
     game = team("proposer-checker", "Arithmetic-v0", invalid_penalty=0.5)
     says(game, "no idea", "accept")
@@ -268,6 +285,8 @@ def test_invalid_teams(roles, message):
 def test_invalid_arguments():
     with pytest.raises(ConfigError, match="attempts"):
         TeamGame(attempts=0)
+    with pytest.raises(ConfigError, match="memory must be at least 0, got -1"):
+        TeamGame(memory=-1)
     with pytest.raises(ConfigError, match="num_players must be the number of roles, 3"):
         TeamGame(num_players=2)
     with pytest.raises(ConfigError, match="Unknown environment"):
