@@ -19,6 +19,7 @@ from agentgym.data.episode import RecordedEpisode
 from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
 from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.evaluation.imagined import PREFIX, imagined
 from agentgym.evaluation.repair import conditioned, learnable
 from agentgym.evaluation.runner import evaluate
 from agentgym.integrations.hub import write_hub_folder
@@ -66,7 +67,9 @@ def export(
             hub: the best policy of a run on held-out tasks, with a model card, as a folder for the
             Hugging Face Hub. RUN/policy is the last one. openenv: traces of agentgym gateway with
             their tokens, one TrainingTrace of OpenEnv per line.
-        agent: One or more of expert, random, chat:MODEL@URL, policy:FOLDER.
+        agent: One or more of expert, random, chat:MODEL@URL, policy:FOLDER. imagined:MODEL, such as
+            imagined:chat:MODEL@URL: a model writes both sides of each episode, and nothing is
+            played.
         episodes: Episodes per agent and environment.
         split: Tasks to play.
         seed: Samples the tasks and seeds the episodes.
@@ -82,8 +85,9 @@ def export(
         env_kwargs: Arguments of the environments.
         wrap: Wrappers of the environments, as in eval.
         judge: Judge of the episodes, as in eval. Its scores, from 0 to 1, are in the data, and take
-            the place of returns for the pairs of format preferences and for --min-reward. Episodes
-            without a readable verdict are left out.
+            the place of returns for the pairs of format preferences and for --min-reward. Where no
+            rewards are known, a score is the reward of the last action, too. Episodes without a
+            readable verdict are left out.
     """
     if format != "minari":
         _check_out(out)
@@ -163,6 +167,9 @@ def _judged(episodes: Sequence[RecordedEpisode], judge: Judge) -> list[RecordedE
     verdicts = judge(episodes) if episodes else []
     for episode, verdict in zip(episodes, verdicts, strict=True):
         episode.judged = verdict.score
+        if not episode.rewarded and verdict.score is not None:
+            episode.turns[-1].reward, episode.rewarded = verdict.score, True
+            episode.success = bool(verdict.success)
     found = [episode for episode in episodes if episode.judged is not None]
     shown = f"{len(found)} of {len(episodes)} episodes have a readable verdict of {judge.name}."
     standard_output().print(shown, soft_wrap=True)
@@ -207,11 +214,25 @@ def _play(
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for number, spec in enumerate(agents):
+            if spec.startswith(PREFIX):
+                found += _imagine(id, spec.removeprefix(PREFIX), kwargs, settings)
+                continue
             file = Path(folder) / f"{number}.jsonl"
             report = evaluate(id, make_agent(spec), env_kwargs=kwargs, save=file, **settings)
             if report.interrupted:
                 raise KeyboardInterrupt
             found += read_episodes([file])
+    return found
+
+
+def _imagine(
+    id: str, source: str, kwargs: dict[str, Any], settings: dict[str, Any]
+) -> list[RecordedEpisode]:
+    """Returns episodes that a model writes."""
+    chosen = {name: settings[name] for name in ("tasks", "split", "seed")}
+    found = imagined(id, source, env_kwargs=kwargs, **chosen)
+    shown = f"{len(found)} of {settings['tasks']} imagined episodes can be read."
+    standard_output().print(shown)
     return found
 
 
