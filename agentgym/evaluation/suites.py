@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from statistics import fmean
 
@@ -27,11 +27,13 @@ class Suite:
         source: the benchmark.
         groups: names of ids by category.
         metrics: the estimates of reports that the summary averages. Empty: no summary.
+        skills: by sub-skill, how much the environments of `groups` need it, in their order.
     """
 
     source: str
     groups: Mapping[str, Sequence[str]]
     metrics: Sequence[str] = ("progress", "success")
+    skills: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @property
     def ids(self) -> list[str]:
@@ -64,6 +66,15 @@ SUITES: dict[str, Suite] = {
             "games": ["Blocksworld-v0", "Gripper-v0", "Tyreworld-v0"],
             "web": ["WebShop-v0"],
             "tools": ["Weather-v0", "Movie-v0", "Academia-v0", "Sheet-v0", "Todo-v0"],
+        },
+        # Embodied, games, web and tools. The ratings from 0 to 3 are our own.
+        skills={
+            "memory": (1, 2, 1, 1, 1, 2, 1, 2, 2, 2, 2, 1),
+            "planning": (2, 2, 2, 3, 3, 3, 2, 2, 2, 2, 2, 2),
+            "world modelling": (3, 3, 2, 1, 1, 2, 1, 1, 1, 1, 1, 1),
+            "reflection": (3, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1),
+            "grounding": (3, 3, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3),
+            "navigation": (2, 2, 3, 0, 1, 0, 1, 0, 0, 0, 0, 0),
         },
     ),
     "agentbench": Suite(
@@ -119,10 +130,26 @@ def summary(suite: Suite, reports: Sequence[Report]) -> list[str]:
                 group: [found[id][metric] for id in map(full_id, names) if id in found]
                 for group, names in suite.groups.items()
             }
+            training = " (training tasks)" if split == "train" else ""
             if line := _means(groups):
-                training = " (training tasks)" if split == "train" else ""
                 lines.append(f"{agent}{training}: {metric} {line}")
+            if metric == "progress" and (line := _by_skill(suite, found)):
+                lines.append(f"{agent}{training}: progress by sub-skill: {line}")
     return lines
+
+
+def _by_skill(suite: Suite, found: Mapping[str, Mapping[str, Estimate]]) -> str:
+    """Returns the mean progress for each sub-skill, weighed by the need for it.
+
+    Source: the sub-skill analysis of AgentBoard (arXiv 2401.13178).
+    """
+    parts = []
+    for skill, needs in suite.skills.items():
+        weights = {id: need for id, need in zip(suite.ids, needs, strict=True) if id in found}
+        if total := sum(weights.values()):
+            mean = sum(found[id]["progress"].mean * need for id, need in weights.items()) / total
+            parts.append(f"{skill} {100 * mean:.1f}")
+    return ", ".join(parts)
 
 
 def _means(groups: Mapping[str, Sequence[Estimate]]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -24,6 +25,8 @@ def report(env: str, *progress: float, agent: str = "a") -> Report:
 def test_the_ids_of_a_suite_exist_once(name: str):
     ids = SUITES[name].ids
     assert len(ids) == len(set(ids)) > 3 and set(ids) <= REGISTRY.keys()
+    for needs in SUITES[name].skills.values():
+        assert len(needs) == len(ids) and set(needs) <= {0, 1, 2, 3} and any(needs)
 
 
 def test_ids_whose_extra_is_missing_are_left_out_with_a_note(monkeypatch: pytest.MonkeyPatch):
@@ -49,6 +52,12 @@ def test_the_summary_weighs_environments_equally():
     assert success.startswith("a: success 75.0 ± ")
     assert other == "b: progress 50.0 %, mean of 1 environments (one 50.0)"
     assert last.startswith("b: success 0.0 ")
+    skills = {"memory": (0, 3, 1), "planning": (1, 0, 3), "navigation": (0, 0, 1)}
+    lines = summary(replace(suite, metrics=("progress",), skills=skills), reports)
+    assert [line for line in lines if "by sub-skill" in line] == [
+        "a: progress by sub-skill: memory 50.0, planning 100.0",
+        "b: progress by sub-skill: planning 50.0",
+    ]
     assert summary(suite, []) == [] and summary(SUITES["core"], reports) == []
 
 
