@@ -167,6 +167,11 @@ def check_config(config: TrainConfig) -> None:
             f"thought_coef = {loss.thought_coef} weighs tokens, and with ratio = {loss.ratio!r} "
             "they have equal gradients: set thought_coef to 0 or 1, or ratio to 'token'."
         )
+    if loss.surrogate == "squared" and not loss.kl_coef:
+        raise ConfigError(
+            "surrogate = 'squared' compares the advantage with kl_coef times the log-ratio to the "
+            "reference: set kl_coef above 0, such as 0.1, or surrogate to 'ppo'."
+        )
     if loss.reads_chunks and not config.has_chunks:
         name = "ratio" if "chunk" in loss.ratio else "importance"
         raise ConfigError(

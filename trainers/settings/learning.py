@@ -22,7 +22,8 @@ from agentgym.trainers.settings.schema import When, needs
 
 Decay = Annotated[float, Ge(0.0), Lt(1.0)]
 RATIO = When("ratio", but=("none",), of="a probability ratio", remedy="ratio to token")
-CLIPPED = When("surrogate", but=("cispo",), remedy="surrogate to ppo")
+CLIPPED = When("surrogate", but=("cispo", "squared"), remedy="surrogate to ppo")
+BOUNDED = When("surrogate", but=("squared",), remedy="surrogate to ppo")
 GROUPED = When("group_size", but=(1,), of="groups of episodes", remedy="group_size above 1")
 PENALISED = When("kl_coef", remedy="kl_coef above 0")
 CLONED = When(
@@ -84,14 +85,16 @@ class OptimisationConfig:
 class LossConfig:
     """The policy loss and the advantages that enter it."""
 
-    clip: Annotated[NonNegative, RATIO] = 0.2
+    clip: Annotated[NonNegative, RATIO, BOUNDED] = 0.2
     """PPO clip: the ratio is clipped to [1 - clip, 1 + clip_high]."""
-    clip_high: Annotated[NonNegative | None, RATIO] = None
+    clip_high: Annotated[NonNegative | None, RATIO, BOUNDED] = None
     """Upper clip, as in clip-higher (None: the same as `clip`)."""
-    surrogate: Annotated[Literal["ppo", "aepo", "cispo"], RATIO] = "ppo"
+    surrogate: Annotated[Literal["ppo", "aepo", "cispo", "squared"], RATIO] = "ppo"
     """Form of the policy loss: tokens beyond a clip have no gradient ("ppo"), those above the upper
     clip keep theirs, with the bound as their ratio ("aepo"), or all tokens keep theirs, weighted by
-    min(ratio, 1 + clip_high) without a lower clip ("cispo", often with a `clip_high` of 1 to 5)."""
+    min(ratio, 1 + clip_high) without a lower clip ("cispo", often with a `clip_high` of 1 to 5).
+    "squared": (beta log(policy / reference) - advantage)^2 / (2 beta) with beta = `kl_coef`, in
+    place of a clip and of the penalty (WebRL, with `ratio` turn_product)."""
     dual_clip: Annotated[Annotated[float, Gt(1.0)] | None, RATIO, CLIPPED] = None
     """Dual clip: bounds the loss of a negative advantage by this multiple (None: no bound)."""
     ratio: Literal[
@@ -123,7 +126,7 @@ class LossConfig:
     iterations ("moving:K"), or the exponential moving average of its weights, or of the weights of
     its adapter, with the coefficient TAU per iteration ("polyak:TAU"). In self-play, a penalty on
     leaving a slowly moving reference damps the cycles of the last policy."""
-    kl_in: Annotated[Literal["loss", "loss_k2", "reward"], PENALISED, CREDITED] = "loss"
+    kl_in: Annotated[Literal["loss", "loss_k2", "reward"], PENALISED, BOUNDED, CREDITED] = "loss"
     """Where the KL penalty is: in the loss, as in GRPO (the estimator k3, whose gradient is that of
     KL(reference, policy)), in the loss with the gradient of KL(policy, reference) ("loss_k2"), or
     subtracted from the rewards, which has that gradient too, with credit assigned over turns."""

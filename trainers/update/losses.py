@@ -245,6 +245,59 @@ def clipped_surrogate(
     )
 
 
+def squared_surrogate(
+    logprobs: Tensor,
+    old_logprobs: Tensor,
+    reference: Tensor,
+    advantages: Tensor,
+    *,
+    beta: float,
+    span: Tensor | None = None,
+    span_ratio: Literal["mean", "product"] = "mean",
+    detached: Tensor | None = None,
+    weights: Weights | None = None,
+) -> Surrogate:
+    """Returns the squared loss of WebRL, with a log-ratio per token, turn or trajectory.
+
+        loss_k = (beta log(pi / pi_ref) - A_k)^2 / (2 beta)
+
+    Where the policy equals the reference, its gradient is that of the policy gradient. Its minimum
+    is the policy of largest expected advantage with a KL penalty of weight beta, up to a constant
+    per state. The data may be of any policy, as in a replay.
+
+    Source: "WebRL: Training LLM Web Agents via Self-Evolving Online Curriculum Reinforcement
+    Learning", arXiv 2411.02337, section 3.2, without the factor 1 / (2 beta).
+
+    Args:
+        logprobs: [k] log-probabilities under the current policy, with gradient.
+        old_logprobs: [k] log-probabilities under the behaviour policy, for the estimate of its KL.
+        reference: [k] log-probabilities under the reference policy.
+        advantages: [k] advantages.
+        beta: weight of the log-ratio, above 0.
+        span: [k] index of the turn or trajectory of each token, as in `clipped_surrogate`.
+        span_ratio: the log-ratio of a span: the mean over its tokens, or their sum ("product").
+        detached: [k] True for tokens without gradient.
+        weights: aggregation weights. None: every token has the weight 1.
+
+    Raises:
+        ValueError: if beta is not above 0.
+    """
+    if beta <= 0:
+        raise ValueError(f"beta must be above 0, got {beta}.")
+    logprobs = wide(logprobs)
+    if detached is not None:
+        logprobs = torch.where(detached, logprobs.detach(), logprobs)
+    log_ratio = logprobs - reference.to(logprobs.dtype).detach()
+    if span is not None:
+        log_ratio = over_spans(log_ratio, span, mean=span_ratio == "mean")
+    difference = beta * log_ratio - advantages.to(logprobs.dtype).detach()
+    return Surrogate(
+        loss=aggregate(difference.square() / (2 * beta), weights),
+        clipped=aggregate(torch.zeros_like(logprobs)),
+        kl=approximate_kl(logprobs - old_logprobs.to(logprobs.dtype).detach()),
+    )
+
+
 def approximate_kl(log_ratio: Tensor) -> Sum:
     """Estimates KL(behaviour || policy) as E[rho - 1 - log rho] over sampled tokens.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -211,6 +212,8 @@ def microbatch_loss(
         loss = surrogate - entropy_coef entropy + kl_coef KL(policy || reference)
                + value_coef value_loss
 
+    The squared surrogate has the place of the first and the third term.
+
     Args:
         index: [k] indices of the action tokens in the batch.
         output: the outputs for them.
@@ -231,20 +234,7 @@ def microbatch_loss(
         importance = importance_weights(log_weights, cap)
         truncated = (log_weights > math.log(cap)).float()
         weights = weights.times(importance)
-    surrogate = losses.clipped_surrogate(
-        logprobs,
-        old,
-        tokens.advantages,
-        span=tokens.span,
-        span_ratio="product" if settings.ratio.endswith("_product") else "mean",
-        clip_low=settings.clip,
-        clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
-        dual_clip=settings.dual_clip,
-        detached=tokens.detached,
-        bound=settings.surrogate,
-        weighted=settings.ratio != "none",
-        weights=weights,
-    )
+    surrogate = _surrogate(logprobs, old, tokens, weights, settings)
     loss = surrogate.loss.total
     if settings.entropy_coef:  # without it, no gradient of the entropies is computed
         floor = settings.entropy_floor
@@ -253,7 +243,7 @@ def microbatch_loss(
     kl = torch.zeros_like(entropy)
     if tokens.reference is not None:
         kl = kl_penalty(logprobs, tokens.reference)
-        if settings.kl_in != "reward":
+        if settings.kl_in != "reward" and settings.surrogate != "squared":
             k2 = settings.kl_in == "loss_k2"
             penalty = kl_penalty(logprobs, tokens.reference, "k2") if k2 else kl
             loss = loss + settings.kl_coef * losses.aggregate(penalty, tokens.weights).total
@@ -279,6 +269,42 @@ def microbatch_loss(
         "truncated": truncated.sum(),
     }
     return loss, torch.stack([sums[name].detach().double() for name in SUMS])
+
+
+def _surrogate(
+    logprobs: Tensor, old: Tensor, tokens: UpdateData, weights: losses.Weights, settings: LossConfig
+) -> losses.Surrogate:
+    """Returns the policy loss of the free tokens of a microbatch."""
+    product: Literal["mean", "product"] = (
+        "product" if settings.ratio.endswith("_product") else "mean"
+    )
+    if settings.surrogate == "squared":
+        assert tokens.reference is not None
+        return losses.squared_surrogate(
+            logprobs,
+            old,
+            tokens.reference,
+            tokens.advantages,
+            beta=settings.kl_coef,
+            span=tokens.span,
+            span_ratio=product,
+            detached=tokens.detached,
+            weights=weights,
+        )
+    return losses.clipped_surrogate(
+        logprobs,
+        old,
+        tokens.advantages,
+        span=tokens.span,
+        span_ratio=product,
+        clip_low=settings.clip,
+        clip_high=settings.clip if settings.clip_high is None else settings.clip_high,
+        dual_clip=settings.dual_clip,
+        detached=tokens.detached,
+        bound=settings.surrogate,
+        weighted=settings.ratio != "none",
+        weights=weights,
+    )
 
 
 def _weights(

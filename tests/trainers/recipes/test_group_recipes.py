@@ -20,6 +20,7 @@ from agentgym.trainers.credit import group, two_clock
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.recipes import (
+    arpo_replay,
     dpo,
     filtered_bc,
     glam,
@@ -323,3 +324,26 @@ def test_failures_stay_at_random_and_the_share_of_successes_is_kept():
         assert invalid(found, True) == [0]
         left.update(map(round, invalid(found, False)))
     assert set(left) == set(range(6)) and max(left.values()) < 1.5 * min(left.values())
+
+
+def test_replayed_actions_of_an_extreme_perplexity_are_not_learned_from():
+    """The mean probabilities of the actions of the success are 0.3, 0.7 and 0.99."""
+    solved = trajectory([2, 1, 1], [0, 0, 1], success=True)
+    failed = [trajectory([1], [0]) for _ in range(2)]
+    logprobs = np.log(np.array([0.1, 0.9, 0.7, 0.99], np.float32))
+    passes: list[Batch] = []
+
+    def evaluate(batch: Batch, reference: bool) -> ForwardPass:
+        passes.append(batch)
+        return ForwardPass(logprobs)
+
+    run = SimpleNamespace(updaters=SimpleNamespace(evaluate_actions=evaluate))
+    for bounds, weights in (((0.5, 0.95), [0, 1, 0]), ((0.0, 1.0), [1, 1, 1])):
+        config = arpo_replay.Config.of(replay_probability=bounds)
+        hooks = arpo_replay.SuccessReplay(run, config)  # type: ignore[arg-type]
+        learn(hooks, [solved])
+        found = learn(hooks, failed).trajectories
+        assert [turn.weight for turn in found[-1].turns] == weights and found[-1].replayed
+    assert len(passes) == 1 and all(turn.weight == 1 for turn in solved.turns)
+    with pytest.raises(ConfigError, match=r"lower and an upper bound, .* got 0.9 0.1"):
+        arpo_replay.Config.of(replay_probability=(0.9, 0.1))

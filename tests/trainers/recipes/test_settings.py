@@ -42,6 +42,7 @@ VALUES: dict[str, Any] = {
     "mc.beta": 1000.0,
     "digi_q.threshold": 10.0,
     "spear.replayed": 1,
+    "arpo_replay.replay_probability": (0.9, 1.0),
     "spo.preference": "success",
     "dcpo.segments": 2,
     "grpo_roc.keep_share": 0.75,
@@ -139,6 +140,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
     "ilql.beta": EVALUATED,
     "mc.beta": EVALUATED,
     "agent_q.judge": {"alpha": 0.0},
+    "arpo_replay.replay_probability": REPLAYED | {"train_tasks": 6},
 }
 
 

@@ -19,6 +19,7 @@ from agentgym.trainers.update.losses import (
     aggregation_weights,
     approximate_kl,
     clipped_surrogate,
+    squared_surrogate,
     value_loss,
 )
 from agentgym.trainers.update.metrics import correlation, explained_variance
@@ -34,6 +35,28 @@ D = torch.float64
 
 def tensor(*numbers: float, grad: bool = False) -> torch.Tensor:
     return torch.tensor(numbers, dtype=D, requires_grad=grad)
+
+
+def test_the_squared_surrogate_is_a_policy_gradient_at_the_reference():
+    """And has the minimum beta log(pi / pi_ref) = A."""
+    advantages, reference = tensor(1, -2, 0.5), tensor(-1, -2, -3)
+    logprobs = reference.clone().requires_grad_()
+    span = torch.tensor([0, 0, 1])
+    for beta in (0.1, 2.0):
+        found = squared_surrogate(logprobs, reference, reference, advantages, beta=beta)
+        (gradient,) = torch.autograd.grad(found.loss.total, logprobs)
+        torch.testing.assert_close(gradient, -advantages)
+        best = reference + advantages / beta
+        at_best = squared_surrogate(best, reference, reference, advantages, beta=beta)
+        assert float(at_best.loss.total) == pytest.approx(0.0, abs=1e-9)
+        joint = squared_surrogate(
+            logprobs, reference, reference, tensor(1, 1, 0.5), beta=beta, span=span,
+            span_ratio="product",
+        )  # fmt: skip
+        (gradient,) = torch.autograd.grad(joint.loss.total, logprobs)
+        torch.testing.assert_close(gradient, -tensor(2, 2, 0.5))  # once for each token of the span
+    with pytest.raises(ValueError, match="beta must be above 0"):
+        squared_surrogate(reference, reference, reference, advantages, beta=0.0)
 
 
 def test_golden_surrogate():

@@ -29,6 +29,7 @@ ENTROPY = (0.2, 0.4, 0.6, 0.8)
 # Clipped at 0.2, the tokens lose -1.2, -0.5, 1.5 and 0.8.
 PLAIN = 0.15
 PRODUCT = 1.5 * 0.5
+LOG2 = math.log(2)
 # Of log-probs -1 + log ratio, times the ratios, of which the first and third are 1.2 at most.
 LIKELIHOOD = -1.2 * (math.log(1.5) - 1) * (1 - 1) - 0.5 * (math.log(0.5) - 1) * (1 - 1)
 WEIGHED = -1.2 * (math.log(1.5) - 1) * (2 - 1) - 0.5 * (math.log(0.5) - 1) * (1 - 0.5)
@@ -151,6 +152,12 @@ def test_without_a_ratio_there_is_nothing_to_clip(clip: dict[str, float]):
         ({"kl_coef": 0.3}, PLAIN + 0.3 * (0.5 - 1 + math.log(2))),
         ({"kl_coef": 0.3, "kl_in": "loss_k2"}, PLAIN + 0.3 * math.log(2) ** 2 / 2),
         ({"kl_coef": 0.3, "kl_in": "reward"}, PLAIN),
+        # All log-ratios to the reference are log 2, and the advantages 1, 1 | -1, -1.
+        ({"surrogate": "squared", "kl_coef": 0.5}, 1 + (LOG2 / 2) ** 2),
+        (
+            {"surrogate": "squared", "kl_coef": 0.5, "ratio": "turn_product"},
+            (2 * (LOG2 - 1) ** 2 + 2 * (LOG2 / 2 + 1) ** 2) / 4,
+        ),
         ({"ratio": "turn"}, (-2 * TURN + 1.5 + 0.8) / 4),
         ({"ratio": "turn_product"}, (-2 * PRODUCT + 1.5 + 0.8) / 4),
         ({"importance_cap": 3.0}, (-1.2 * 2 - 0.5 + 1.5 + 0.8 / 2) / 4),
