@@ -1,8 +1,7 @@
 """Curricula over tasks. They can be combined with every recipe.
 
 - "window": tasks of intermediate difficulty, with a success rate inside a window.
-- "failures": half of the tasks are sampled from those that mostly failed, as WebRL generates new
-  tasks from failed ones (arXiv 2411.02337).
+- "failures": half of the tasks are sampled from those that mostly failed.
 - "progress": tasks with the largest change of predicted competence. The prediction uses the task's
   text and so generalises between tasks, as in MAGELLAN (arXiv 2502.07709).
 - "regret": half of the tasks are replayed in proportion to their regret, the best return so far
@@ -11,12 +10,13 @@
 - "levels": several environments in their order. The next one joins when the success rate of the
   last one is high, as automatic domain randomisation widens a range (arXiv 1910.07113).
 - "module:function": a function proposes the tasks from the success rates so far.
+- "chat:MODEL@URL" or another language model: new tasks that are like the failed ones, as in WebRL
+  (arXiv 2411.02337).
 """
 
 from __future__ import annotations
 
 import copy
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,18 +24,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from agentgym.agents.text_model import MODELS, text_model
 from agentgym.errors import ConfigError
 from agentgym.registration.mixture import MixedTasks
 from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.rollout.learning_progress import PROMPT, LearningProgress, Related
 from agentgym.trainers.rollout.task_sampling import (
     Curriculum,
     SuccessRates,
     draw_preferred,
     draw_tasks,
+    filled,
 )
 from agentgym.utils.arguments import imported
 
-FEATURES = 512
 Propose = Callable[[Sequence[str], Mapping[str, float], int, np.random.Generator], Sequence[str]]
 """Maps the training tasks, the success rates of those played, a number of tasks and a random
 generator to the tasks to play next. The rates are moving averages."""
@@ -77,7 +79,7 @@ class Failures(SuccessRates):
         again = min(count // 2, len(failed))
         chosen = rng.choice(len(failed), again, replace=False) if again else ()
         old = [(failed[int(i)], int(rng.integers(2**31))) for i in chosen]
-        return _filled(old, super().draw(count, rng))
+        return filled(old, super().draw(count, rng))
 
 
 class Regret(Curriculum):
@@ -117,7 +119,7 @@ class Regret(Curriculum):
         p = weights / weights.sum()
         chosen = rng.choice(len(names), again, replace=False, p=p) if again else ()
         old = [(names[int(i)], int(rng.integers(2**31))) for i in chosen]
-        return _filled(old, super().draw(count, rng))
+        return filled(old, super().draw(count, rng))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns best and mean returns."""
@@ -154,61 +156,6 @@ class Proposed(SuccessRates):
             found = f"the unknown {unknown[0]!r}" if unknown else f"{len(names)} tasks"
             raise ConfigError(f"curriculum must return {count} training tasks, got {found}.")
         return [(name, int(rng.integers(2**31))) for name in names]
-
-
-class LearningProgress(Curriculum):
-    """Prefers tasks whose predicted competence has changed most over recent iterations.
-
-    Competence is predicted by logistic regression on hashed words of a task's first observation,
-    fitted in every iteration. The change is measured against a slowly moving copy of its weights.
-    """
-
-    rate, slow, explore = 0.5, 0.1, 0.2
-
-    def __init__(self, tasks: Sequence[str], first: int | None = None):
-        super().__init__(tasks, first)
-        self.words: dict[str, list[int]] = {}
-        self.now, self.then = np.zeros(FEATURES + 1), np.zeros(FEATURES + 1)
-
-    def _features(self, name: str) -> NDArray[np.float64]:
-        found = np.zeros(FEATURES + 1)
-        words = self.words.get(name, [])
-        found[words] = 1.0 / max(len(words), 1) ** 0.5
-        found[-1] = 1.0
-        return found
-
-    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
-        """Returns `count` sampled tasks, each with a seed."""
-        return draw_preferred(self, self.weights, count, rng)
-
-    def weights(self, names: Sequence[str]) -> NDArray[np.float64]:
-        """Returns weights in proportion to the change of competence, mixed with uniform ones."""
-        x = np.stack([self._features(name) for name in names])
-        change = np.abs(_sigmoid(x @ self.now) - _sigmoid(x @ self.then))
-        total = change.sum()
-        chance = np.full(len(names), 1.0 / len(names))
-        return chance if total <= 0 else (1 - self.explore) * change / total + self.explore * chance
-
-    def observe(self, trajectories: Sequence[Trajectory]) -> None:
-        """Fits the competence to the iteration's episodes, then updates the slow copy."""
-        for trajectory in trajectories:
-            words = trajectory.turns[0].observation.lower().split()
-            numbers = {zlib.crc32(word.encode("utf-8", "replace")) % FEATURES for word in words}
-            self.words[trajectory.task] = sorted(numbers)
-        x = np.stack([self._features(trajectory.task) for trajectory in trajectories])
-        y = np.array([float(trajectory.success) for trajectory in trajectories])
-        for _ in range(20):
-            self.now -= self.rate * x.T @ (_sigmoid(x @ self.now) - y) / len(y)
-        self.then += self.slow * (self.now - self.then)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the words of the tasks and the weights of both regressions."""
-        return {"words": dict(self.words), "now": self.now.tolist(), "then": self.then.tolist()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restores the state of a checkpoint."""
-        self.words = dict(state["words"])
-        self.now, self.then = np.array(state["now"]), np.array(state["then"])
 
 
 class Levels(Curriculum):
@@ -271,27 +218,27 @@ KINDS: dict[str, type[Curriculum]] = {
 }
 
 
-def make_curriculum(kind: str, tasks: Sequence[str], first: int | None = None) -> Curriculum:
+def make_curriculum(
+    kind: str,
+    tasks: Sequence[str],
+    first: int | None = None,
+    describe: Callable[[str], str] | None = None,
+) -> Curriculum:
     """Returns a curriculum.
 
     Args:
-        kind: a key of `KINDS`, or "module:function" for a function as in `Propose`.
+        kind: a key of `KINDS`, "module:function" for a function as in `Propose`, or a language
+            model, such as chat:MODEL@URL.
         tasks: the training tasks.
         first: the curriculum uses the first `first` tasks only. None: all.
+        describe: maps a task to its first observation, for a language model.
 
     Raises:
         ConfigError: if there is no such function, or "levels" has a single environment.
     """
     if kind in KINDS:
         return KINDS[kind](tasks, first)
+    if kind.startswith(MODELS):
+        assert describe is not None
+        return Related(text_model(kind, PROMPT), describe, tasks, first)
     return Proposed(imported(kind, "curriculum"), tasks, first)
-
-
-def _filled(again: list[tuple[str, int]], drawn: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Returns as many tasks as were drawn, those to play again first, none twice if possible."""
-    known = {task for task, _ in again}
-    return (again + [start for start in drawn if start[0] not in known] + drawn)[: len(drawn)]
-
-
-def _sigmoid(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return 1 / (1 + np.exp(-np.clip(x, -30, 30)))

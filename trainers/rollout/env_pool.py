@@ -54,6 +54,13 @@ class EnvPool:
                 self._envs[number] = self._make_env()
         return self._envs[slot]
 
+    def first_observation(self, task: str) -> str:
+        """Returns the first observation of a task, in an environment in which nothing is played."""
+        if -1 not in self._envs:
+            self._envs[-1] = self._make_env()
+        observation, _ = self._envs[-1].reset(seed=0, options={"task": task})
+        return observation
+
     def renew(self, slot: int) -> None:
         """Closes the environment of a slot that has failed. The next one is a fresh one."""
         with contextlib.suppress(Exception):  # it may be in any state

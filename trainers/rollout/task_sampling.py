@@ -94,6 +94,12 @@ def draw_preferred(
     return [(task, int(rng.integers(2**31))) for task in found]
 
 
+def filled(again: list[tuple[str, int]], drawn: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Returns as many tasks as were drawn, those to play again first, none twice if possible."""
+    known = {task for task, _ in again}
+    return (again + [start for start in drawn if start[0] not in known] + drawn)[: len(drawn)]
+
+
 class SuccessRates(Curriculum):
     """Tracks an exponential moving average of the success rate of every task played."""
 

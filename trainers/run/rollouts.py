@@ -100,7 +100,10 @@ class Rollouts:
                 every=config.rollout.cross_policy_every,
             )
         self.curriculum = make_curriculum(
-            config.environment.curriculum, tasks, config.environment.train_tasks
+            config.environment.curriculum,
+            tasks,
+            config.environment.train_tasks,
+            pool.first_observation,
         )
         self.success = SuccessRates(tasks)
         self.executor = make_executor(
@@ -140,7 +143,10 @@ class Rollouts:
         """Returns the requests of the episodes of an iteration."""
         config, size = self.config, self.config.rollout.group_size
         groups = config.rollout.episodes_per_iteration // size
-        starts = self.curriculum.draw(groups, self._rng(TASKS, iteration))
+        starts: list[tuple[str, int]] = []
+        if self._accelerator.is_main_process:  # a model that chooses tasks is asked once
+            starts = self.curriculum.draw(groups, self._rng(TASKS, iteration))
+        starts = broadcast_value(self._accelerator, starts)
         limit = self.turn_limit(iteration)
         sizes = [size] * groups
         if config.rollout.adaptive_groups:

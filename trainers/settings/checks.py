@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args,
 import numpy as np
 from annotated_types import Ge, Gt, Interval, Le, Lt
 
+from agentgym.agents.text_model import MODELS, text_model
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.registration.making import split_id
 from agentgym.registration.mixture import check_mix
 from agentgym.trainers.policy.sampling import check_bounded
 from agentgym.trainers.rollout.curriculum import KINDS
+from agentgym.trainers.rollout.learning_progress import PROMPT
 from agentgym.trainers.settings.schema import hints_of
 from agentgym.utils.arguments import check_types, imported
 
@@ -219,10 +221,13 @@ def _check_environments(config: TrainConfig) -> None:
     own = [id for id in (*chosen.ids, *others) if split_id(id)[1]]  # raises for wrong arguments
     if len(chosen.ids) == 1 and chosen.ids[0] in own:
         raise ConfigError(f"Arguments of a single environment are env_kwargs, got {own[0]!r}.")
-    if chosen.curriculum not in KINDS:
+    if chosen.curriculum.startswith(MODELS):
+        text_model(chosen.curriculum, PROMPT)
+    elif chosen.curriculum not in KINDS:
         if ":" not in chosen.curriculum:
             raise ConfigError(
-                f"curriculum must be one of {', '.join(KINDS)}, or module:function, got "
-                f"{chosen.curriculum!r}.{did_you_mean(chosen.curriculum, KINDS)}"
+                f"curriculum must be one of {', '.join(KINDS)}, module:function or "
+                f"chat:MODEL@URL, got {chosen.curriculum!r}."
+                f"{did_you_mean(chosen.curriculum, KINDS)}"
             )
         imported(chosen.curriculum, "curriculum")  # raises for a function that does not exist

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,6 +26,7 @@ from agentgym.trainers.rollout.curriculum import (
     Levels,
     Proposed,
     Regret,
+    Related,
     SuccessWindow,
     make_curriculum,
 )
@@ -37,6 +39,7 @@ from agentgym.trainers.rollout.task_sampling import (
 from agentgym.trainers.run.rollouts import Rollouts
 from agentgym.trainers.settings import EnvironmentConfig
 
+from ...helpers.chat_server import Messages, chat_server
 from ...helpers.worlds import trajectory
 from ..recipes.test_recipes import train, whole_and_resumed
 
@@ -210,6 +213,49 @@ def test_progress_prefers_the_kind_of_task_that_is_being_learnt():
         curriculum.observe(played(rates, text))
     weights = curriculum.weights(TASKS)
     assert weights[1::2].mean() > 1.5 * weights[::2].mean()
+
+
+COLOURS = {task: f"{('red', 'blue')[i % 2]} door {i}" for i, task in enumerate(TASKS)}
+
+
+def test_a_model_chooses_new_tasks_that_are_like_the_failed_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path))
+
+    def red(messages: Messages) -> str:
+        failed, _, new = messages[-1]["content"].partition("New tasks:")
+        assert "red door 0" in failed and "red door 2" in failed and "blue" not in failed
+        assert "Choose 4." in new and not re.search(r"door [0-3]\b", new)
+        return ", ".join(re.findall(r"(\d+)\. red", new))
+
+    with chat_server(red) as server:
+        curriculum = make_curriculum(f"chat:m@{server.url}", TASKS, None, COLOURS.__getitem__)
+        assert curriculum.draw(8, np.random.default_rng(0)) and not server.requests
+        curriculum.observe(played({TASKS[0]: 0.0, TASKS[1]: 1.0, TASKS[2]: 0.0}, COLOURS))
+        curriculum.observe(played({TASKS[3]: 0.75}, COLOURS))
+        drawn = [task for task, _ in curriculum.draw(8, np.random.default_rng(1))]
+        assert [COLOURS[task][:3] for task in drawn[:4]] == ["red"] * 4 and len(set(drawn)) == 8
+        again = make_curriculum(f"chat:m@{server.url}", TASKS, None, COLOURS.__getitem__)
+        again.load_state_dict(curriculum.state_dict())
+        assert [task for task, _ in again.draw(8, np.random.default_rng(1))] == drawn
+        assert len(server.requests) == 1
+        curriculum.observe(played({TASKS[0]: 1.0, TASKS[2]: 1.0}, COLOURS))
+        assert curriculum.draw(8, np.random.default_rng(2)) and len(server.requests) == 1
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_tasks_that_are_predicted_to_be_hopeless_or_solved_are_not_shown(rate: float):
+    shown: list[str] = []
+    texts = dict.fromkeys(TASKS, "door")
+    curriculum = Related(lambda asked: shown.extend(asked) or [""], texts.__getitem__, TASKS)
+    for _ in range(60):
+        curriculum.observe(played(dict.fromkeys(TASKS[1:6], rate), texts))
+    curriculum.failed[TASKS[0]] = "door"
+    assert len(curriculum.draw(8, np.random.default_rng(0))) == 8 and not shown
+    curriculum.within = 0.0, 1.0
+    assert len(curriculum.draw(8, np.random.default_rng(0))) == 8 and shown
 
 
 @pytest.mark.parametrize("kind", KINDS)
