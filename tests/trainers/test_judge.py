@@ -14,11 +14,13 @@ from agentgym.agents import View, make_agent
 from agentgym.errors import AgentGymError
 from agentgym.evaluation.runner import evaluate
 from agentgym.registration.making import make_env
+from agentgym.trainers.api import make_trainer
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.best_of import BestOf
 from agentgym.trainers.policy_agent.judge import Judge
+from agentgym.trainers.policy_agent.loading import load_judge
 from agentgym.trainers.recipes.orm import OutcomeReward
 from agentgym.trainers.rewards import shaping
 from agentgym.trainers.rewards.model_judge import ModelJudge
@@ -156,3 +158,29 @@ def test_a_judge_takes_part_in_training(runs: Path, tmp_path: Path, recipe: str)
     rows = train_quickly(recipe, tmp_path, **TINY, **chosen)
     name = "credit/process_score" if recipe == "grpo" else "credit/lowest_score"
     assert 0 < rows[-1][name] < 1
+
+
+def test_an_implicit_reward_is_a_judge(tmp_path: Path):
+    """It scores an action by beta times its log-ratio under the preference model and the policy."""
+    trainer: Any = make_trainer(
+        "istar", env_id="NumberLine-v0", env_kwargs={"size": 6, "max_turns": 4}, model="nano",
+        context="current", instructions=False, constrain=True, max_new_tokens=3, group_size=4,
+        bc_demonstrations=4, bc_epochs=1, bc_batch_tokens=8192, episodes_per_iteration=16,
+        iterations=1, eval_episodes=0, transcripts=0, threads=1, device="cpu", quiet=True,
+        log_with=(), beta=0.5, run_dir=str(tmp_path),
+    )  # fmt: skip
+    trainer.run()
+    assert trainer.hooks.fitted
+    judge = load_judge(tmp_path)
+    view = View.of_text("", "You are at 2. Go to 5.")
+    actions = ["+", "-", "up"]
+    read = Batch.of(judge.read([view], [actions]))
+    model, policy = (trainer.hooks.logprobs(read, each) for each in (None, trainer.policy))
+    ratios = np.bincount(read.token_turn, model.astype(float) - policy)
+    assert np.abs(ratios).max() > 1e-3
+    scores = judge.scores([view] * 3, actions)
+    np.testing.assert_allclose(scores, 0.5 * ratios, atol=1e-5)
+    assert not judge.whole
+    judge.save(tmp_path / "again")
+    assert load_judge(tmp_path / "again").scores([view] * 3, actions) == scores
+    assert ModelJudge(f"judge:{tmp_path}").folder == tmp_path / "judge"

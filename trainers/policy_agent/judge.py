@@ -11,25 +11,27 @@ import torch
 
 from agentgym.agents.basic.view import View
 from agentgym.errors import CheckpointError
+from agentgym.trainers.critics.log_ratio import LogRatio
 from agentgym.trainers.critics.transitions import say
 from agentgym.trainers.critics.value_model import ValueModel, action_model
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.policy.policy import Policy
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy_agent.agent import PolicyAgent
 
-FILE = "head.pt"
+FILE, REFERENCE = "head.pt", "reference"
 
 
 class Judge:
     """Scores actions by a model with a prompt and a tokenizer of its own.
 
-    Recipes with a learned model of turns (`agentprm`, `orm`, `spa`, `inverse_prm`, `read`) write
-    one to the folder `judge` of their run.
+    Recipes with a learned model of turns (`agentprm`, `orm`, `spa`, `inverse_prm`, `read`, `istar`)
+    write one to the folder `judge` of their run.
 
     Args:
-        model: model that scores actions (see `action_model`).
+        model: model that scores actions (see `action_model`, `LogRatio`).
         reader: agent whose context builds the prompts of the model. Its policy is the model's.
         whole: whether a score predicts the return of the whole episode (`agentprm`, `orm`), and not
             that of the rest, from the action on.
@@ -38,7 +40,7 @@ class Judge:
         tokens: the tokens that `scores` has read so far, prompts included.
     """
 
-    def __init__(self, model: ValueModel, reader: PolicyAgent, *, whole: bool):
+    def __init__(self, model: ValueModel | LogRatio, reader: PolicyAgent, *, whole: bool):
         self.model, self.reader, self.whole = model, reader, whole
         self.tokens = 0
 
@@ -65,6 +67,10 @@ class Judge:
         """Saves the model and the settings of its prompts to a folder."""
         self.reader.save(folder)
         model = self.model
+        if isinstance(model, LogRatio):
+            model.reference.save(folder / REFERENCE)
+            torch.save({"beta": model.beta, "whole": self.whole}, folder / FILE)
+            return
         saved = {"head": model.head.state_dict(), "mean": model.mean, "scale": model.scale}
         saved["whole"] = self.whole
         torch.save(saved, folder / FILE)
@@ -83,10 +89,14 @@ class Judge:
         if not (folder / FILE).exists():
             raise CheckpointError(
                 f"{folder} holds no judge: {FILE} is missing. Give the folder `judge` of a run of "
-                "agentprm, orm, spa, inverse_prm or read."
+                "agentprm, orm, spa, inverse_prm, read or istar."
             )
-        model = action_model(reader.policy, seed=0)
         saved = torch.load(folder / FILE, map_location="cpu", weights_only=True)
+        if "beta" in saved:
+            device = reader.policy.device
+            reference = Policy.load(folder / REFERENCE, dtype="auto", device=device)
+            return cls(LogRatio(reader.policy, reference, saved["beta"]), reader, whole=False)
+        model = action_model(reader.policy, seed=0)
         model.head.load_state_dict(saved["head"])
         model.mean.copy_(saved["mean"])
         model.scale.copy_(saved["scale"])

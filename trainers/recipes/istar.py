@@ -7,21 +7,26 @@ the episode plus that of the turn, both leave-one-out.
 
 Kept: beta = 0.05, the score of an episode as the mean over its turns, both advantages. Changed: a
 turn is compared with all other turns of its group (the authors' code uses first turns only), and
-advantages are standardised over the batch (`normalize_advantages none`: as theirs).
+advantages are standardised over the batch (`normalize_advantages none`: as theirs). At its end, a
+run leaves the implicit reward of its last policy as a judge.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit.turn_rewards import StepBaseline, implicit_process_rewards
+from agentgym.trainers.critics.log_ratio import LogRatio
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.replay import pairs_of
 from agentgym.trainers.hooks.preference_model import PreferenceModel
+from agentgym.trainers.policy_agent.agent import policy_agent
+from agentgym.trainers.policy_agent.judge import Judge
 from agentgym.trainers.settings import (
     CriticConfig,
     GroupRolloutConfig,
@@ -31,6 +36,7 @@ from agentgym.trainers.settings import (
     defaults,
 )
 from agentgym.trainers.settings.kinds import RewardedConfig
+from agentgym.trainers.system.checkpoint import replace_folder
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -73,6 +79,7 @@ class ImplicitReward(PreferenceModel):
     def __init__(self, trainer: Run, config: Config):
         super().__init__(trainer, lr=config.model_lr, beta=config.beta)
         self.outcome: Literal["return", "success"] = config.outcome
+        self.trainer = trainer
 
     def on_rewards(
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
@@ -88,6 +95,12 @@ class ImplicitReward(PreferenceModel):
             logprobs = self.logprobs(batch)
         self.metrics = {"pairs": float(len(pairs)), "preference_accuracy": accuracy}
         return implicit_process_rewards(batch, logprobs, beta=self.beta)
+
+    def publish(self, folder: Path) -> None:
+        """Writes the implicit reward to `folder/judge`, as a `Judge` of any agent's actions."""
+        reader = policy_agent(self.trainer.config, self.model, "judge")
+        model = LogRatio(self.model, self.trainer.policy, self.beta)
+        replace_folder(folder / "judge", Judge(model, reader, whole=False).save)
 
 
 def build(config: Config) -> Algorithm:

@@ -33,8 +33,8 @@ class ModelJudge:
     episodes, so each must take part in every call, with the same ones.
 
     Args:
-        source: "judge:FOLDER", a run of `agentprm`, `orm`, `spa`, `inverse_prm` or `read`, or its
-            subfolder `judge`.
+        source: "judge:FOLDER", a run of `agentprm`, `orm`, `spa`, `inverse_prm`, `read` or
+            `istar`, or its subfolder `judge`.
         instructions: instructions of the environments by id. None: the model is not loaded before
             the first call.
         option: the name of the setting that names the source.
@@ -55,7 +55,7 @@ class ModelJudge:
         if not (self.folder / "head.pt").is_file():
             raise ConfigError(
                 f"{option} = {source!r}: {folder} holds no judge: give a run of agentprm, orm, "
-                "spa, inverse_prm or read, or the folder `judge` in it."
+                "spa, inverse_prm, read or istar, or the folder `judge` in it."
             )
         self.instructions = instructions or {}
         if instructions is not None:

@@ -49,7 +49,7 @@ class RewardConfig:
     """Process reward of each turn: "progress" (1 if the turn raises the progress), "valid" (1 for a
     valid action), a reward term of the environment in [0, 1], module:function, which maps an
     episode, with the turns of all its agents, to scores in [0, 1], judge:FOLDER, the reward model
-    of a run of agentprm, orm, spa, inverse_prm or read, whose values v become 1 / (1 + exp(-v)),
+    of a run of agentprm, orm, spa, inverse_prm, read or istar, with values v as 1 / (1 + exp(-v)),
     chat:MODEL@URL, a language model that scores every turn, or rubric=FILE:chat:MODEL@URL, which
     does so by the criteria of a file (empty: none)."""
     process_weight: Annotated[Fraction, PROCESS] = 0.5
