@@ -1,7 +1,8 @@
 """Sampling of tasks, episodes per task and episode lengths.
 
 - `adaptive_groups`: more episodes for tasks with a less certain outcome (`group_sizes`).
-- `horizons`: the maximum episode length grows in stages, as in ScalingInter-RL (arXiv 2509.08755).
+- `horizons`: the maximum episode length grows in stages, as in ScalingInter-RL (arXiv 2509.08755),
+  or is that of the successes in a task, as in DART (arXiv 2509.23866, `SolvedLengths`).
 """
 
 from __future__ import annotations
@@ -126,6 +127,25 @@ class SuccessRates(Curriculum):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores the state of a checkpoint."""
         self.rates = dict(state["rates"])
+
+
+class SolvedLengths:
+    """The length of the longest success in every task, in turns of an agent."""
+
+    def __init__(self) -> None:
+        self.turns: dict[str, int] = {}
+
+    def observe(self, trajectories: Sequence[Trajectory]) -> None:
+        """Updates the lengths with the successes among some trajectories."""
+        for each in trajectories:
+            if each.success:
+                self.turns[each.task] = max(self.turns.get(each.task, 0), len(each.turns))
+
+    def limit(self, task: str, limits: Sequence[int]) -> int:
+        """Returns the shortest limit of all successes in a task, the last one if there is none."""
+        longest = self.turns.get(task)
+        known = [each for each in limits if longest is not None and each >= longest]
+        return min(known, default=limits[-1])
 
 
 def group_sizes(rates: Sequence[float], size: int) -> list[int]:

@@ -21,7 +21,7 @@ from agentgym.trainers.rollout.curriculum import make_curriculum
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
-from agentgym.trainers.rollout.task_sampling import SuccessRates, group_sizes
+from agentgym.trainers.rollout.task_sampling import SolvedLengths, SuccessRates, group_sizes
 from agentgym.trainers.run.environment import RewardFn
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.workers import make_executor
@@ -105,7 +105,7 @@ class Rollouts:
             config.environment.train_tasks,
             pool.first_observation,
         )
-        self.success = SuccessRates(tasks)
+        self.success, self.lengths = SuccessRates(tasks), SolvedLengths()
         self.executor = make_executor(
             config,
             policy,
@@ -148,6 +148,7 @@ class Rollouts:
             starts = self.curriculum.draw(groups, self._rng(TASKS, iteration))
         starts = broadcast_value(self._accelerator, starts)
         limit = self.turn_limit(iteration)
+        limits = self.config.environment.limits_by_task
         sizes = [size] * groups
         if config.rollout.adaptive_groups:
             sizes = group_sizes([self.success.rates.get(task, 0.5) for task, _ in starts], size)
@@ -157,7 +158,7 @@ class Rollouts:
                 task,
                 seed,
                 (config.run.seed, ACTIONS, iteration, i),
-                max_turns=limit,
+                max_turns=self.lengths.limit(task, limits) if limits else limit,
                 bootstraps=self._bootstraps,
             )
             for i, (task, seed) in enumerate(members)
@@ -231,6 +232,8 @@ class Rollouts:
             self.curriculum.observe(trajectories)
             if self.config.rollout.adaptive_groups:
                 self.success.observe(trajectories)
+            if self.config.environment.limits_by_task:
+                self.lengths.observe(trajectories)
         self.players.observe(trajectories)
 
     def metrics(self) -> dict[str, float]:
@@ -247,6 +250,7 @@ class Rollouts:
         return {
             "curriculum": self.curriculum.state_dict(),
             "success": self.success.state_dict(),
+            "lengths": dict(self.lengths.turns),
             "players": self.players.state_dict(),
         }
 
@@ -254,4 +258,5 @@ class Rollouts:
         """Restores a checkpoint."""
         self.curriculum.load_state_dict(state["curriculum"])
         self.success.load_state_dict(state.get("success", {"rates": {}}))
+        self.lengths.turns = dict(state.get("lengths", {}))
         self.players.load_state_dict(state.get("players", {}))

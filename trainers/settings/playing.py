@@ -97,8 +97,9 @@ class EnvironmentConfig:
     policy:FOLDER, model:NAME) chooses new tasks that are like the failed ones."""
     horizons: tuple[Positive, ...] = ()
     """Turn limits of successive stages, for example 5 10 20. Empty: the environment's limit."""
-    horizon_every: Annotated[Positive, When("horizons")] = 100
-    """Iterations per stage of `horizons`."""
+    horizon_every: Annotated[Count, When("horizons")] = 100
+    """Iterations per stage of `horizons`. 0: each task has its own limit, the shortest of them
+    within which all its successes so far are, and the last one before the first success (DART)."""
     env_workers: Count = 0
     """Threads that step slow environments (0: the main thread). Which of them act together then
     depends on their speed, and with it the last bits of a run."""
@@ -127,9 +128,19 @@ class EnvironmentConfig:
         return "+".join(short_id(id) for id in self.ids)
 
     def turn_limit(self, iteration: int) -> int | None:
-        """Returns the turn limit of the episodes of an iteration, None for the environment's."""
+        """Returns the turn limit of the episodes of an iteration, None for the environment's.
+
+        It is the last one if each task has its own.
+        """
+        if not self.horizon_every:
+            return self.horizons[-1] if self.horizons else None
         stage = min(iteration // self.horizon_every, len(self.horizons) - 1)
         return self.horizons[stage] if self.horizons else None
+
+    @property
+    def limits_by_task(self) -> tuple[int, ...]:
+        """The turn limits among which each task has its own, none if they come in stages."""
+        return self.horizons if not self.horizon_every else ()
 
 
 @dataclass

@@ -318,6 +318,24 @@ def test_horizons_come_in_stages():
     staged = EnvironmentConfig(horizons=(5, 10), horizon_every=2)
     assert [staged.turn_limit(i) for i in range(5)] == [5, 5, 10, 10, 10]
     assert EnvironmentConfig().turn_limit(0) is None
+    assert not staged.limits_by_task
+
+
+def test_each_task_has_the_horizon_of_its_successes(tmp_path: Path):
+    few = {"env_kwargs": {"size": 9, "max_turns": 12}, "horizons": (2, 5, 9), "horizon_every": 0}
+    trainer: Any = make_trainer("grpo", **ADAPTIVE | few, iterations=0, run_dir=str(tmp_path))
+    trainer.run()
+    assert trainer.rollouts.turn_limit(7) == 9
+    tasks = sorted({each.task for each in trainer.rollouts.episodes(0)})
+    for turns, success, task in ((2, True, 0), (3, True, 1), (1, True, 1), (1, False, 2)):
+        one = trajectory([1] * turns, [0.0] * turns, task=tasks[task], success=success)
+        trainer.rollouts.observe([one])
+    limits = {each.task: each.max_turns for each in trainer.rollouts.episodes(1)}
+    assert limits == dict(zip(tasks, (2, 5, 9, 9), strict=True))
+    lengths = trainer.rollouts.lengths
+    trainer.rollouts.load_state_dict(trainer.rollouts.state_dict())
+    assert lengths.turns == {tasks[0]: 2, tasks[1]: 3}
+    assert lengths.limit(tasks[1], (2,)) == 2  # longer than all of them
 
 
 @pytest.mark.parametrize("recipe", ["vine", "malt", "arpo_entropy"])
