@@ -1,8 +1,9 @@
 """Connections of a server: how many there are, and how long each may take to send a request.
 
-uvicorn waits for the headers of a request as long as its client likes, and accepts connections
-until the process has no more files to open. Here a connection that sends no complete headers is
-closed after some seconds, or earlier if its place is needed.
+uvicorn waits for the headers of a request as long as its client likes, reads any number of them and
+of requests ahead, and accepts connections until the process has no more files to open. Here a
+connection that sends no complete headers is closed after some seconds, or earlier if its place is
+needed. It reads no request before the reply to the last one: such a client finds it closed.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
+import socket
 from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_SECONDS = 10.0
 """Seconds for the headers of a request."""
@@ -54,11 +56,11 @@ def server_config(
 
     return uvicorn.Config(
         app, log_level="warning", http=Bounded, ws="websockets-sansio", ws_max_size=message_bytes,
-        h11_max_incomplete_event_size=HEADER_BYTES, timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=5, access_log=False, proxy_headers=False,
     )  # fmt: skip
 
 
-class _Bounded(H11Protocol):
+class _Bounded(HttpToolsProtocol):
     """A connection.
 
     Attributes:
@@ -71,9 +73,13 @@ class _Bounded(H11Protocol):
     seconds: float
     silent: dict[_Bounded, None]
     _timer: asyncio.TimerHandle | None = None
+    _unread = 0  # bytes since the last part of a message that was complete
+    _ends = False  # whether all further data is left unread
 
     def connection_made(self, transport: Any) -> None:
         """Starts a connection, in the place of a silent one if there are too many."""
+        # asyncio does so for sockets that were made with the number of this protocol only.
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().connection_made(transport)
         if len(self.connections) > self.most:
             oldest = next(iter(self.silent), None)
@@ -89,13 +95,52 @@ class _Bounded(H11Protocol):
         self._stop_waiting()
         super().connection_lost(exc)
 
-    def handle_events(self) -> None:
+    def data_received(self, data: bytes) -> None:
         """Reads a part of a request."""
-        super().handle_events()
-        answering = self.cycle is not None and not self.cycle.response_complete
-        if answering or self not in self.connections:  # the second: it is a WebSocket now
+        if self._ends:
+            return
+        self._unread += len(data)
+        super().data_received(data)
+        if self._unread > HEADER_BYTES and not self._ends:
+            self.send_400_response("The headers are too long.")
+        if self._is_answering() or self not in self.connections:  # the second: it is a WebSocket
             self._stop_waiting()
-        elif self._timer is None and not self.transport.is_closing():
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses a request and closes the connection, after the reply in progress."""
+        self._ends = True
+        if self._is_answering() and not self.cycle.more_body:
+            self.cycle.keep_alive = False
+        else:
+            super().send_400_response(msg)
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def on_message_begin(self) -> None:
+        """Begins to read a request."""
+        if self._is_answering():
+            raise ValueError("a request before the reply to the last one")
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Begins to answer a request."""
+        self._unread = 0
+        super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        """Begins to read a part of a body."""
+        self._unread = 0
+
+    def on_body(self, body: bytes) -> None:
+        """Reads a part of a body."""
+        self._unread = 0
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        """Waits for the next request."""
+        super().on_response_complete()
+        if not self.transport.is_closing():
             self._wait()
 
     def _wait(self) -> None:

@@ -158,6 +158,14 @@ def test_a_late_reply_follows_signs_of_life(gateway: tuple[StubBackend, str], st
     assert (b"[DONE]" in text) == stream
 
 
+def test_a_part_of_a_reply_does_not_wait_for_the_last_one():
+    with GatewayServer(StubBackend()) as server, raw(server.url, ask()) as connection:
+        assert connection.recv(1000)
+        [served] = server._server.server_state.connections
+        own = served.transport.get_extra_info("socket")
+        assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_a_late_error_is_an_event_or_ends_the_connection(gateway: tuple[StubBackend, str]):
     backend, url = gateway
     for stream in (True, False):

@@ -177,6 +177,37 @@ def test_headers_without_end_are_refused():
         assert ask(port, "GET", "/health") == 200
 
 
+def test_a_request_before_the_reply_to_the_last_one_is_not_read():
+    text = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with served() as port:
+        for ahead in (text, text * 1000, b"\0" * 10_000):
+            with half_open(port, text + ahead) as client:
+                found = b""
+                while part := client.recv(1 << 16):
+                    found += part
+            assert found.count(b" 200 OK") == 1 and b"connection: close" in found.lower()
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as client:
+            for _ in range(3):  # one after the other
+                client.request("GET", "/health")
+                reply = client.getresponse()
+                assert reply.read() and reply.status == 200 and not reply.will_close
+
+
+def test_a_body_in_parts_is_read_and_what_is_around_them_has_a_bound():
+    head = (
+        b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n"
+    )
+    with served() as port:
+        with half_open(port, head + b"1\r\n \r\n" * 10_000 + b"2\r\n{}\r\n0\r\n\r\n") as client:
+            assert b" 200 OK" in client.recv(1 << 16)
+        for endless in (b"1;" + b"x" * 1000, b"0\r\n" + b"A: b\r\n" * 200):
+            with half_open(port, head + endless) as client, contextlib.suppress(ConnectionError):
+                for _ in range(20_000):
+                    client.sendall(endless[3:])
+                raise AssertionError("the server reads it without end")
+
+
 def test_sessions_outlive_a_flood():
     with contextlib.ExitStack() as opened:
         port = opened.enter_context(served(sessions=4))
