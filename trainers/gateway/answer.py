@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -27,7 +27,7 @@ def error_response(error: Refused, dialect: Dialect) -> Response:
     return Response(text, error.status, headers, media_type="application/json")
 
 
-class Answer(Response):
+class Answer:
     """The response to a request in progress.
 
     A reply that takes long is preceded by blanks, or by comments in a stream, so that no time limit
@@ -48,46 +48,57 @@ class Answer(Response):
         seconds: float,
         leave: Callable[[Pending], None],
     ):
-        super().__init__()
         self._pending, self._dialect = pending, dialect
         self._seconds, self._leave = seconds, leave
         self._stream = pending.request.stream
         self._started = False
+        self._time: asyncio.Timeout | None = None  # of the present wait
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the reply when it is there."""
         self._pending.readers += 1
-        gone = asyncio.create_task(_gone(receive))
-        done = asyncio.create_task(_done(self._pending))
         try:
-            if await self._wait(gone, done, send):
+            if await self._wait(receive, send):
                 await self._finish(self._pending.result(), scope, receive, send)
         finally:
-            gone.cancel()
-            done.cancel()
             self._pending.readers -= 1
             self._leave(self._pending)
 
-    async def _wait(self, gone: asyncio.Task[None], done: asyncio.Task[None], send: Send) -> bool:
+    async def _wait(self, receive: Receive, send: Send) -> bool:
         """Returns whether the reply is there and the client, too."""
-        while True:
-            await asyncio.wait(
-                {gone, done}, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED
-            )
-            if gone.done():
+        loop, future = asyncio.get_running_loop(), self._pending.future
+
+        def wake(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the server has ended
+                loop.call_soon_threadsafe(self._stop_waiting)
+
+        future.add_done_callback(wake)
+        while not future.done():
+            try:
+                async with asyncio.timeout(self._seconds) as self._time:
+                    while (await receive())["type"] != "http.disconnect":
+                        pass
                 return False
-            if done.done():
-                return True
-            await self._part(": waiting\n\n" if self._stream else " ", send)
+            except TimeoutError:
+                if not future.done():
+                    await self._part(": waiting\n\n" if self._stream else " ", send)
+        return True
+
+    def _stop_waiting(self) -> None:
+        if self._time is not None:
+            with contextlib.suppress(RuntimeError):  # it is over
+                self._time.reschedule(asyncio.get_running_loop().time())
 
     async def _part(self, text: str, send: Send, *, more: bool = True) -> None:
         """Sends a part of the body, behind the head if it is the first one."""
+        body = text.encode("utf-8", "replace")
         if not self._started:
             self._started = True
             kind = b"text/event-stream" if self._stream else b"application/json"
             headers = [(b"content-type", kind), (b"cache-control", b"no-store")]
+            if not more:
+                headers.append((b"content-length", b"%d" % len(body)))
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-        body = text.encode("utf-8", "replace")
         await send({"type": "http.response.body", "body": body, "more_body": more})
 
     async def _finish(
@@ -108,22 +119,3 @@ class Answer(Response):
         else:
             text = json.dumps(dialect.write(*parts))
         await self._part(text, send, more=False)
-
-
-async def _gone(receive: Receive) -> None:
-    """Returns when the client has gone."""
-    message: Mapping[str, object] = {}
-    while message.get("type") != "http.disconnect":
-        message = await receive()
-
-
-async def _done(pending: Pending) -> None:
-    """Returns when a request is done. Its future, which others may wait for, is not cancelled."""
-    loop, event = asyncio.get_running_loop(), asyncio.Event()
-
-    def wake(_: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the server has ended
-            loop.call_soon_threadsafe(event.set)
-
-    pending.future.add_done_callback(wake)
-    await event.wait()

@@ -75,8 +75,8 @@ def environment_routes(find: Find) -> list[BaseRoute]:
         return _json(await run_in_threadpool(mcp_reply, held, message))
 
     return [
-        Route("/e/{key}/state", state, methods=["GET"]),
         Route("/e/{key}/{what}", act, methods=["POST"]),
+        Route("/e/{key}/state", state, methods=["GET"]),
         Route("/m/{key}", mcp, methods=["POST"]),
     ]
 

@@ -101,8 +101,8 @@ class _Routes:
 
     def routes(self) -> list[Route]:
         """Returns the routes, with and without `/v1`, and with the key in the path."""
-        found = [Route("/health", _health)]
-        for prefix in ("", "/v1", "/s/{key}", "/s/{key}/v1"):
+        found = list[Route]()  # those that most requests ask for come first
+        for prefix in ("/v1", "", "/s/{key}/v1", "/s/{key}"):
             posts = {
                 "chat/completions": self._answering(CHAT),
                 "responses": self._answering(RESPONSES),
@@ -114,7 +114,7 @@ class _Routes:
                 Route(f"{prefix}/models", self._safely(self._models, CHAT)),
                 Route(f"{prefix}/models/{{id:path}}", self._safely(self._model, CHAT)),
             ]
-        return found
+        return [*found, Route("/health", _health)]
 
     def _safely(
         self, endpoint: Callable[[Request], Awaitable[Response]], dialect: Dialect

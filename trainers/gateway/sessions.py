@@ -158,7 +158,8 @@ class Sessions:
             waiting = Waiting(session, request, session.record.tick(), future)
             session.waiting.append(waiting)
             self._queue.append(waiting)
-            self._changed.notify_all()
+            if self._batching != "lockstep" or self._have_all_asked():
+                self._changed.notify_all()
         return future
 
     def count(self, key: str, request: ChatRequest) -> Future[int]:
@@ -283,8 +284,7 @@ class Sessions:
         """Whether there are requests and, in lockstep, each session has asked or ended."""
         if not self._queue or self._batching != "lockstep":
             return bool(self._queue)
-        asking = {id(waiting.session) for waiting in self._queue}
-        if all(id(session) in asking for session in self._live.values()):
+        if self._have_all_asked():
             return True
         if time.monotonic() < min(waiting.since for waiting in self._queue) + LOCKSTEP:
             return False
@@ -296,6 +296,11 @@ class Sessions:
             )
         self._warned = True
         return True
+
+    def _have_all_asked(self) -> bool:
+        """Whether each session has a request that has not begun."""
+        asking = {id(waiting.session) for waiting in self._queue}
+        return all(id(session) in asking for session in self._live.values())
 
     def _begin(self, waiting: Waiting) -> Request | None:
         """Returns the generation of a request, or None if it was refused."""
