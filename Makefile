@@ -225,4 +225,4 @@ docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 clean:
-	rm -rf $(VENV) $(EXTRAS) $(VLLM) $(VERIFIERS) $(NEMO_GYM) $(RAY) $(WEIGHTS) $(RELEASE) build dist runs site *.egg-info
+	rm -rf $(VENV) $(EXTRAS) $(VLLM) $(VERIFIERS) $(NEMO_GYM) $(RAY) $(HARNESSES) $(WEIGHTS) $(RELEASE) build dist runs site *.egg-info
