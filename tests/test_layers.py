@@ -39,7 +39,7 @@ MODULES = modules()
 FLOORS = {
     "agentgym": (
         ("lazy_names",),
-        ("checkout", "errors", "goals", "reading", "spaces", "version"),
+        ("checkout", "errors", "goals", "reading", "spaces", "testing", "version"),
         ("rendering", "snapshots", "time_step", "utils"),
         ("sandbox", "tasks", "time_limits"),
         ("core",),

@@ -20,6 +20,7 @@ from agentgym import (
     snapshots,
     spaces,
     tasks,
+    testing,
     time_step,
     tools,
     wrappers,
@@ -245,6 +246,17 @@ PAGES: dict[str, tuple[str, str, list[Any]]] = {
         "Credit assignment",
         "Estimators map a `Batch` and `Values` to a `Credit`, without a model.",
         [two_clock, chunk, group, turn_rewards, normalize],
+    ),
+    "testing": (
+        "Tests of credit",
+        "What every function that assigns credit keeps, and its bias and noise.",
+        [
+            testing.check_credit,
+            testing.credit_quality,
+            testing.CreditQuality,
+            testing.Episodes,
+            testing.CreditError,
+        ],
     ),
     "errors": ("Errors", "Exceptions for callers.", [errors]),
 }

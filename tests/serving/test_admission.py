@@ -43,10 +43,12 @@ def served(token: str = "", **limits: Any) -> Iterator[int]:
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
-        until(lambda: server.started)
-        yield listener.getsockname()[1]
-        server.should_exit = True
-        thread.join()
+        try:
+            until(lambda: server.started)
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def ask(port: int, method: str, path: str, body: str | None = None, **headers: str) -> int:
