@@ -248,6 +248,7 @@ class BabyAIText(TextEnv):
         if over and not self.original:
             text += "\nThe mission is completed." if success else "\nThe mission has failed."
         place = f"{grid.position} {grid.direction} {grid.carrying} {flags} {level.env.mission}"
+        place += " stale" * self._is_stale()  # other actions are listed
         key = hashlib.blake2b(bytes(grid.cells) + place.encode(), digest_size=16)
         return TimeStep(
             text=text,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from agentgym.core import TextEnv
 from agentgym.envs.jericho.emulator import Emulator, EmulatorFailed, EmulatorStopped
@@ -104,6 +104,9 @@ class Jericho(TextEnv):
         "or after too many commands."
     )
     State = State
+    declares: ClassVar[dict[str, str]] = {
+        "semantic.train_test_disjoint": "a single story is shared by the splits",
+    }
 
     def __init__(
         self,

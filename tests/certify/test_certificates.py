@@ -18,7 +18,7 @@ from agentgym.registration.ids import TABLE
 from agentgym.registration.verdicts import verdicts
 
 ROOT = Path(__file__).parents[2]
-CERTIFIED = 140
+CERTIFIED = 175
 """Least number of ids with a certificate. It only grows."""
 IDS = ("AgentGym/NumberLine-v0", "AgentGym/RockPaperScissors-v0")
 SMALL = {"tasks": 3, "steps": 40, "prints": 3, "turns": 20, "seconds": 1e6}

@@ -130,6 +130,15 @@ def test_the_original_plays_the_same():
     assert (stale, completed) == (1, 6)
 
 
+def test_a_stale_observation_has_a_key_of_its_own():
+    env = BabyAIText(original=True)
+    _, info = env.reset(seed=0, options={"task": "idx/22"})
+    *_, turned = env.step("turn left")
+    *_, back = env.step("turn right")
+    assert back["admissible"] != info["admissible"]
+    assert len({each["state_key"] for each in (info, turned, back)}) == 3
+
+
 def test_the_view_is_minigrids():
     rng = np.random.default_rng(0)
     for name in ("BossLevel", "KeyCorridorS6R3", "GoToObjMazeS7"):
