@@ -93,6 +93,8 @@ class Window:
         if guide is not None:
             self._caches.append((guide, PrefixCache()))
         self._burst, self._eager = burst, eager
+        # Each step asks whether they have changed, and a walk through the model takes longer.
+        self._weights = [list(owner.model.parameters()) for owner, _ in self._caches]
         self._open()
         self._columns = _reach(rows)
         self._prefill = PREFILL_CPU if model.device.type == "cpu" else PREFILL
@@ -120,7 +122,7 @@ class Window:
             self._burst.open()
 
     def _weights_versions(self) -> list[int]:
-        return [owner.weights_version() for owner, _ in self._caches]
+        return [sum(weight._version for weight in weights) for weights in self._weights]
 
     def _renew(self) -> None:
         """Drops all keys and values if the weights have changed. They are computed again."""
