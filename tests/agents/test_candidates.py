@@ -120,13 +120,13 @@ def test_public_tests_correct_the_judge():
     pytest.importorskip("sandlock", reason="needs the extra code")
     options: dict[str, Any] = {"n": 2, "judge": f"{__name__}:misled"}
     success = []
-    for check in ("", "test"):
+    for check in ("", "test", "submit"):  # the last one would tell the outcome
         agent = make_agent("candidates:random", check=check, **options)
         assert isinstance(agent, CandidatesAgent)
         agent.agent = agent.writer = Coder()
         report = evaluate("BugFix-v0", agent, tasks=2, num_envs=1)
         success.append([bool(each.success) for each in report.episodes])
-    assert success == [[False, False], [True, True]]
+    assert success == [[False, False], [True, True], [False, False]]
 
 
 def test_a_verifier_is_needed():

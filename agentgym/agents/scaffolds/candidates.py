@@ -58,7 +58,8 @@ class CandidatesAgent(ScaffoldAgent):
         n: number of candidates.
         steps: environment steps of a candidate, at most.
         check: an action of the environment that tests a solution and whose observation says how
-            many tests have passed, as in "Public tests passed: 3 of 4" (`test` in `BugFix-v0`).
+            many tests have passed, as in "Public tests passed: 3 of 4" (`test` in `BugFix-v0`). One
+            that ends the episode tests nothing.
         tests: an action that runs a program, whose text follows on the next line, for tests that
             the agent writes once it has played a candidate. Empty: it writes none.
         judge: judge of whole episodes, see `agentgym.judges.make_judge`.
@@ -152,11 +153,18 @@ def solution(node: Node) -> Node:
 
 
 def passed(sim: Simulator, node: Node, action: str) -> float:
-    """Returns the share of the tests of an action that a candidate passes, 0 if none are named."""
+    """Returns the share of the tests of an action that a candidate passes, 0 if none are named.
+
+    An action that ends the episode, as one that hands the solution in, tells the outcome. It is no
+    test.
+    """
     if not action:
         return 0.0
-    found = _PASSED.search(sim.step(solution(node), action).observation)
-    return 0.0 if found is None else min(int(found[1]) / max(int(found[2]), 1), 1.0)
+    tested = sim.step(solution(node), action)
+    found = _PASSED.search(tested.observation)
+    if found is None or tested.terminated:
+        return 0.0
+    return min(int(found[1]) / max(int(found[2]), 1), 1.0)
 
 
 def recorded(view: View, node: Node) -> RecordedEpisode:
@@ -168,7 +176,7 @@ def recorded(view: View, node: Node) -> RecordedEpisode:
         [*before, *turns],
         view.instructions,
         task=view.info.get("task", ""),
-        terminated=node.over,
+        terminated=node.terminated,
         last_observation=last,
     )
 

@@ -33,6 +33,7 @@ class Node:
         action: the action that led here.
         reward: sum of the rewards since the state of the episode, undiscounted.
         over: whether the episode has terminated or was truncated.
+        terminated: whether it has terminated.
         chance: whether a chance event took part in the last step, so that it may end elsewhere.
         depth: number of actions since the state of the episode.
         value: the estimate of the search.
@@ -49,6 +50,7 @@ class Node:
     chance: bool = False
     depth: int = 0
     value: float = 0.0
+    terminated: bool = False
 
     @property
     def path(self) -> list[Node]:
@@ -192,6 +194,7 @@ class Simulator(Rehearsal):
         self._at = Node(
             snapshot, state_key(snapshot), observation, info, node, action,
             node.reward + float(reward), terminated or truncated, chance, node.depth + 1,
+            terminated=bool(terminated),
         )  # fmt: skip
         return self._at
 
