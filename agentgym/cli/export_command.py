@@ -86,8 +86,8 @@ def export(
         wrap: Wrappers of the environments, as in eval.
         judge: Judge of the episodes, as in eval. Its scores, from 0 to 1, are in the data, and take
             the place of returns for the pairs of format preferences and for --min-reward. Where no
-            rewards are known, a score is the reward of the last action, too. Episodes without a
-            readable verdict are left out.
+            rewards are known, a score is the reward of the last action, too, and in imagined
+            episodes it tells the success. Episodes without a readable verdict are left out.
     """
     if format != "minari":
         _check_out(out)
@@ -169,7 +169,8 @@ def _judged(episodes: Sequence[RecordedEpisode], judge: Judge) -> list[RecordedE
         episode.judged = verdict.score
         if not episode.rewarded and verdict.score is not None:
             episode.turns[-1].reward, episode.rewarded = verdict.score, True
-            episode.success = bool(verdict.success)
+            if episode.agent.startswith(PREFIX):  # others may have a recorded outcome
+                episode.success = bool(verdict.success)
     found = [episode for episode in episodes if episode.judged is not None]
     shown = f"{len(found)} of {len(episodes)} episodes have a readable verdict of {judge.name}."
     standard_output().print(shown, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +76,15 @@ def test_judged_dialogues_are_data_of_offline_recipes(server: ChatServer, tmp_pa
     assert [[turn.reward for turn in each.turns] for each in found] == [[0.0, 1.0], [0.0, 0.0]] * 2
     assert [each.success for each in found] == [True, False] * 2
     assert all(each.rewarded for each in found)  # as offline recipes need it
+
+
+def test_a_judge_leaves_the_recorded_outcome_of_played_episodes(tmp_path: Path):
+    old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    said = [{"role": "user", "content": "Is it large?"}, {"role": "assistant", "content": "No."}]
+    old.write_text(json.dumps({"messages": said, "success": True}) + "\n")
+    assert main(["export", str(old), "--judge", f"{__name__}:found_it", "--out", str(new)]) == 0
+    [found] = read_episodes(new)
+    assert found.success and found.judged == found.reward == 0 and found.rewarded
 
 
 @pytest.mark.parametrize(
