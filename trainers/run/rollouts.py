@@ -126,6 +126,11 @@ class Rollouts:
         """Returns the turn limit of the episodes of an iteration, None for the environment's."""
         return self.config.environment.turn_limit(iteration)
 
+    def _limit_of(self, task: str, limit: int | None) -> int | None:
+        """Returns the turn limit of a task, in an iteration with a limit for all others."""
+        limits = self.config.environment.limits_by_task
+        return self.lengths.limit(task, limits) if limits else limit
+
     def collect(self, iteration: int) -> list[Trajectory]:
         """Plays the episodes of an iteration, and starts those of the next `max_staleness` ones.
 
@@ -148,7 +153,6 @@ class Rollouts:
             starts = self.curriculum.draw(groups, self._rng(TASKS, iteration))
         starts = broadcast_value(self._accelerator, starts)
         limit = self.turn_limit(iteration)
-        limits = self.config.environment.limits_by_task
         sizes = [size] * groups
         if config.rollout.adaptive_groups:
             sizes = group_sizes([self.success.rates.get(task, 0.5) for task, _ in starts], size)
@@ -158,7 +162,7 @@ class Rollouts:
                 task,
                 seed,
                 (config.run.seed, ACTIONS, iteration, i),
-                max_turns=self.lengths.limit(task, limits) if limits else limit,
+                max_turns=self._limit_of(task, limit),
                 bootstraps=self._bootstraps,
             )
             for i, (task, seed) in enumerate(members)
@@ -182,13 +186,15 @@ class Rollouts:
 
         They are in the order of the episodes, those of a game one after another. Episodes that were
         finished before the run was resumed come from the journal. Episodes without a turn limit of
-        their own have that of the current iteration.
+        their own have that of their task, or of the current iteration.
 
         Raises:
             Interrupted: if a process received a signal.
         """
         limited = [
-            each if each.max_turns is not None else replace(each, max_turns=self._limit)
+            each
+            if each.max_turns is not None
+            else replace(each, max_turns=self._limit_of(each.task, self._limit))
             for each in episodes
         ]
         return self._start(limited)()

@@ -332,10 +332,15 @@ def test_each_task_has_the_horizon_of_its_successes(tmp_path: Path):
         trainer.rollouts.observe([one])
     limits = {each.task: each.max_turns for each in trainer.rollouts.episodes(1)}
     assert limits == dict(zip(tasks, (2, 5, 9, 9), strict=True))
+    again = [EpisodeSpec(task, 0, (0, i)) for i, task in enumerate(tasks)]  # as a recipe does
+    turns = [len(each.turns) for each in trainer.rollouts.play(again)]
+    assert [limit for limit, n in zip((2, 5, 9, 9), turns, strict=True) if n > limit] == []
     lengths = trainer.rollouts.lengths
     trainer.rollouts.load_state_dict(trainer.rollouts.state_dict())
     assert lengths.turns == {tasks[0]: 2, tasks[1]: 3}
     assert lengths.limit(tasks[1], (2,)) == 2  # longer than all of them
+    with pytest.raises(ConfigError, match="several of them in a turn"):
+        grpo.Config.of(horizons=(2, 5), horizon_every=0, harness="python agent.py", context="full")
 
 
 @pytest.mark.parametrize("recipe", ["vine", "malt", "arpo_entropy"])
