@@ -67,7 +67,7 @@ class Iteration:
             if trainer.is_main:
                 count = self._config.run.transcripts
                 alternatives = find_alternatives(trainer.policies, batch, count, self._sampling)
-                information = thought_information(trainer.policies, batch, self._sampling)
+                information = thought_information(trainer.policies, trajectories, self._sampling)
             self._sleep()
             trust = self._set_learning_rates(batch, credit)
             losses = self._updater.update(

@@ -45,7 +45,7 @@ def mutual_information(logprobs: NDArray[np.floating], own: ArrayLike) -> float:
 
 
 def thought_information(
-    policies: Mapping[str, Policy], batch: Batch, sampling: Sampling
+    policies: Mapping[str, Policy], trajectories: Sequence[Trajectory], sampling: Sampling
 ) -> dict[str, float]:
     """Returns the mutual information of the first prompts and first thoughts of episodes.
 
@@ -54,11 +54,11 @@ def thought_information(
 
     Args:
         policies: the policy of each role. A single one with the name "" has all trajectories.
-        batch: the trajectories.
+        trajectories: the episodes of an iteration, also those that are not learned from.
         sampling: how replies are sampled. Top-k and top-p are left out of account.
     """
     found: dict[tuple[str, str], dict[bytes, tuple[Tokens, Tokens]]] = {}
-    for trajectory in batch.trajectories:
+    for trajectory in trajectories:
         prompt, thought = _first_thought(trajectory)
         pairs = found.setdefault((trajectory.env_id, trajectory.role), {})
         if len(thought) and len(pairs) < PROMPTS:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +14,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentgym.trainers.api import make_trainer
 from agentgym.trainers.critics.transitions import one_turn
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample, Sampling
+from agentgym.trainers.run import iteration
+from agentgym.trainers.run.metrics import log_iteration
 from agentgym.trainers.run.thought_information import mutual_information, thought_information
 
 from ...helpers.worlds import generators
@@ -74,21 +79,43 @@ def test_each_thought_is_scored_after_each_prompt(make_policy: Callable[..., Pol
             logits = policy.model(torch.tensor([[*prompt, *thought]])).logits[0] / 0.5
             logprobs = logits.detach().log_softmax(-1)[len(prompt) - 1 :]
             expected[i, j] = sum(float(logprobs[k, t]) for k, t in enumerate(thought))
-    found = thought_information({"": policy}, Batch.of(EPISODES), HALF)
+    found = thought_information({"": policy}, EPISODES, HALF)
     information = found["rollout/thought_information"]
     assert information == pytest.approx(mutual_information(expected, range(3)), abs=1e-4)
     assert abs(information) > 1e-4
     torch.nn.init.zeros_(policy.model.get_input_embeddings().weight)  # which reads no prompt
-    found = thought_information({"": policy}, Batch.of(EPISODES), HALF)
+    found = thought_information({"": policy}, EPISODES, HALF)
     assert found["rollout/thought_information"] == pytest.approx(0, abs=1e-6)
 
 
 def test_one_prompt_or_no_thoughts_have_no_information(make_policy: Callable[..., Policy]):
     policies = {"": make_policy()}
     for few in (EPISODES[:3], [replace(t, replayed=True) for t in EPISODES]):
-        assert thought_information(policies, Batch.of(few), HALF) == {}
+        assert thought_information(policies, few, HALF) == {}
     roles = [replace(t, role=str(n)) for n, t in enumerate(EPISODES)]
-    assert thought_information(policies, Batch.of(roles), HALF) == {}
+    assert thought_information(policies, roles, HALF) == {}
+
+
+def test_episodes_count_that_are_not_learned_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    seen: dict[str, list[int]] = {"played": [], "learned": []}
+
+    def played(policies: Any, trajectories: list[Trajectory], sampling: Any) -> dict[str, float]:
+        seen["played"].append(len(trajectories))
+        return {}
+
+    def learned(trainer: Any, found: Any, batch: Batch, *others: Any) -> dict[str, float]:
+        seen["learned"].append(len(batch.trajectories))
+        return log_iteration(trainer, found, batch, *others)
+
+    monkeypatch.setattr(iteration, "thought_information", played)
+    monkeypatch.setattr(iteration, "log_iteration", learned)
+    make_trainer(
+        "agent_q", env_id="NumberLine-v0", env_kwargs={"size": 6, "max_turns": 3}, model="nano",
+        context="current", instructions=False, constrain=True, eval_episodes=0, iterations=1,
+        episodes_per_iteration=4, group_size=2, simulations=1, threshold=100.0, quiet=True,
+        log_with=(), transcripts=0, device="cpu", threads=1, run_dir=str(tmp_path),
+    ).run()  # fmt: skip
+    assert seen == {"played": [4], "learned": [1]}
 
 
 def test_the_cost_is_bounded(make_policy: Callable[..., Policy], monkeypatch: pytest.MonkeyPatch):
@@ -96,5 +123,5 @@ def test_the_cost_is_bounded(make_policy: Callable[..., Policy], monkeypatch: py
     forward = policy.forward
     monkeypatch.setattr(policy, "forward", lambda c: asked.append(c.tokens.shape) or forward(c))
     long = [episode([7, n], [9] * 300) for n in range(10, 40)]
-    thought_information({"": policy}, Batch.of(long), HALF)
+    thought_information({"": policy}, long, HALF)
     assert sum(rows for rows, _ in asked) == 64 and max(length for _, length in asked) == 258
