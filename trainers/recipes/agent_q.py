@@ -227,6 +227,8 @@ class TreePreferences(RecipeHooks):
     ) -> Learn:
         """Returns the actions of pairs, or one episode to learn nothing from."""
         config = self.config
+        if isinstance(self._critic, ByChoice):  # the share of an iteration, also of a resumed run
+            self._critic.unread = self._critic.asked = 0
         trees: dict[tuple[Any, ...], State] = {}
         for trajectory in fresh:
             root = trees.setdefault(trajectory.group, State(trajectory, 0))

@@ -14,9 +14,11 @@ import pytest
 import torch
 
 from agentgym.agents import SearchAgent, View
+from agentgym.agents.action_ranking import ByChoice
 from agentgym.errors import ConfigError
 from agentgym.multiagent.search import GameSearch
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.credit.given import preference_weights
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.learn import Learn
@@ -386,6 +388,25 @@ def test_the_policy_of_agent_q_criticises_itself(tmp_path: Path):
     assert critic.asked > 0 == critic.unread == one.metrics["unread_choices"]
     assert {value for *_, value in one.buffer} == {0.0, 1.0}
     assert [each[1:] for each in one.buffer] == [each[1:] for each in other.buffer]
+
+
+@pytest.mark.usefixtures("without_files")
+def test_unread_choices_are_those_of_an_iteration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def choose(texts: Sequence[str], counts: Sequence[int]) -> list[int | None]:
+        return [0 if trainers and trainers[0].state.iteration else None] * len(counts)
+
+    class First(Callback):
+        def on_training_start(self, trainer: Any) -> None:
+            trainers.append(trainer)
+
+    trainers: list[Any] = []
+    monkeypatch.setattr(agent_q, "make_ranking", lambda source: ByChoice(choose))
+    trained(
+        "agent_q", tmp_path, alpha=0.5, judge="chat:m@http://localhost:1/v1", iterations=2,
+        callbacks=[First()], **FEW,
+    )  # fmt: skip
+    shares = [row["credit/unread_choices"] for row in read_metrics(tmp_path)]
+    assert shares == [1.0, 0.0]
 
 
 @pytest.mark.usefixtures("without_files")
