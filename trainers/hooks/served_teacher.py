@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.policy.collate import segment_rows
 from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.system.processes import map_across_processes
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 T = TypeVar("T")
 SERVED = "chat:"
@@ -35,13 +39,20 @@ class ServedTeacher:
         source: chat:MODEL@URL.
         policy: the policy, whose tokens are scored.
         longest: maximum number of tokens of a segment. None: unlimited.
+        accelerator: whose processes share the requests. None: this one sends all.
 
     Raises:
         ConfigError: if the server cannot score tokens, has another tokenizer, or a shorter context.
     """
 
-    def __init__(self, source: str, policy: Policy, longest: int | None):
-        agent = make_agent(source)
+    def __init__(
+        self,
+        source: str,
+        policy: Policy,
+        longest: int | None,
+        accelerator: Accelerator | None = None,
+    ):
+        agent, self._accelerator = make_agent(source), accelerator
         assert isinstance(agent, ChatAgent)
         self._server, self._url = agent, agent.url.removesuffix("/chat/completions")
         name = f"The teacher {hide_userinfo(source)!r}"
@@ -72,14 +83,23 @@ class ServedTeacher:
         """
         rows = segment_rows(batch, bootstrap=False)
         segments = [batch.trajectories[n].segments[s].tokens.tolist() for n, s in rows]
-        with ThreadPoolExecutor(REQUESTS) as pool:
-            scored = dict(zip(rows, pool.map(self._scored, segments), strict=True))
+        accelerator = self._accelerator
+        found = (
+            self._all_scored(segments)
+            if accelerator is None
+            else map_across_processes(accelerator, segments, self._all_scored)
+        )
+        scored = dict(zip(rows, found, strict=True))
         owners = batch.turn_trajectory.tolist()
         spans = [
             scored[n, turn.segment][turn.start : turn.stop]
             for n, turn in zip(owners, batch.turns, strict=True)
         ]
         return np.concatenate([np.zeros(0, np.float32), *spans])
+
+    def _all_scored(self, segments: Sequence[list[int]]) -> list[FloatArray]:
+        with ThreadPoolExecutor(REQUESTS) as pool:
+            return list(pool.map(self._scored, segments))
 
     def _scored(self, tokens: list[int]) -> FloatArray:
         """Returns the log-probability of each token after those before it [S], 0 for the first."""

@@ -53,7 +53,7 @@ class Teacher:
             return cls(run, None, sees)
         settings, policy = run.config.model, run.policy
         if source.startswith(SERVED):
-            return cls(run, ServedTeacher(source, policy, run.context.limit), sees)
+            return cls(run, ServedTeacher(source, policy, run.context.limit, run.accelerator), sees)
         model = Policy.load(
             source,
             dtype=settings.dtype,

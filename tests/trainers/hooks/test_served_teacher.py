@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,22 @@ def test_a_served_teacher_scores_as_its_folder(
     assert read_metrics(tmp_path / "run")[-1]["credit/teacher_kl"] != 0
     asked = [body["prompt"] for path, body in server.requests if path != "/tokenize"]
     assert len(asked) == 2 * (1 + 4)  # a check, and one request an episode
+
+
+def test_processes_share_the_requests(
+    server: Server, teacher: Policy, monkeypatch: pytest.MonkeyPatch
+):
+    batch = Batch.of([trajectory([2], [0], padding=2) for _ in range(5)])
+    expected = ServedTeacher(server.source, teacher, None).logprobs(batch)
+    second: Any = SimpleNamespace(process_index=1, num_processes=2)
+    served = ServedTeacher(server.source, teacher, None, second)
+
+    def gather(mine: list[Any]) -> list[Any]:
+        return [(None, [mine[0][1][0]] * 3), *mine]  # all segments are equal
+
+    monkeypatch.setattr("agentgym.trainers.system.processes.gather_object", gather)
+    server.requests.clear()
+    assert np.array_equal(served.logprobs(batch), expected) and len(server.requests) == 2
 
 
 def test_what_cannot_teach_is_refused(server: Server, teacher: Policy):
