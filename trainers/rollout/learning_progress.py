@@ -119,30 +119,29 @@ class Related(SuccessRates):
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
         """Returns `count` sampled tasks, each with a seed."""
-        drawn = super().draw(count, rng)
-        wanted, new = min(count // 2, self.most), dict[str, str]()
-        if self.failed and wanted:
-            seen = [task for task, _ in super().draw(OVERSAMPLE * count, rng)]
-            new = {task: self.describe(task) for task in seen if task not in self.rates}
-        if not new:
+        drawn, wanted = super().draw(count, rng), min(count // 2, self.most)
+        if not (self.failed and wanted):
             return drawn
-        likely = dict(zip(new, self.progress.predict(list(new.values())), strict=True))
-        low, high = self.within
-        shown = [task for task in new if low <= likely[task] <= high][: self.most]
-        names = self._chosen(shown, new, wanted, rng) if shown else []
+        seen = dict.fromkeys(task for task, _ in super().draw(OVERSAMPLE * count, rng))
+        shown = dict[str, str]()
+        for task in seen:  # an environment may take long to begin
+            if task not in self.rates and len(shown) < self.most:
+                text = self.describe(task)
+                if self.within[0] <= self.progress.predict([text])[0] <= self.within[1]:
+                    shown[task] = text
+        names = self._chosen(shown, wanted, rng) if shown else []
         return filled([(name, int(rng.integers(2**31))) for name in names], drawn)
 
-    def _chosen(
-        self, shown: Sequence[str], texts: Mapping[str, str], count: int, rng: np.random.Generator
-    ) -> list[str]:
+    def _chosen(self, shown: Mapping[str, str], count: int, rng: np.random.Generator) -> list[str]:
         """Returns the tasks that the model names, at most `count`."""
         known = list(self.failed.values())
         sample = rng.choice(len(known), min(self.most // 4, len(known)), replace=False)
         parts = ["Failed tasks:", *(known[int(i)] for i in sample), "New tasks:"]
-        parts += [f"{i}. {texts[task][:LONGEST]}" for i, task in enumerate(shown, 1)]
+        parts += [f"{i}. {text[:LONGEST]}" for i, text in enumerate(shown.values(), 1)]
         [reply] = self.ask(["\n\n".join([*parts, f"Choose {count}."])])
         found = dict.fromkeys(int(number) for number in re.findall(r"\d{1,4}", reply))
-        return [shown[number - 1] for number in found if 1 <= number <= len(shown)][:count]
+        tasks = list(shown)
+        return [tasks[number - 1] for number in found if 1 <= number <= len(tasks)][:count]
 
     def observe(self, trajectories: Sequence[Trajectory]) -> None:
         """Updates the success rates, the predictions, and the texts of failed tasks."""

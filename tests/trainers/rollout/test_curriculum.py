@@ -258,6 +258,15 @@ def test_tasks_that_are_predicted_to_be_hopeless_or_solved_are_not_shown(rate: f
     assert len(curriculum.draw(8, np.random.default_rng(0))) == 8 and shown
 
 
+def test_no_more_tasks_are_begun_than_are_shown():
+    begun: list[str] = []
+    tasks = [f"task/{i}" for i in range(400)]
+    curriculum = Related(lambda asked: ["1"], lambda task: begun.append(task) or task, tasks)
+    curriculum.observe(played({tasks[0]: 0.0}))
+    assert len(curriculum.draw(64, np.random.default_rng(0))) == 64
+    assert len(begun) == curriculum.most
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_state_comes_back(kind: str):
     tasks = LEVELS if kind == "levels" else TASKS
