@@ -9,6 +9,7 @@ import numpy as np
 
 from agentgym.agents.action_ranking import PROMPT
 from agentgym.trainers.data.streams import stream
+from agentgym.trainers.data.trajectory import Tokens
 from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.policy.sampling import Request
 from agentgym.trainers.policy_agent.agent import make_context
@@ -40,13 +41,22 @@ class PolicyChoice:
             self.iteration, self.asked = iteration, 0
         requests = []
         for text, count in zip(texts, counts, strict=True):
+            key = stream(seed, "critique", iteration, self.asked)
+            self.asked += 1
+            numbers = [f"best: {number}" for number in range(1, count + 1)]
+            requests.append(
+                Request(self._prompt(text), np.random.default_rng(key), numbers, explores=False)
+            )
+        found = [sample.text for sample in self.trainer.act(requests)]
+        return [int(text.removeprefix("best: ")) - 1 for text in found]
+
+    def _prompt(self, text: str) -> Tokens:
+        """Returns the prompt of a question, whose end has the actions. It is cut at its start."""
+        while True:
             conversation = self.context.begin(PROMPT)
             conversation.observe(text)
             prompt = conversation.prompt(self.room)
             assert prompt is not None  # a single observation is cut
-            key = stream(seed, "critique", iteration, self.asked)
-            self.asked += 1
-            numbers = [f"best: {number}" for number in range(1, count + 1)]
-            requests.append(Request(prompt, np.random.default_rng(key), numbers, explores=False))
-        found = [sample.text for sample in self.trainer.act(requests)]
-        return [int(text.removeprefix("best: ")) - 1 for text in found]
+            if not (conversation.cut and text):
+                return prompt
+            text = text[len(text) // 8 + 1 :]

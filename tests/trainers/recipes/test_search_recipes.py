@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from agentgym.trainers.credit.given import preference_weights
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.hooks.self_critique import PolicyChoice
 from agentgym.trainers.imitation.demonstrations import Taught
-from agentgym.trainers.policy.sampling import Sample
+from agentgym.trainers.policy.sampling import Request, Sample
 from agentgym.trainers.recipes import agent_q, load
 from agentgym.trainers.recipes import exit as exit_recipe
 from agentgym.trainers.recipes.agent_q import Edge, State, TreePreferences
@@ -388,6 +390,19 @@ def test_the_policy_of_agent_q_criticises_itself(tmp_path: Path):
     assert critic.asked > 0 == critic.unread == one.metrics["unread_choices"]
     assert {value for *_, value in one.buffer} == {0.0, 1.0}
     assert [each[1:] for each in one.buffer] == [each[1:] for each in other.buffer]
+
+
+@pytest.mark.usefixtures("without_files")
+def test_a_question_that_is_too_long_still_has_the_actions(tmp_path: Path):
+    trainer = trained("agent_q", tmp_path, iterations=0, max_tokens=400, alpha=0.0)
+    asked: list[Request] = []
+    trainer.act = lambda requests: asked.extend(requests) or [SimpleNamespace(text="best: 1")]
+    actions = "\n\n1. go left\n\n2. go right"
+    for text in ("short" + actions, "long " * 500 + actions):
+        assert PolicyChoice(trainer)([text], [2]) == [0]
+        shown = trainer.policy.tokenizer.decode(asked[-1].prompt)
+        assert "1. go left" in shown and "2. go right" in shown
+    assert len(asked[-1].prompt) + trainer.config.rollout.max_new_tokens <= 400
 
 
 @pytest.mark.usefixtures("without_files")
