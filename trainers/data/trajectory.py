@@ -148,6 +148,8 @@ class RolloutStats:
         timed_out: whether the environment took too long.
         left_out: whether earlier turns were left out of a prompt.
         cut: whether an observation was shortened.
+        env_turns: turns that the environment has counted at the end, as its turn limit does. An
+            action can be several of them, as in a plan. 0: not recorded.
     """
 
     read_tokens: int = 0
@@ -156,6 +158,7 @@ class RolloutStats:
     timed_out: bool = False
     left_out: bool = False
     cut: bool = False
+    env_turns: int = 0
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from agentgym.time_limits import (
 from agentgym.tools.calls import Call, write_call
 from agentgym.trainers.gateway.task_file import TaskFile
 from agentgym.trainers.gateway.wire import ToolCall
-from agentgym.trainers.rollout.env_pool import instructions_of
+from agentgym.trainers.rollout.env_pool import instructions_of, turns_of
 
 SHOWN = ("task", "turn", "valid", "admissible")
 """Parts of the info that a program sees."""
@@ -107,6 +107,11 @@ class HeldEnv:
     def over(self) -> bool:
         """Whether the episode has ended."""
         return self._over
+
+    @property
+    def turns(self) -> int:
+        """The number of turns that the environment has counted, 0 if it does not."""
+        return turns_of(self._env)
 
     def close(self) -> None:
         """Refuses all further actions, after the one in progress."""

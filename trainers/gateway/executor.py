@@ -316,6 +316,7 @@ class _Rollout:
         if trajectory is None:
             return f"The program asked for no reply. The end of its output:\n{outcome.output}", []
         trajectory.final_observation = str(live.held.observation)
+        trajectory.stats.env_turns = live.held.turns
         trajectory.stats.timed_out = outcome.timed_out or bool(live.held.timed_out)
         if trajectory.truncated and executor.turn_limit == "terminate" and record.over:
             trajectory.terminated, trajectory.truncated, trajectory.bootstrap = True, False, None

@@ -169,6 +169,11 @@ def instructions_of(env: gymnasium.Env[Any, Any]) -> str:
         return ""
 
 
+def turns_of(env: gymnasium.Env[Any, Any]) -> int:
+    """Returns the number of turns that an environment has counted, 0 if it does not."""
+    return getattr(env.unwrapped, "_turn", 0)
+
+
 def instructions_by_id(env: gymnasium.Env[Any, Any]) -> dict[str, str]:
     """Returns the instructions of an environment, or of those of a mixture, by id."""
     envs = env.envs.values() if isinstance(env, Mixture) else (env,)

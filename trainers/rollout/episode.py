@@ -26,7 +26,7 @@ from agentgym.trainers.data.trajectory import RolloutStats, Segment, Trajectory,
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 from agentgym.trainers.rollout.context import AtLimit, Context, Conversation, Tokens
-from agentgym.trainers.rollout.env_pool import instructions_of
+from agentgym.trainers.rollout.env_pool import instructions_of, turns_of
 from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
 from agentgym.wrappers.privileged_text import PRIVILEGED
 
@@ -339,6 +339,11 @@ class Play:
         """Returns the text for the critic, "" unless it is in the info."""
         return str(self.info.get(PRIVILEGED, ""))
 
+    @property
+    def _env_turns(self) -> int:
+        """See `RolloutStats`."""
+        return turns_of(self.env)
+
     def _append(self, prompt: Tokens) -> tuple[int, int]:
         """Returns the index of the segment that a prompt extends (or starts), and its length."""
         if self.segments:
@@ -385,6 +390,7 @@ class Play:
                 timed_out=TIMED_OUT in self.info,
                 left_out=self.conversation.left_out,
                 cut=self.conversation.cut,
+                env_turns=self._env_turns,
             ),
         )
 

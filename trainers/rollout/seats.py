@@ -139,6 +139,10 @@ class SeatPlay(Play):
         if limit is not None and not self.over and len(self.turns) == limit:
             self.truncated = True
 
+    @property
+    def _env_turns(self) -> int:
+        return len(self.turns)  # as the turn limit of a seat does
+
     def stop(self) -> None:
         """Truncates the episode without another look at the table, which may still change."""
         super().stop()

@@ -130,7 +130,7 @@ class SuccessRates(Curriculum):
 
 
 class SolvedLengths:
-    """The length of the longest success in every task, in turns of an agent."""
+    """The length of the longest success in every task, in turns that its turn limit counts."""
 
     def __init__(self) -> None:
         self.turns: dict[str, int] = {}
@@ -139,7 +139,8 @@ class SolvedLengths:
         """Updates the lengths with the successes among some trajectories."""
         for each in trajectories:
             if each.success:
-                self.turns[each.task] = max(self.turns.get(each.task, 0), len(each.turns))
+                turns = each.stats.env_turns or len(each.turns)
+                self.turns[each.task] = max(self.turns.get(each.task, 0), turns)
 
     def limit(self, task: str, limits: Sequence[int]) -> int:
         """Returns the shortest limit of all successes in a task, the last one if there is none."""

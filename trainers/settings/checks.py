@@ -221,12 +221,6 @@ def _check_environments(config: TrainConfig) -> None:
     own = [id for id in (*chosen.ids, *others) if split_id(id)[1]]  # raises for wrong arguments
     if len(chosen.ids) == 1 and chosen.ids[0] in own:
         raise ConfigError(f"Arguments of a single environment are env_kwargs, got {own[0]!r}.")
-    if chosen.limits_by_task and config.program.harness:
-        raise ConfigError(
-            "horizon_every = 0 takes the turn limit of a task from the replies of its successes, "
-            "and the program of harness may ask for several of them in a turn, or for none: set "
-            "horizon_every above 0, or leave out harness."
-        )
     if chosen.curriculum.startswith(MODELS):
         text_model(chosen.curriculum, PROMPT)
     elif chosen.curriculum not in KINDS:

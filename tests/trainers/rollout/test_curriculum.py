@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
+from agentgym.registration.making import make_env
 from agentgym.registration.mixture import MixedTasks
 from agentgym.trainers import Callback, make_trainer
 from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.recipes import grpo
 from agentgym.trainers.rollout.curriculum import (
     KINDS,
@@ -348,8 +351,31 @@ def test_each_task_has_the_horizon_of_its_successes(tmp_path: Path):
     trainer.rollouts.load_state_dict(trainer.rollouts.state_dict())
     assert lengths.turns == {tasks[0]: 2, tasks[1]: 3}
     assert lengths.limit(tasks[1], (2,)) == 2  # longer than all of them
-    with pytest.raises(ConfigError, match="several of them in a turn"):
-        grpo.Config.of(horizons=(2, 5), horizon_every=0, harness="python agent.py", context="full")
+
+
+def solution(start: EpisodeSpec) -> list[str]:
+    """The actions of the expert of NumberLine."""
+    env, steps, over = make_env("NumberLine-v0", size=6), list[str](), False
+    env.reset(seed=start.seed, options={"task": start.task})
+    while not over:
+        steps.append(env.get_wrapper_attr("expert")())
+        over = env.step(steps[-1])[2]
+    return steps
+
+
+def test_the_horizon_of_a_plan_has_room_for_its_steps(tmp_path: Path):
+    few = {"wrap": ("WholePlan",), "constrain": False, "horizons": (1, 6), "horizon_every": 0}
+    trainer: Any = make_trainer("grpo", **ADAPTIVE | few, iterations=0, run_dir=str(tmp_path))
+    trainer.run()
+    start = max(trainer.rollouts.episodes(0), key=lambda each: len(solution(each)))
+    steps = solution(start)
+    tokens = np.array([1], np.int32)
+    plan = Sample(tokens, np.zeros(1, np.float32), None, "\n".join(steps), True)
+    [found] = trainer.rollouts.play([replace(start, opening=(plan,))])
+    assert found.success and len(found.turns) == 1 and found.stats.env_turns == len(steps)
+    trainer.rollouts.observe([found])
+    limit = trainer.rollouts.lengths.limit(start.task, (1, len(steps), 6))
+    assert limit == len(steps) > 1
 
 
 @pytest.mark.parametrize("recipe", ["vine", "malt", "arpo_entropy"])
