@@ -63,11 +63,12 @@ class Iteration:
                 batch, forward = self._evaluate_actions(batch)
             credit, entering, rewarded = self._assign_credit(batch, forward)
             alternatives: Alternatives = {}
-            information: dict[str, float] = {}
             if trainer.is_main:
                 count = self._config.run.transcripts
                 alternatives = find_alternatives(trainer.policies, batch, count, self._sampling)
-                information = thought_information(trainer.policies, trajectories, self._sampling)
+            information = thought_information(
+                trainer.policies, trajectories, self._sampling, trainer.accelerator
+            )
             self._sleep()
             trust = self._set_learning_rates(batch, credit)
             losses = self._updater.update(

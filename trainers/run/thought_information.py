@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from accelerate import Accelerator
 from numpy.typing import ArrayLike, NDArray
 
 from agentgym.trainers.critics.transitions import one_turn
@@ -23,6 +24,7 @@ from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Tokens, Trajectory
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample, Sampling
+from agentgym.trainers.system.processes import map_across_processes
 from agentgym.trainers.update.action_logprobs import action_logprobs
 
 PROMPTS = 8
@@ -45,7 +47,10 @@ def mutual_information(logprobs: NDArray[np.floating], own: ArrayLike) -> float:
 
 
 def thought_information(
-    policies: Mapping[str, Policy], trajectories: Sequence[Trajectory], sampling: Sampling
+    policies: Mapping[str, Policy],
+    trajectories: Sequence[Trajectory],
+    sampling: Sampling,
+    accelerator: Accelerator,
 ) -> dict[str, float]:
     """Returns the mutual information of the first prompts and first thoughts of episodes.
 
@@ -56,6 +61,7 @@ def thought_information(
         policies: the policy of each role. A single one with the name "" has all trajectories.
         trajectories: the episodes of an iteration, also those that are not learned from.
         sampling: how replies are sampled. Top-k and top-p are left out of account.
+        accelerator: whose processes share the pairs, so that none waits for another.
     """
     found: dict[tuple[str, str], dict[bytes, tuple[Tokens, Tokens]]] = {}
     for trajectory in trajectories:
@@ -68,7 +74,8 @@ def thought_information(
     (_, role), best = max(found.items(), key=lambda item: len(item[1]))
     if len(best) < 2:
         return {}
-    logprobs = _crossed(policies["" if "" in policies else role], [*best.values()], sampling)
+    policy = policies["" if "" in policies else role]
+    logprobs = _crossed(policy, [*best.values()], sampling, accelerator)
     information = mutual_information(logprobs, range(len(logprobs)))
     return {"rollout/thought_information": information}
 
@@ -84,7 +91,10 @@ def _first_thought(trajectory: Trajectory) -> tuple[Tokens, Tokens]:
 
 
 def _crossed(
-    policy: Policy, pairs: Sequence[tuple[Tokens, Tokens]], sampling: Sampling
+    policy: Policy,
+    pairs: Sequence[tuple[Tokens, Tokens]],
+    sampling: Sampling,
+    accelerator: Accelerator,
 ) -> NDArray[np.float64]:
     """Returns the log-probability of each thought (row) after each prompt (column) [N, N]."""
     room = LONGEST_THOUGHT
@@ -92,6 +102,14 @@ def _crossed(
         room = max(1, policy.max_length - max(len(prompt) for prompt, _ in pairs))
     thoughts = [thought[:room] for _, thought in pairs]
     samples = [Sample(z, np.zeros(len(z), np.float32), None, "", True) for z in thoughts]
-    crossed = Batch.of([one_turn(0, x, (), sample) for sample in samples for x, _ in pairs])
-    tokens = action_logprobs(policy, crossed, sampling).astype(np.float64)
-    return np.add.reduceat(tokens, crossed.token_offsets[:-1]).reshape(len(pairs), len(pairs))
+    crossed = [one_turn(0, x, (), sample) for sample in samples for x, _ in pairs]
+
+    def score(some: Sequence[Trajectory]) -> list[float]:
+        if not some:
+            return []
+        batch = Batch.of(some)
+        tokens = action_logprobs(policy, batch, sampling).astype(np.float64)
+        return np.add.reduceat(tokens, batch.token_offsets[:-1]).tolist()
+
+    found = map_across_processes(accelerator, crossed, score)
+    return np.array(found).reshape(len(pairs), len(pairs))

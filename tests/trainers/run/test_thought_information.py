@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from agentgym.trainers.run.thought_information import mutual_information, though
 from ...helpers.worlds import generators
 
 HALF = Sampling(temperature=0.5)
+ALONE: Any = SimpleNamespace(process_index=0, num_processes=1)
 
 
 def test_golden():
@@ -79,27 +81,27 @@ def test_each_thought_is_scored_after_each_prompt(make_policy: Callable[..., Pol
             logits = policy.model(torch.tensor([[*prompt, *thought]])).logits[0] / 0.5
             logprobs = logits.detach().log_softmax(-1)[len(prompt) - 1 :]
             expected[i, j] = sum(float(logprobs[k, t]) for k, t in enumerate(thought))
-    found = thought_information({"": policy}, EPISODES, HALF)
+    found = thought_information({"": policy}, EPISODES, HALF, ALONE)
     information = found["rollout/thought_information"]
     assert information == pytest.approx(mutual_information(expected, range(3)), abs=1e-4)
     assert abs(information) > 1e-4
     torch.nn.init.zeros_(policy.model.get_input_embeddings().weight)  # which reads no prompt
-    found = thought_information({"": policy}, EPISODES, HALF)
+    found = thought_information({"": policy}, EPISODES, HALF, ALONE)
     assert found["rollout/thought_information"] == pytest.approx(0, abs=1e-6)
 
 
 def test_one_prompt_or_no_thoughts_have_no_information(make_policy: Callable[..., Policy]):
     policies = {"": make_policy()}
     for few in (EPISODES[:3], [replace(t, replayed=True) for t in EPISODES]):
-        assert thought_information(policies, few, HALF) == {}
+        assert thought_information(policies, few, HALF, ALONE) == {}
     roles = [replace(t, role=str(n)) for n, t in enumerate(EPISODES)]
-    assert thought_information(policies, roles, HALF) == {}
+    assert thought_information(policies, roles, HALF, ALONE) == {}
 
 
 def test_episodes_count_that_are_not_learned_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     seen: dict[str, list[int]] = {"played": [], "learned": []}
 
-    def played(policies: Any, trajectories: list[Trajectory], sampling: Any) -> dict[str, float]:
+    def played(policies: Any, trajectories: list[Trajectory], *_: Any) -> dict[str, float]:
         seen["played"].append(len(trajectories))
         return {}
 
@@ -118,10 +120,28 @@ def test_episodes_count_that_are_not_learned_from(monkeypatch: pytest.MonkeyPatc
     assert seen == {"played": [4], "learned": [1]}
 
 
+def test_processes_share_the_pairs(
+    make_policy: Callable[..., Policy], monkeypatch: pytest.MonkeyPatch
+):
+    policy, shares, found = make_policy(), [], {}
+    whole = thought_information({"": policy}, EPISODES, HALF, ALONE)
+    for index in range(2):
+        process: Any = SimpleNamespace(process_index=index, num_processes=2)
+
+        def gather(mine: list[Any]) -> list[Any]:
+            shares.extend(mine)
+            return shares if len(shares) == 2 else [*mine, (None, [0.0] * 4)]
+
+        monkeypatch.setattr("agentgym.trainers.system.processes.gather_object", gather)
+        found = thought_information({"": policy}, EPISODES, HALF, process)
+    assert [len(share) for _, share in shares] == [5, 4]
+    assert found == pytest.approx(whole, abs=1e-5)
+
+
 def test_the_cost_is_bounded(make_policy: Callable[..., Policy], monkeypatch: pytest.MonkeyPatch):
     policy, asked = make_policy(), []
     forward = policy.forward
     monkeypatch.setattr(policy, "forward", lambda c: asked.append(c.tokens.shape) or forward(c))
     long = [episode([7, n], [9] * 300) for n in range(10, 40)]
-    thought_information({"": policy}, long, HALF)
+    thought_information({"": policy}, long, HALF, ALONE)
     assert sum(rows for rows, _ in asked) == 64 and max(length for _, length in asked) == 258
