@@ -59,7 +59,7 @@ def with_penalties(batch: Batch, forward: ForwardPass | None, config: TrainConfi
             config.reward.overlong_margin,
         )
         rewards = rewards + penalty
-    if config.loss.kl_coef and config.loss.kl_in == "reward":
+    if config.loss.penalises_rewards:
         assert forward is not None
         divergence = np.bincount(batch.token_turn, forward.log_ratio, minlength=batch.num_turns)
         rewards = rewards - config.loss.kl_coef * divergence

@@ -68,7 +68,7 @@ class RewardOptions:
             or own.count_bonus
             or own.shape_progress
             or own.overlong_margin
-            or (loss.kl_coef and loss.kl_in == "reward")
+            or loss.penalises_rewards
         )
 
     def __call__(self, batch: Batch, iteration: int, forward: ForwardPass | None = None) -> Batch:

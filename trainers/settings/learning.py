@@ -192,6 +192,11 @@ class LossConfig:
         return masked or self.trained_turns < 1
 
     @property
+    def penalises_rewards(self) -> bool:
+        """Whether the KL penalty is subtracted from rewards, which the squared loss replaces."""
+        return bool(self.kl_coef) and self.kl_in == "reward" and self.surrogate != "squared"
+
+    @property
     def joins_trajectories(self) -> bool:
         """Whether the loss of a token depends on all tokens of its trajectory."""
         weighed = self.importance_cap is not None

@@ -179,8 +179,8 @@ class UpdateData:
             rows: the rows of the batch.
             settings: settings of the policy loss.
         """
-        penalised = self.reference is not None and settings.kl_in != "reward" and settings.kl_coef
-        penalised = penalised and not self.at_reference
+        penalised = settings.kl_coef and not settings.penalises_rewards
+        penalised = penalised and self.reference is not None and not self.at_reference
         if settings.entropy_coef or penalised or self.targets is not None:
             return np.zeros(len(rows.rows), bool)
         tokens = ((self.advantages == 0) | ~self.free).cpu().numpy()
@@ -243,7 +243,7 @@ def microbatch_loss(
     kl = torch.zeros_like(entropy)
     if tokens.reference is not None:
         kl = kl_penalty(logprobs, tokens.reference)
-        if settings.kl_in != "reward" and settings.surrogate != "squared":
+        if not settings.penalises_rewards and settings.surrogate != "squared":
             k2 = settings.kl_in == "loss_k2"
             penalty = kl_penalty(logprobs, tokens.reference, "k2") if k2 else kl
             loss = loss + settings.kl_coef * losses.aggregate(penalty, tokens.weights).total

@@ -48,6 +48,7 @@ from agentgym.trainers.recipes import (
     agent_rlvr,
     agentprm,
     archer_iql,
+    cory,
     digi_q,
     etpo,
     ilql,
@@ -201,6 +202,10 @@ def test_divergence_is_taken_off_the_turn_it_happened_in():
     forward = ForwardPass(np.array([-1, -1, -2], np.float32), None, zeros - 1.5, zeros)
     config = Config.of(kl_coef=0.1, kl_in="reward")
     assert np.allclose(with_penalties(batch, forward, config).rewards, [-0.1, 1.05])
+    team = {"env_id": "Team-Countdown-v0", "opponents": "mirror"}
+    assert with_penalties(batch, forward, cory.Config.of(**team)) is not batch
+    squared = cory.Config.of(**team, surrogate="squared")  # which has the penalty in its loss
+    assert with_penalties(batch, forward, squared) is batch
 
 
 END = 7

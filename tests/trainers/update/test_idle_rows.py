@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -177,8 +178,11 @@ def test_a_term_for_all_tokens_needs_every_row(
         batch, Credit(zeros, zeros), ForwardPass(zeros, values, reference, zeros), loss,
         length=4, device=torch.device("cpu"), seed=0,
     )  # fmt: skip
-    idle = data.idle(Rows.of(batch, bootstrap=False), loss)
+    rows = Rows.of(batch, bootstrap=False)
+    idle = data.idle(rows, loss)
     assert idle.any() == idle.all() == some
+    if loss.penalises_rewards:
+        assert not data.idle(rows, replace(loss, surrogate="squared")).any()
 
 
 def test_equal_returns_have_no_advantage_whatever_the_group_size():
