@@ -50,7 +50,8 @@ def kept_tokens(
 def uncertain_turns(batch: Batch, entropy: FloatArray, share: float) -> NDArray[np.bool_]:
     """Returns True for the turns of each group with the highest mean entropy per token [M].
 
-    Forced tokens do not count. Among equal turns the earlier ones are chosen.
+    Forced tokens do not count, nor do turns of the weight 0 or of forced tokens alone, none of
+    which is chosen. Among equal turns the earlier ones are chosen.
 
     Source: the selection of steps of "Efficient Multi-turn RL for GUI Agents via Decoupled Training
     and Adaptive Data Curation" (DART), arXiv 2509.23866, which trains the top 80 %.
@@ -64,9 +65,10 @@ def uncertain_turns(batch: Batch, entropy: FloatArray, share: float) -> NDArray[
     counts = np.bincount(batch.token_turn[free], minlength=turns)
     sums = np.bincount(batch.token_turn[free], entropy[free].astype(np.float64), turns)
     means, groups = sums / np.maximum(counts, 1), batch.groups[batch.turn_trajectory]
+    trained = np.array([turn.weight > 0 for turn in batch.turns], bool) & (counts > 0)
     chosen = np.zeros(turns, bool)
     for group in np.unique(groups):
-        mine = np.flatnonzero(groups == group)
+        mine = np.flatnonzero((groups == group) & trained)
         order = mine[np.argsort(-means[mine], kind="stable")]
         chosen[order[: math.ceil(share * len(mine) - 1e-9)]] = True
     return chosen

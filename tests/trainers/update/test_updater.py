@@ -260,6 +260,8 @@ def test_the_uncertain_turns_of_each_group_are_trained():
     chosen = uncertain_turns(Batch.of([one, other]), entropy, 0.5)
     assert chosen.tolist() == [False, True, False, True, True, False]
     assert uncertain_turns(Batch.of([one, other]), entropy, 0.51).sum() == 3 + 2
+    other.turns[0].weight = 0.0  # it takes no other's place
+    assert uncertain_turns(Batch.of([one, other]), entropy, 0.5)[4:].tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
