@@ -14,10 +14,12 @@ from agentgym.wrappers.monologue import Monologue
 from agentgym.wrappers.multi_trial import MultiTrial
 from agentgym.wrappers.outcome import Outcome
 from agentgym.wrappers.own_start import OwnStart
+from agentgym.wrappers.partial_observation import PartialObservation
 from agentgym.wrappers.privileged_text import PrivilegedText
 from agentgym.wrappers.reflector import Reflector
 from agentgym.wrappers.reward_function import RewardFunction, Transition
 from agentgym.wrappers.subgoals import Subgoals
+from agentgym.wrappers.swap_words import SwapWords
 from agentgym.wrappers.token_action import TokenAction
 from agentgym.wrappers.tool_rules import ToolRules
 from agentgym.wrappers.weighted_reward import WeightedReward
@@ -37,10 +39,12 @@ __all__ = [
     "MultiTrial",
     "Outcome",
     "OwnStart",
+    "PartialObservation",
     "PrivilegedText",
     "Reflector",
     "RewardFunction",
     "Subgoals",
+    "SwapWords",
     "TextWrapper",
     "TokenAction",
     "ToolRules",

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
+from agentgym.utils.arguments import imported
 from agentgym.wrappers.base import TextWrapper
 
 
@@ -25,6 +26,7 @@ class Transition:
         terminated: whether the episode terminated.
         truncated: whether the episode was truncated.
         info: the info after the action, with `reward_terms`, `valid`, `success` and `progress`.
+        gain: the rise of `progress` by the action.
     """
 
     observation: Any
@@ -34,13 +36,29 @@ class Transition:
     terminated: bool
     truncated: bool
     info: Mapping[str, Any]
+    gain: float = 0.0
 
 
 RewardFn = Callable[[Transition], "float | Mapping[str, float]"]
 
 
+def _success(step: Transition) -> float:
+    return float((step.terminated or step.truncated) and bool(step.info["success"]))
+
+
+def _progress(step: Transition) -> float:
+    return step.gain
+
+
+REWARDS: dict[str, RewardFn] = {"success": _success, "progress": _progress}
+"""Reward functions by name."""
+
+
 class RewardFunction(TextWrapper):
     """Replaces the reward of each step by the result of a function.
+
+    With a name in place of a function, it is a reward layer for any environment, as in AutoEnv
+    (arXiv 2511.19304): `success` is sparse, `progress` dense.
 
     **Actions**, **observations**: unchanged.
 
@@ -52,30 +70,33 @@ class RewardFunction(TextWrapper):
     Args:
         env: a text environment.
         function: maps a `Transition` to a number, or to a mapping from names to numbers. It should
-            depend only on the transition, so that episodes are reproducible.
+            depend only on the transition, so that episodes are reproducible. Or "success" (1 at the
+            end of an episode that solved its task, else 0), "progress" (the rise of
+            `info["progress"]`), or "module:function".
         terms: the names in the mapping, so that they are known from `reset` on, as `WeightedReward`
             needs it. Names that are missing in a step have the term 0. Empty: any names, or a
             number, whose name is `custom`.
 
     Raises:
-        ConfigError: if `function` is not callable. From `step`: if it returns anything other than
-            finite numbers, or other terms than `terms`.
+        ConfigError: if `function` is neither callable nor the name of a function. From `step`: if
+            it returns anything other than finite numbers, or other terms than `terms`.
     """
 
     def __init__(
-        self, env: gymnasium.Env[Any, Any], function: RewardFn, *, terms: Sequence[str] = ()
+        self, env: gymnasium.Env[Any, Any], function: RewardFn | str, *, terms: Sequence[str] = ()
     ):
-        if not callable(function):
-            raise ConfigError(f"The reward function must be callable, got {function!r:.80}.")
         super().__init__(env, function=function, terms=terms)
-        self.function, self.terms = function, tuple(terms)
+        self.function, self.terms = _function(function), tuple(terms)
         self._seen: Any = None
+        self._progress = 0.0
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Plays one turn: see `TextEnv.step`."""
         observation, reward, terminated, truncated, info = self.env.step(action)
+        gain = float(info.get("progress", 0.0)) - self._progress
+        ends = terminated, truncated
         result = self.function(
-            Transition(self._seen, action, observation, float(reward), terminated, truncated, info)
+            Transition(self._seen, action, observation, float(reward), *ends, info, gain)
         )
         given = result if isinstance(result, Mapping) else {"custom": result}
         if self.terms and not {*given} <= {*self.terms}:
@@ -90,6 +111,7 @@ class RewardFunction(TextWrapper):
 
     def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         self._seen = observation
+        self._progress = float(info.get("progress", 0.0))
         return observation, {**info, "reward_terms": dict.fromkeys(self.terms or ("custom",), 0.0)}
 
     def _memory(self) -> dict[str, Any]:
@@ -97,6 +119,20 @@ class RewardFunction(TextWrapper):
 
     def _remember(self, memory: dict[str, Any]) -> None:
         self._seen = memory["seen"]
+
+
+def _function(given: RewardFn | str) -> RewardFn:
+    """Returns the reward function that is given itself or by its name."""
+    if callable(given):
+        return given
+    if isinstance(given, str) and given in REWARDS:
+        return REWARDS[given]
+    if isinstance(given, str) and ":" in given:
+        return imported(given, "function")
+    raise ConfigError(
+        f"The reward function must be callable, {', '.join(REWARDS)} or module:function, got "
+        f"{given!r:.80}."
+    )
 
 
 def _number(name: str, term: Any) -> float:

@@ -74,8 +74,10 @@ def test_anything_but_finite_numbers_is_refused(result: Any):
 
 
 def test_a_function_is_needed():
-    with pytest.raises(ConfigError, match="callable"):
+    with pytest.raises(ConfigError, match=r"Callable or str; got 0\.5"):
         wrapped(0.5)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="callable, success, progress or module:function, got 'r"):
+        wrapped("return")  # type: ignore[arg-type]
 
 
 def changed(transition: Transition) -> float:
@@ -133,3 +135,26 @@ def test_other_terms_than_the_given_ones_are_refused(result: Any):
     env.reset(seed=0)
     with pytest.raises(ConfigError, match=r"must return the terms \('a', 'b'\), got \['c"):
         env.step("+")
+
+
+@pytest.mark.parametrize("solve", [True, False])
+def test_rewards_by_name_are_the_success_and_the_rise_of_progress(solve: bool):
+    for name, total in {"success": float(solve), "progress": None}.items():
+        env = RewardFunction(NumberLine(size=99, max_turns=99), name)
+        env.reset(seed=0)
+        rewards, ended, info = [], False, {}
+        while not ended:
+            first = not rewards
+            action = env.get_wrapper_attr("expert")() if solve or first else "dance"
+            _, reward, terminated, truncated, info = env.step(action)
+            rewards.append(reward)
+            ended = terminated or truncated
+        assert 0 < info["progress"] <= 1 and info["success"] == solve
+        assert sum(rewards) == pytest.approx(info["progress"] if total is None else total)
+        assert name != "success" or not any(rewards[:-1])
+
+
+def test_a_function_may_be_named():
+    env = RewardFunction(NumberLine(size=5), f"{__name__}:changed")
+    env.reset(seed=0)
+    assert env.step("dance")[1] == 1.0
