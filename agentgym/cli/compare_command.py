@@ -14,7 +14,14 @@ from rich.text import Text
 from agentgym.cli.command_line import standard_output
 from agentgym.errors import ConfigError
 from agentgym.evaluation.comparison import WIDTH, number
-from agentgym.evaluation.paired import POOLED, Change, Comparison, Metric, compare_pairs
+from agentgym.evaluation.paired import (
+    POOLED,
+    Change,
+    Comparison,
+    Metric,
+    compare_pairs,
+    newly_solved,
+)
 from agentgym.evaluation.report import Estimate
 from agentgym.evaluation.saved_evaluations import read_evaluation
 from agentgym.utils.printable import printable
@@ -37,6 +44,7 @@ def compare(
     metric: Metric = "success",
     fail_below: float | None = None,
     json: Path | None = None,
+    solved: Path | None = None,
 ) -> int:
     """Compare two evaluations of the same episodes: flips, paired intervals, and a gate.
 
@@ -50,13 +58,19 @@ def compare(
         fail_below: Exit with status 1 unless the 95 % interval of the difference lies above this
             number, such as -0.05: success is then shown to fall by less than 5 points.
         json: Write the comparison, with all flips, to this file.
+        solved: Write the tasks that only the second evaluation solves to this new file, such as
+            tasks.json, for agentgym train --curriculum tasks.json. With several episodes of a task,
+            half of them count as solved. It takes evaluations of one environment.
     """
     if len(evaluations) < 2:
         raise ConfigError(
             f"Expected two evaluations, agentgym compare BEFORE AFTER, got {len(evaluations)}."
         )
-    if json is not None and not json.parent.is_dir():
-        raise ConfigError(f"There is no folder {str(json.parent)!r} to write {json.name} to.")
+    for file in (json, solved):
+        if file is not None and not file.parent.is_dir():
+            raise ConfigError(f"There is no folder {str(file.parent)!r} to write {file.name} to.")
+    if solved is not None and (solved.suffix != ".json" or solved.exists()):
+        raise ConfigError(f"--solved must be a new file that ends in .json, got {str(solved)!r}.")
     before, after, *reruns = map(read_evaluation, evaluations)
     found = compare_pairs(before, after, reruns)
     judged = found[-1]
@@ -69,6 +83,10 @@ def compare(
     if fail_below is not None:
         verdict, failed = gate(metric, judged.changes[metric].difference, fail_below)
         text += f"\n\n{verdict}"
+    if solved is not None:
+        tasks, known = newly_solved(before, after)
+        text += f"\n\n{len(tasks)} of {known} tasks are solved by the second evaluation alone."
+        solved.write_text(json_module.dumps(tasks, indent=0) + "\n", encoding="utf-8")
     if json is not None:
         rows = json_module.dumps([each.to_json() for each in found], indent=1, allow_nan=False)
         json.write_text(rows + "\n", encoding="utf-8")

@@ -104,6 +104,39 @@ def compare_pairs(
     return [*(each for each in found if each.pairs), both]
 
 
+def newly_solved(before: Evaluation, after: Evaluation) -> tuple[list[str], int]:
+    """Returns the tasks that only the second of two evaluations solves, and the number of tasks.
+
+    A task is solved if at least half of the common episodes succeed. With a stronger agent, or one
+    with a tool, as the second one, these are tasks to learn from, neither too easy nor out of
+    reach: DeepEyesV2 (arXiv 2511.05271) trains on tasks that tools solve, and not the model alone.
+
+    Args:
+        before: the first evaluation, such as that of a weak agent or of one without a tool.
+        after: the second one.
+
+    Raises:
+        ConfigError: if they are not of one environment, the same in both.
+    """
+    common = [env for env in before if env in after]
+    if len(common) != 1 or len(before) > 1 or len(after) > 1:
+        raise ConfigError(
+            "Tasks are chosen in one environment: expected two evaluations of the same one, got "
+            f"{', '.join(before)} and {', '.join(after)}."
+        )
+    [old], [new] = before.values(), after.values()
+    outcomes: dict[str, list[tuple[bool, bool]]] = {}
+    for (task, seed), record in old.items():
+        if (task, seed) in new:
+            pair = record.success, new[task, seed].success
+            outcomes.setdefault(task, []).append(pair)
+    shares = {
+        task: [fmean(side) for side in zip(*each, strict=True)] for task, each in outcomes.items()
+    }
+    found = [task for task, (one, other) in shares.items() if one < 0.5 <= other]
+    return found, len(outcomes)
+
+
 def _pooled(evaluation: Evaluation) -> Evaluation:
     """Returns all episodes as those of one environment, whose tasks begin with the former one."""
     return {

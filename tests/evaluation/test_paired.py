@@ -20,6 +20,7 @@ from agentgym.evaluation.paired import (
     compare_pairs,
     flip_interval,
     mcnemar,
+    newly_solved,
     noise_floor,
     paired_interval,
 )
@@ -263,3 +264,35 @@ def test_evaluations_of_the_command_line_are_paired(tmp_path: Path):
     [found] = compare_pairs(before, after)
     assert found.pairs == 12 and not found.lost and found.changes["success"].after == 1
     assert main(["compare", *reversed(files), "--fail-below", "0"]) == 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=8))
+def test_tasks_that_only_the_second_evaluation_solves(counts: list[tuple[int, int]]):
+    """Of four episodes per task, at least two solve it."""
+    sides = [
+        {
+            (f"t{i}", seed): record(f"t{i}", seed < pair[side], seed)
+            for i, pair in enumerate(counts)
+            for seed in range(4)
+        }
+        for side in (0, 1)
+    ]
+    sides[1]["other", 0] = record("other", True)  # without a partner
+    found, known = newly_solved({"A-v0": sides[0]}, {"A-v0": sides[1]})
+    assert found == [f"t{i}" for i, (one, other) in enumerate(counts) if one < 2 <= other]
+    assert known == len(counts)
+
+
+def test_tasks_to_train_on_are_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    before = saved(tmp_path / "a.jsonl", evaluation([True, False, False]))
+    after = saved(tmp_path / "b.jsonl", evaluation([True, True, False]))
+    words = ["compare", str(before), str(after), "--solved"]
+    assert main([*words, str(tmp_path / "tasks.json")]) == 0
+    assert "1 of 3 tasks are solved by the second evaluation alone" in capsys.readouterr().out
+    assert json.loads((tmp_path / "tasks.json").read_text()) == ["t1"]
+    for wrong in ("tasks.json", "tasks.txt"):
+        assert main([*words, str(tmp_path / wrong)]) == 2
+        assert "must be a new file that ends in .json" in capsys.readouterr().err
+    two = saved(tmp_path / "c.jsonl", evaluation([True]) | evaluation([True], "B-v0"))
+    assert main(["compare", str(two), str(two), "--solved", str(tmp_path / "more.json")]) == 2
+    assert "Tasks are chosen in one environment" in capsys.readouterr().err

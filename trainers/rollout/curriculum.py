@@ -9,6 +9,7 @@
   environment design (PAIRED, arXiv 2012.02096, and Robust PLR, arXiv 2110.02439).
 - "levels": several environments in their order. The next one joins when the success rate of the
   last one is high, as automatic domain randomisation widens a range (arXiv 1910.07113).
+- "FILE.json": the tasks of a file alone, such as those of `agentgym compare --solved`.
 - "module:function": a function proposes the tasks from the success rates so far.
 - "chat:MODEL@URL" or another language model: new tasks that are like the failed ones, as in WebRL
   (arXiv 2411.02337).
@@ -17,8 +18,10 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -218,6 +221,10 @@ KINDS: dict[str, type[Curriculum]] = {
 }
 
 
+TASK_FILE = ".json"
+"""Ending of a file of tasks."""
+
+
 def make_curriculum(
     kind: str,
     tasks: Sequence[str],
@@ -227,18 +234,41 @@ def make_curriculum(
     """Returns a curriculum.
 
     Args:
-        kind: a key of `KINDS`, "module:function" for a function as in `Propose`, or a language
-            model, such as chat:MODEL@URL.
+        kind: a key of `KINDS`, "FILE.json" for the tasks of a file, "module:function" for one as in
+            `Propose`, or a language model, such as chat:MODEL@URL.
         tasks: the training tasks.
         first: the curriculum uses the first `first` tasks only. None: all.
         describe: maps a task to its first observation, for a language model.
 
     Raises:
-        ConfigError: if there is no such function, or "levels" has a single environment.
+        ConfigError: if there is no such function, the file holds no list of training tasks, or
+            "levels" has a single environment.
     """
     if kind in KINDS:
         return KINDS[kind](tasks, first)
     if kind.startswith(MODELS):
         assert describe is not None
         return Related(text_model(kind, PROMPT), describe, tasks, first)
+    if kind.endswith(TASK_FILE):
+        return Curriculum(_listed(kind, tasks), first)
     return Proposed(imported(kind, "curriculum"), tasks, first)
+
+
+def _listed(file: str, tasks: Sequence[str]) -> list[str]:
+    """Returns the tasks of a file, a JSON list of names."""
+    try:
+        names = json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"curriculum = {file!r} cannot be read as JSON: {error}.") from error
+    if not isinstance(names, list) or not names or len({*map(repr, names)}) < len(names):
+        raise ConfigError(
+            f"curriculum = {file!r} must hold a JSON list of one or more different tasks, got "
+            f"{names!r:.80}."
+        )
+    unknown = [name for name in names if name not in tasks]
+    if unknown:
+        raise ConfigError(
+            f"curriculum = {file!r} must hold training tasks, such as {tasks[0]!r}, got "
+            f"{unknown[0]!r:.80}. Evaluations of training tasks are played with --split train."
+        )
+    return names

@@ -18,7 +18,7 @@ from agentgym.errors import ConfigError, did_you_mean
 from agentgym.registration.making import split_id
 from agentgym.registration.mixture import check_mix
 from agentgym.trainers.policy.sampling import check_bounded
-from agentgym.trainers.rollout.curriculum import KINDS
+from agentgym.trainers.rollout.curriculum import KINDS, TASK_FILE
 from agentgym.trainers.rollout.learning_progress import PROMPT
 from agentgym.trainers.settings.schema import hints_of
 from agentgym.utils.arguments import check_types, imported
@@ -223,10 +223,10 @@ def _check_environments(config: TrainConfig) -> None:
         raise ConfigError(f"Arguments of a single environment are env_kwargs, got {own[0]!r}.")
     if chosen.curriculum.startswith(MODELS):
         text_model(chosen.curriculum, PROMPT)
-    elif chosen.curriculum not in KINDS:
+    elif chosen.curriculum not in KINDS and not chosen.curriculum.endswith(TASK_FILE):
         if ":" not in chosen.curriculum:
             raise ConfigError(
-                f"curriculum must be one of {', '.join(KINDS)}, module:function or "
+                f"curriculum must be one of {', '.join(KINDS)}, FILE.json, module:function or "
                 f"chat:MODEL@URL, got {chosen.curriculum!r}."
                 f"{did_you_mean(chosen.curriculum, KINDS)}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -416,3 +417,42 @@ def test_a_resumed_run_goes_on_with_its_curriculum(kind: str, tmp_path: Path):
 def test_without_preferences_tasks_are_drawn_as_ever():
     drawn = Curriculum(TASKS, 30).draw(8, np.random.default_rng(5))
     assert drawn == draw_tasks(TASKS, 8, np.random.default_rng(5), 30)
+
+
+def test_the_tasks_of_a_file_are_the_only_ones(tmp_path: Path):
+    file = tmp_path / "tasks.json"
+    file.write_text(json.dumps(TASKS[7:11]))
+    rng = np.random.default_rng(0)
+    for first, wanted in ((None, TASKS[7:11]), (2, TASKS[7:9])):
+        drawn = make_curriculum(str(file), TASKS, first).draw(12, rng)
+        assert {task for task, _ in drawn} == {*wanted}
+        assert len({seed for _, seed in drawn}) == 12
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[]", "one or more different tasks"),
+        ('["task/1", "task/1"]', "one or more different tasks"),
+        ('{"task/1": 1}', "one or more different tasks"),
+        ('["task/1", "test/2"]', "must hold training tasks, such as 'task/0', got 'test/2'"),
+        ("[1]", "must hold training tasks"),
+        ("task/1", "cannot be read as JSON"),
+        (None, "cannot be read as JSON"),
+    ],
+)
+def test_a_file_of_other_tasks_is_refused(text: str | None, expected: str, tmp_path: Path):
+    file = tmp_path / "tasks.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ConfigError, match=expected):
+        make_curriculum(str(file), TASKS)
+
+
+def test_a_run_plays_the_tasks_of_a_file(tmp_path: Path):
+    file = tmp_path / "tasks.json"
+    file.write_text('["train/5", "train/9"]')
+    few = ADAPTIVE | {"train_tasks": None, "curriculum": str(file)}
+    trainer: Any = make_trainer("grpo", **few, iterations=0, run_dir=str(tmp_path))
+    trainer.run()
+    assert {each.task for each in trainer.rollouts.episodes(0)} == {"train/5", "train/9"}
