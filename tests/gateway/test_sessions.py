@@ -119,6 +119,7 @@ def test_a_program_gives_the_trajectories_of_a_rollout(family: str, sampling: Sa
         found = session.record.trajectory(whole.env_id, spec.task, spec.seed)
         assert found is not None
         found.final_observation = whole.final_observation
+        found.stats.env_turns = whole.stats.env_turns  # as the executor does
         assert [turn.action for turn in found.turns] == [turn.action for turn in whole.turns]
         assert found.segments[0].tokens.tolist() == whole.segments[0].tokens.tolist()
         for name, value in pack(found).items():
