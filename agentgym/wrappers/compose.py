@@ -54,7 +54,8 @@ class Compose(TextWrapper):
     Policies that solve single tasks often fail at their combinations ("Language Model Agents Suffer
     from Compositional Generalization in Web Automation", arXiv 2311.18751). Here, the name of a
     task samples a combination of ids and a task of each. Some combinations are in the test split
-    alone. The gap to single tasks is the difference to an evaluation with `n=1`.
+    alone. The gap to single tasks is the difference to an evaluation with `n=1`, in which every id
+    is in both splits.
 
     **Actions**: those of the task in play. With `ordered=False`, an action in another task begins
     with its number, such as `2: open door`.
@@ -143,7 +144,7 @@ class Compose(TextWrapper):
     def combinations(self) -> dict[str, list[tuple[int, ...]]]:
         """The combinations of ids by split, as indices, 0 for that of the environment."""
         every = list(itertools.product(range(len(self._kinds)), repeat=self.n))
-        if len(every) == 1 or not self.held_out:
+        if self.n == 1 or len(every) == 1 or not self.held_out:
             return {"train": every, "test": every}
         held = min(len(every) - 1, max(1, round(self.held_out * len(every))))
         mixed = sorted(every, key=lambda each: (zlib.crc32(repr(each).encode()), each))

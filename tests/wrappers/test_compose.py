@@ -83,6 +83,8 @@ def test_combinations_of_the_test_split_are_held_out():
             env.reset(seed=0, options={"task": f"{split}/{number}"})
             found.add(env._chosen)
     assert seen == {"train": train, "test": test}
+    single = Compose(NumberLine(), 1, ids=IDS).combinations
+    assert single["train"] == single["test"] == [(0,), (1,), (2,)]
 
 
 def test_other_ids_are_solved_too():
