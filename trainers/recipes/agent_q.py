@@ -42,7 +42,6 @@ from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.preferences import action_pairs
-from agentgym.trainers.hooks.self_critique import PolicyChoice
 from agentgym.trainers.rollout.branches import discounted, single_turn
 from agentgym.trainers.rollout.env_pool import instructions_by_id
 from agentgym.trainers.settings import (
@@ -218,6 +217,8 @@ class TreePreferences(RecipeHooks):
         self.buffer: deque[Candidate] = deque(maxlen=config.replayed)
         self._critic: Rank | None = None
         if config.alpha < 1:
+            from agentgym.trainers.hooks.self_critique import PolicyChoice
+
             own = config.judge == "self"
             self._critic = ByChoice(PolicyChoice(trainer)) if own else make_ranking(config.judge)
             self._rules = instructions_by_id(trainer.pool.env(0))
