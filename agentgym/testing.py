@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,15 +84,13 @@ def check_credit(
     failed: dict[str, float] = {}
     rng = np.random.default_rng(seed)
     for _ in range(draws):
-        episodes = random_episodes(rng)
-        before = _numbers(credit, episodes)
-        if not np.isfinite(before).all():
-            raise CreditError("Not every action token has a finite number.")
+        drawn = _Drawn.of(rng)
+        before = _numbers(credit, drawn.padded())
         scale = max(1.0, float(np.abs(before).max(initial=0.0)))
         for name, change in CHECKS.items():
             if name in leave_out:
                 continue
-            gap = float(np.abs(change(credit, episodes, rng) - before).max(initial=0.0)) / scale
+            gap = float(np.abs(change(credit, drawn, rng) - before).max(initial=0.0)) / scale
             if not gap <= tolerance:
                 failed[name] = max(gap, failed.get(name, 0.0))
     if failed:
@@ -103,47 +100,62 @@ def check_credit(
 
 def random_episodes(rng: np.random.Generator) -> Episodes:
     """Returns episodes of one to four turns in groups of different sizes, some of them cut off."""
-    groups = np.repeat(np.arange(3), rng.integers(1, 5, 3))
-    lengths = [rng.integers(1, 5, rng.integers(1, 5)) for _ in groups]
-    gaps = [rng.integers(0, 4, len(each)) for each in lengths]
-    tokens = [rng.normal(size=int(each.sum())) for each in lengths]
-    rewards = [rng.normal(size=len(each)) for each in lengths]
-    bootstrap = rng.normal(size=len(groups)) * (rng.random(len(groups)) < 0.3)
-    roles = rng.integers(0, 2, len(groups))
-    return _padded(lengths, gaps, rewards, tokens, bootstrap, groups, roles, 0, 0)
+    return _Drawn.of(rng).padded()
 
 
-def _padded(
-    lengths: list[Ints],
-    gaps: list[Ints],
-    rewards: list[Floats],
-    values: list[Floats],
-    bootstrap: Floats,
-    groups: Ints,
-    roles: Ints,
-    left: int,
-    right: int,
-) -> Episodes:
-    """Lays episodes out: before each action so many observation tokens as its gap says."""
-    size = max(int(a.sum() + b.sum()) for a, b in zip(lengths, gaps, strict=True)) + left + right
-    shape = len(lengths), size
-    actions, turns = np.zeros(shape, bool), np.full(shape, -1)
-    earned, before = np.zeros(shape), np.zeros(shape)
-    for n, each in enumerate(lengths):
-        stops = left + np.cumsum(each + gaps[n])
-        for t, (stop, length) in enumerate(zip(stops, each, strict=True)):
-            actions[n, stop - length : stop] = True
-            turns[n, stop - length : stop] = t
-            earned[n, stop - 1] = rewards[n][t]
-        before[n, actions[n]] = values[n]
-    return Episodes(actions, turns, earned, before, bootstrap, groups, roles)
+@dataclass(frozen=True)
+class _Drawn:
+    """Episodes before they are padded.
+
+    Attributes:
+        lengths: number of tokens of each action of each episode.
+        gaps: number of observation tokens before each of them.
+        rewards: reward of each turn.
+        values: value before each action token.
+        bootstrap: see `Episodes`, as the next two.
+    """
+
+    lengths: list[Ints]
+    gaps: list[Ints]
+    rewards: list[Floats]
+    values: list[Floats]
+    bootstrap: Floats
+    groups: Ints
+    roles: Ints
+
+    @classmethod
+    def of(cls, rng: np.random.Generator) -> _Drawn:
+        groups = np.repeat(np.arange(3), rng.integers(1, 5, 3))
+        lengths = [rng.integers(1, 5, rng.integers(1, 5)) for _ in groups]
+        gaps = [rng.integers(0, 4, len(each)) for each in lengths]
+        values = [rng.normal(size=int(each.sum())) for each in lengths]
+        rewards = [rng.normal(size=len(each)) for each in lengths]
+        bootstrap = rng.normal(size=len(groups)) * (rng.random(len(groups)) < 0.3)
+        roles = rng.integers(0, 2, len(groups))
+        return cls(lengths, gaps, rewards, values, bootstrap, groups, roles)
+
+    def padded(self, left: int = 0, right: int = 0) -> Episodes:
+        """Lays the episodes out, with more padding on both sides."""
+        sizes = [a.sum() + b.sum() for a, b in zip(self.lengths, self.gaps, strict=True)]
+        shape = len(sizes), int(max(sizes)) + left + right
+        actions, turns = np.zeros(shape, bool), np.full(shape, -1)
+        rewards, values = np.zeros(shape), np.zeros(shape)
+        for n, lengths in enumerate(self.lengths):
+            stops = left + np.cumsum(lengths + self.gaps[n])
+            for t, (stop, length) in enumerate(zip(stops, lengths, strict=True)):
+                actions[n, stop - length : stop] = True
+                turns[n, stop - length : stop] = t
+                rewards[n, stop - 1] = self.rewards[n][t]
+            values[n, actions[n]] = self.values[n]
+        return Episodes(actions, turns, rewards, values, self.bootstrap, self.groups, self.roles)
 
 
 def _numbers(credit: Credit, episodes: Episodes) -> Floats:
     """Returns the advantages of the action tokens, by episode.
 
     Raises:
-        CreditError: for another shape, or if the function writes into its arrays.
+        CreditError: for another shape, numbers that are not finite, or if the function writes into
+            its arrays.
     """
     given = Episodes(*(getattr(episodes, field.name).copy() for field in fields(Episodes)))
     found = np.asarray(credit(given), np.float64)
@@ -155,71 +167,47 @@ def _numbers(credit: Credit, episodes: Episodes) -> Floats:
     for field in fields(Episodes):
         if not np.array_equal(getattr(given, field.name), getattr(episodes, field.name)):
             raise CreditError(f"The function writes into {field.name}: it must copy them.")
-    return found[episodes.actions]
+    if not np.isfinite(advantages := found[episodes.actions]).all():
+        raise CreditError("Not every action token has a finite number.")
+    return advantages
 
 
-def _laid_out_anew(episodes: Episodes, gaps: Callable[[int], Ints], left: int, right: int) -> Any:
-    count = range(len(episodes.actions))
-    turns = [episodes.turns[n][episodes.actions[n]] for n in count]
-    last = [np.flatnonzero(np.diff(each, append=-1)) for each in turns]
-    rewards = [episodes.rewards[n][episodes.actions[n]][last[n]] for n in count]
-    values = [episodes.values[n][episodes.actions[n]] for n in count]
-    lengths = [np.bincount(each) for each in turns]
-    return _padded(
-        lengths, [gaps(n) for n in count], rewards, values, episodes.bootstrap, episodes.groups,
-        episodes.roles, left, right,
-    )  # fmt: skip
-
-
-def _observed(episodes: Episodes, n: int) -> Ints:
-    """Returns the number of observation tokens before each action of an episode."""
-    places, turns = np.flatnonzero(episodes.actions[n]), episodes.turns[n][episodes.actions[n]]
-    first = np.flatnonzero(np.diff(turns, prepend=-1))
-    stops = np.append(-1, places[np.append(first[1:], len(places)) - 1])[:-1]
-    return places[first] - stops - 1
-
-
-def _more_padding(credit: Credit, episodes: Episodes, rng: np.random.Generator) -> Floats:
+def _more_padding(credit: Credit, drawn: _Drawn, rng: np.random.Generator) -> Floats:
     left, right = rng.integers(0, 9, 2)
-    gaps = lambda n: _observed(episodes, n)  # noqa: E731
-    return _numbers(credit, _laid_out_anew(episodes, gaps, int(left), int(right) + 1))
+    return _numbers(credit, drawn.padded(int(left), int(right) + 1))
 
 
-def _other_observations(credit: Credit, episodes: Episodes, rng: np.random.Generator) -> Floats:
-    gaps = lambda n: rng.integers(0, 9, episodes.turns[n].max() + 1)  # noqa: E731
-    return _numbers(credit, _laid_out_anew(episodes, gaps, 0, 0))
-
-
-def _some(episodes: Episodes, rows: Ints) -> Episodes:
-    return Episodes(*(getattr(episodes, field.name)[rows] for field in fields(Episodes)))
+def _other_observations(credit: Credit, drawn: _Drawn, rng: np.random.Generator) -> Floats:
+    gaps = [rng.integers(0, 9, len(each)) for each in drawn.gaps]
+    return _numbers(credit, replace(drawn, gaps=gaps).padded())
 
 
 def _in_parts(credit: Credit, episodes: Episodes, parts: list[Ints]) -> Floats:
     """Returns the advantages of the action tokens from batches with some episodes each."""
     found = np.zeros(episodes.actions.shape)
     for rows in parts:
-        part = _some(episodes, rows)
+        part = Episodes(*(getattr(episodes, field.name)[rows] for field in fields(Episodes)))
         advantages = np.zeros(part.actions.shape)
         advantages[part.actions] = _numbers(credit, part)
         found[rows] = advantages
     return found[episodes.actions]
 
 
-def _other_order(credit: Credit, episodes: Episodes, rng: np.random.Generator) -> Floats:
-    return _in_parts(credit, episodes, [rng.permutation(len(episodes.groups))])
+def _other_order(credit: Credit, drawn: _Drawn, rng: np.random.Generator) -> Floats:
+    return _in_parts(credit, drawn.padded(), [rng.permutation(len(drawn.groups))])
 
 
-def _groups_alone(credit: Credit, episodes: Episodes, rng: np.random.Generator) -> Floats:
-    groups = np.unique(episodes.groups)
-    return _in_parts(credit, episodes, [np.flatnonzero(episodes.groups == g) for g in groups])
+def _groups_alone(credit: Credit, drawn: _Drawn, rng: np.random.Generator) -> Floats:
+    parts = [np.flatnonzero(drawn.groups == group) for group in np.unique(drawn.groups)]
+    return _in_parts(credit, drawn.padded(), parts)
 
 
-def _other_names(credit: Credit, episodes: Episodes, rng: np.random.Generator) -> Floats:
-    renamed = replace(episodes, roles=1 - episodes.roles, groups=7 - 2 * episodes.groups)
-    return _numbers(credit, renamed)
+def _other_names(credit: Credit, drawn: _Drawn, rng: np.random.Generator) -> Floats:
+    renamed = replace(drawn, roles=1 - drawn.roles, groups=7 - 2 * drawn.groups)
+    return _numbers(credit, renamed.padded())
 
 
-CHECKS: dict[str, Callable[[Credit, Episodes, np.random.Generator], Floats]] = {
+CHECKS: dict[str, Callable[[Credit, _Drawn, np.random.Generator], Floats]] = {
     "padding": _more_padding,
     "observation tokens": _other_observations,
     "order": _other_order,
@@ -279,8 +267,6 @@ def credit_quality(
     world = _World(gamma, np.random.default_rng(seed))
     batch, places, tokens, whole = world.sample(episodes, group, np.random.default_rng(seed + 1))
     found = _numbers(credit, batch)
-    if not np.isfinite(found).all():
-        raise CreditError("Not every action token has a finite number.")
     bins, exact = places * _WORDS + tokens, world.advantages.reshape(-1)
     mean, variance, count = _moments(bins, found, len(exact))
     bias, ratio = _bias(mean - exact, variance, count)
@@ -316,7 +302,9 @@ class _World:
             self.action_advantages[t] = q - self.values[t, :states, 0, None, None]
         self.probabilities = np.broadcast_to(self.policy, self.advantages.shape)
 
-    def sample(self, count: int, group: int, rng: np.random.Generator) -> tuple[Any, ...]:
+    def sample(
+        self, count: int, group: int, rng: np.random.Generator
+    ) -> tuple[Episodes, Ints, Ints, Ints]:
         """Returns episodes, the place and the word of each token, and the action of each turn."""
         groups = np.repeat(np.arange(count // group), group)
         state = np.repeat(rng.integers(_STATES, size=count // group), group)

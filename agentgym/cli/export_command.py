@@ -103,6 +103,11 @@ def export(
         return 0
     if format == "openenv":
         return _export_traces(sources, out)
+    if failures != "keep" and any(each.startswith(PREFIX) for each in agent):
+        raise ConfigError(
+            f"--failures {failures} needs the outcome of an environment, and nothing is played in "
+            "imagined episodes: leave it out."
+        )
     judges = make_judge(*judge) if judge else None
     given = [*sources, *(_with_expert() if suite else ())]
     if not given:

@@ -22,10 +22,11 @@ from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.imitation.demonstrations import demonstrate
 from agentgym.trainers.policy_agent import load_agent
 from agentgym.trainers.policy_agent.agent import PolicyAgent, make_context
+from agentgym.trainers.rollout.action_room import action_room
 from agentgym.trainers.rollout.branches import samples_of
 from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.env_pool import EnvPool
-from agentgym.trainers.rollout.episode import EpisodeSpec, Play, action_room
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.wrappers import PrivilegedText
 from benchmarks.shared.result_files import RESULTS, refuse_other

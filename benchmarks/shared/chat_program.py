@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -10,15 +11,20 @@ from agentgym.trainers.gateway.kept_connections import post
 from agentgym.trainers.gateway.task import Task
 
 
-def play(task: Task) -> None:
-    """Plays an episode, as a client of the gateway."""
+def play(task: Task, reply_to: Callable[..., dict[str, Any]] | None = None) -> None:
+    """Plays an episode, as a client of the gateway.
+
+    Args:
+        task: the episode.
+        reply_to: asks for the next message, as `ask`, which None stands for.
+    """
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": task.instructions},
         {"role": "user", "content": task.observation},
     ]
     done = False
     while not done:
-        reply = ask(task, messages)
+        reply = (reply_to or ask)(task, messages)
         observation, done, _ = task.step(reply["content"])
         messages += [reply, {"role": "user", "content": observation}]
 

@@ -78,6 +78,12 @@ def test_judged_dialogues_are_data_of_offline_recipes(server: ChatServer, tmp_pa
     assert all(each.rewarded for each in found)  # as offline recipes need it
 
 
+def test_imagined_episodes_have_no_failures_to_repair(capsys: pytest.CaptureFixture[str]):
+    command = ["export", "GuessMyCity-v0", "--agent", "imagined:chat:m@http://127.0.0.1:9"]
+    assert main([*command, "--failures", "repair", "--out", "none.jsonl"]) == 2
+    assert "nothing is played" in capsys.readouterr().err
+
+
 def test_a_judge_leaves_the_recorded_outcome_of_played_episodes(tmp_path: Path):
     old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
     said = [{"role": "user", "content": "Is it large?"}, {"role": "assistant", "content": "No."}]

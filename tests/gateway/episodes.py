@@ -9,6 +9,7 @@ import urllib.request
 from typing import Any
 
 from agentgym.trainers.gateway.task import Task
+from benchmarks.shared.chat_program import play
 
 
 def ask(task: Task, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
@@ -22,15 +23,7 @@ def ask(task: Task, messages: list[dict[str, Any]], **options: Any) -> dict[str,
 
 def chat(task: Task) -> None:
     """Plays the environment as a chat, with the whole history."""
-    messages = [
-        {"role": "system", "content": task.instructions},
-        {"role": "user", "content": task.observation},
-    ]
-    done = False
-    while not done:
-        reply = ask(task, messages)
-        observation, done, _ = task.step(reply["content"])
-        messages += [reply, {"role": "user", "content": observation}]
+    play(task, ask)
 
 
 async def chat_async(task: Task) -> None:

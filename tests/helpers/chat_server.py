@@ -5,14 +5,50 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 Messages = list[dict[str, str]]
+AnyServer = TypeVar("AnyServer", bound="JsonServer")
 
 
-class ChatServer(ThreadingHTTPServer):
+class JsonServer(ThreadingHTTPServer):
+    """Answers JSON values on a free port.
+
+    Attributes:
+        url: the address.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def answer(self, path: str, body: Any) -> Any:
+        """Returns the answer to a request."""
+        raise NotImplementedError
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers a request."""
+
+    server: JsonServer  # type: ignore[assignment]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        data = json.dumps(self.server.answer(self.path, body)).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+class ChatServer(JsonServer):
     """Answers chat requests by a function of the messages.
 
     Args:
@@ -20,40 +56,23 @@ class ChatServer(ThreadingHTTPServer):
 
     Attributes:
         requests: the messages of all requests.
-        url: the address.
     """
 
-    daemon_threads = True
-
     def __init__(self, reply: Callable[[Messages], str]):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__()
         self.reply, self.requests = reply, list[Messages]()
-        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
 
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers a request."""
-
-    server: ChatServer  # type: ignore[assignment]
-
-    def do_POST(self) -> None:
-        messages = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"]
-        self.server.requests.append(messages)
-        message = {"role": "assistant", "content": self.server.reply(messages)}
-        body = json.dumps({"choices": [{"message": message}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+    def answer(self, path: str, body: Any) -> Any:
+        """Returns the reply to a conversation."""
+        self.requests.append(body["messages"])
+        message = {"role": "assistant", "content": self.reply(body["messages"])}
+        return {"choices": [{"message": message}]}
 
 
 @contextmanager
-def chat_server(reply: Callable[[Messages], str]) -> Iterator[ChatServer]:
-    """Yields a running server."""
-    with ChatServer(reply) as server:
+def running(server: AnyServer) -> Iterator[AnyServer]:
+    """Runs a server in a thread."""
+    with server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -61,3 +80,8 @@ def chat_server(reply: Callable[[Messages], str]) -> Iterator[ChatServer]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def chat_server(reply: Callable[[Messages], str]) -> AbstractContextManager[ChatServer]:
+    """Returns a context with a running server."""
+    return running(ChatServer(reply))

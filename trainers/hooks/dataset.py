@@ -15,7 +15,8 @@ from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.imitation.demonstrations import demonstrate, read_data, with_general
-from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
+from agentgym.trainers.rollout.action_room import action_room
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings import Count, LossConfig, OptimisationConfig, defaults
 from agentgym.trainers.settings.kinds import OFFLINE, ImitationConfig

@@ -26,9 +26,10 @@ from agentgym.trainers.imitation.demonstrations import demonstrate, read_data, w
 from agentgym.trainers.imitation.early_stopping import EarlyStopping, split
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.rollout.action_room import action_room
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.env_pool import EnvPool
-from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.metrics import rollout_metrics
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings.config import TrainConfig

@@ -23,9 +23,10 @@ from agentgym.multiagent.seats import refresh, seat_view
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.support import candidate_support
+from agentgym.trainers.rollout.action_room import Room, action_room
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.env_pool import EnvPool, instructions_of
-from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room, action_room
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 from agentgym.trainers.rollout.recorded import RecordedEnv
 from agentgym.trainers.rollout.seats import GamePlay, SeatPlay
 from agentgym.trainers.settings.config import TrainConfig

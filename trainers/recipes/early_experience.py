@@ -42,8 +42,9 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.dataset import DataSet, DatasetConfig
 from agentgym.trainers.imitation.demonstrations import demonstrate, recorded
 from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.rollout.action_room import action_room
 from agentgym.trainers.rollout.branches import single_turn
-from agentgym.trainers.rollout.episode import EpisodeSpec, action_room
+from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings import Count, LossConfig, OptimisationConfig, Positive, defaults
 from agentgym.trainers.settings.kinds import OFFLINE, RATIO, ImitationConfig

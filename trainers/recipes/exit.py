@@ -41,6 +41,7 @@ from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.imitation.demonstrations import Taught, teach
+from agentgym.trainers.rollout.action_room import action_room
 from agentgym.trainers.rollout.branches import (
     episodes_of,
     orders_of,
@@ -48,7 +49,6 @@ from agentgym.trainers.rollout.branches import (
     turns_before,
     with_action,
 )
-from agentgym.trainers.rollout.episode import action_room
 from agentgym.trainers.settings import Count, LossConfig, defaults
 from agentgym.trainers.settings.kinds import RATIO, SAMPLED, ImitationConfig
 

@@ -44,7 +44,7 @@ from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.answers import answer
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.rollout.episode import action_room
+from agentgym.trainers.rollout.action_room import action_room
 from agentgym.trainers.rollout.hindsight import in_hindsight
 from agentgym.trainers.settings import (
     CriticConfig,

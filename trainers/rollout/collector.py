@@ -18,8 +18,9 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
+from agentgym.trainers.rollout.action_room import action_room
 from agentgym.trainers.rollout.context import Context
-from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Playing, action_room
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Playing
 from agentgym.trainers.rollout.failures import Bound, Failures
 
 if TYPE_CHECKING:

@@ -27,7 +27,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agentgym.agents.text_model import MODELS, text_model
+from agentgym.agents import make_agent
+from agentgym.agents.basic.replies import Replies
+from agentgym.agents.text_model import MODELS
 from agentgym.errors import ConfigError
 from agentgym.registration.mixture import MixedTasks
 from agentgym.trainers.data.trajectory import Trajectory
@@ -248,7 +250,7 @@ def make_curriculum(
         return KINDS[kind](tasks, first)
     if kind.startswith(MODELS):
         assert describe is not None
-        return Related(text_model(kind, PROMPT), describe, tasks, first)
+        return Related(Replies(make_agent(kind), kind, PROMPT), describe, tasks, first)
     if kind.endswith(TASK_FILE):
         return Curriculum(_listed(kind, tasks), first)
     return Proposed(imported(kind, "curriculum"), tasks, first)

@@ -55,11 +55,24 @@ class EnvPool:
         return self._envs[slot]
 
     def first_observation(self, task: str) -> str:
-        """Returns the first observation of a task, in an environment in which nothing is played."""
+        """Returns the first observation of a task, in an environment in which nothing is played.
+
+        It is "" if the environment does not begin in time.
+        """
         if -1 not in self._envs:
             self._envs[-1] = self._make_env()
-        observation, _ = self._envs[-1].reset(seed=0, options={"task": task})
-        return observation
+        env, calls = self._envs[-1], self.calls(-1)
+
+        def begin() -> str:
+            observation, _ = env.reset(seed=0, options={"task": task})
+            return observation
+
+        try:
+            return begin() if calls is None else calls(begin)
+        except CallTimeout as error:
+            del self._envs[-1]  # left to itself
+            warnings.warn(f"The task {task!r} is left out: {error}.", RuntimeWarning, stacklevel=2)
+            return ""
 
     def renew(self, slot: int) -> None:
         """Closes the environment of a slot that has failed. The next one is a fresh one."""

@@ -24,7 +24,8 @@ from agentgym.time_limits import (
 from agentgym.tools.grammar import call_grammar
 from agentgym.trainers.data.trajectory import RolloutStats, Segment, Trajectory, Turn
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.sampling import Request, Sample, Sampling
+from agentgym.trainers.policy.sampling import Request, Sample
+from agentgym.trainers.rollout.action_room import Room
 from agentgym.trainers.rollout.context import AtLimit, Context, Conversation, Tokens
 from agentgym.trainers.rollout.env_pool import instructions_of, turns_of
 from agentgym.trainers.rollout.thoughts import span_finder, thought_mask
@@ -33,9 +34,6 @@ from agentgym.wrappers.privileged_text import PRIVILEGED
 if TYPE_CHECKING:
     from agentgym.trainers.policy.engine import Session
     from agentgym.trainers.policy.policy import Policy
-
-Room = Callable[[Sequence[str]], int]
-"""Maps the admissible actions to the maximum number of tokens of an action."""
 
 
 @dataclass(frozen=True)
@@ -393,13 +391,3 @@ class Play:
                 env_turns=self._env_turns,
             ),
         )
-
-
-def action_room(policy: Policy | Ensemble, sampling: Sampling, constrain: bool) -> Room:
-    """Returns a function from admissible actions to the maximum length of an action in tokens."""
-
-    def room(admissible: Sequence[str]) -> int:
-        lengths = [len(policy.encode_action(text)) for text in admissible] if constrain else []
-        return max(lengths, default=sampling.max_new_tokens)
-
-    return room

@@ -14,9 +14,10 @@ import gymnasium
 
 from agentgym.goals import GoalConditioned, towards
 from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.rollout.action_room import Room
 from agentgym.trainers.rollout.branches import samples_of
 from agentgym.trainers.rollout.context import Context
-from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 
 
 class _Again(Play):

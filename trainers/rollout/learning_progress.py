@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentgym.data.episode_text import LONGEST
+from agentgym.reading.typography import without_thoughts
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rollout.task_sampling import (
     OVERSAMPLE,
@@ -32,6 +33,10 @@ PROMPT = (
     "line, such as\n"
     "3, 7, 12"
 )
+
+
+_NUMBERS = re.compile(r"\d{1,4}(?:(?:\s*,\s*|\s*;\s*|\s+)(?:and\s+)?\d{1,4})*")
+"""A line of numbers, without what stands around it."""
 
 
 class LearningProgress(Curriculum):
@@ -96,7 +101,7 @@ class Related(SuccessRates):
     generates them, so that their outcomes can be checked.
 
     Args:
-        ask: answers texts by a line each.
+        ask: answers texts.
         describe: maps a task to its first observation.
         tasks: the training tasks.
         first: uses the first `first` tasks only. None: all.
@@ -127,7 +132,7 @@ class Related(SuccessRates):
         for task in seen:  # an environment may take long to begin
             if task not in self.rates and len(shown) < self.most:
                 text = self.describe(task)
-                if self.within[0] <= self.progress.predict([text])[0] <= self.within[1]:
+                if text and self.within[0] <= self.progress.predict([text])[0] <= self.within[1]:
                     shown[task] = text
         names = self._chosen(shown, wanted, rng) if shown else []
         return filled([(name, int(rng.integers(2**31))) for name in names], drawn)
@@ -139,9 +144,9 @@ class Related(SuccessRates):
         parts = ["Failed tasks:", *(known[int(i)] for i in sample), "New tasks:"]
         parts += [f"{i}. {text[:LONGEST]}" for i, text in enumerate(shown.values(), 1)]
         [reply] = self.ask(["\n\n".join([*parts, f"Choose {count}."])])
-        found = dict.fromkeys(int(number) for number in re.findall(r"\d{1,4}", reply))
         tasks = list(shown)
-        return [tasks[number - 1] for number in found if 1 <= number <= len(tasks)][:count]
+        found = [number for number in read_numbers(reply) if 1 <= number <= len(tasks)]
+        return [tasks[number - 1] for number in found][:count]
 
     def observe(self, trajectories: Sequence[Trajectory]) -> None:
         """Updates the success rates, the predictions, and the texts of failed tasks."""
@@ -163,6 +168,18 @@ class Related(SuccessRates):
         super().load_state_dict(state)
         self.progress.load_state_dict(state["progress"])
         self.failed = dict(state["failed"])
+
+
+def read_numbers(reply: str) -> list[int]:
+    """Returns the numbers of the last line of a reply that has nothing else, without repetitions.
+
+    A short label may precede them, as in `**Tasks:** 3, 7`. Thoughts are ignored.
+    """
+    for line in reversed(without_thoughts(reply)[-LONGEST:].split("\n")):
+        label, _, numbers = line.rpartition(":")
+        if len(label.split()) <= 3 and _NUMBERS.fullmatch(numbers.strip(" *_`.[]()\t\r")):
+            return list(dict.fromkeys(map(int, re.findall(r"\d+", numbers))))
+    return []
 
 
 def _words(text: str) -> list[int]:

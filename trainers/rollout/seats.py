@@ -22,8 +22,9 @@ from agentgym.time_step import TimeStep, step_info
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.ensemble import Ensemble
 from agentgym.trainers.policy.sampling import Request, Sample
+from agentgym.trainers.rollout.action_room import Room
 from agentgym.trainers.rollout.context import AtLimit, Context
-from agentgym.trainers.rollout.episode import EpisodeSpec, Play, Room
+from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 from agentgym.wrappers import ExtractAction
 
 if TYPE_CHECKING:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +22,7 @@ from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes.distill import Config
 from agentgym.trainers.run.logger import read_metrics
 
+from ...helpers.chat_server import JsonServer, running
 from ...helpers.worlds import trajectory
 
 FEW: dict[str, Any] = {
@@ -35,7 +33,7 @@ FEW: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Server(ThreadingHTTPServer):
+class Server(JsonServer):
     """Answers as vLLM does.
 
     Attributes:
@@ -45,16 +43,16 @@ class Server(ThreadingHTTPServer):
         requests: the paths and bodies of requests.
     """
 
-    daemon_threads = True
-
     def __init__(self, policy: Policy):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__()
         self.policy, self.room, self.without = policy, 4096, ""
         self.requests: list[tuple[str, dict[str, Any]]] = []
-        self.source = f"chat:teacher@http://127.0.0.1:{self.server_address[1]}/v1"
+        self.source = f"chat:teacher@{self.url}"
 
     @torch.no_grad()
     def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        assert body["model"] == "teacher"
+        self.requests.append((path, body))
         if path == "/tokenize":
             special = {"add_special_tokens": body["add_special_tokens"]}
             tokens = self.policy.tokenizer(body["prompt"], **special)["input_ids"]
@@ -69,23 +67,6 @@ class Server(ThreadingHTTPServer):
         choice = {"text": "", "prompt_logprobs": [None, *found]}
         choice.pop(self.without, None)
         return {"choices": [choice]}
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server  # type: ignore[assignment]
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        assert body["model"] == "teacher"
-        self.server.requests.append((self.path, body))
-        data = json.dumps(self.server.answer(self.path, body)).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -106,14 +87,8 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Policy:
 @pytest.fixture
 def server(teacher: Policy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with Server(teacher) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield running
-        finally:
-            running.shutdown()
-            thread.join()
+    with running(Server(teacher)) as found:
+        yield found
 
 
 @pytest.mark.parametrize("sees", ["own", "hint:Go to the left."])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,9 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.registration.making import make_env
 from agentgym.registration.mixture import MixedTasks
+from agentgym.time_step import TimeStep
 from agentgym.trainers import Callback, make_trainer
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.sampling import Sample
@@ -34,7 +37,9 @@ from agentgym.trainers.rollout.curriculum import (
     SuccessWindow,
     make_curriculum,
 )
+from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.rollout.learning_progress import read_numbers
 from agentgym.trainers.rollout.task_sampling import (
     Curriculum,
     draw_tasks,
@@ -260,6 +265,38 @@ def test_tasks_that_are_predicted_to_be_hopeless_or_solved_are_not_shown(rate: f
     assert len(curriculum.draw(8, np.random.default_rng(0))) == 8 and not shown
     curriculum.within = 0.0, 1.0
     assert len(curriculum.draw(8, np.random.default_rng(0))) == 8 and shown
+
+
+@pytest.mark.parametrize(
+    ("reply", "numbers"),
+    [
+        ("3, 7, 12", [3, 7, 12]),
+        ("<think>1 and 2 are easy.</think>\n3, 7", [3, 7]),
+        ("Sure! Of the 9 new tasks, I would choose these 2:\n\n**3, 7**", [3, 7]),
+        ("**Tasks:** 3, 7, and 12.\n\nThey are like the failed ones.", [3, 7, 12]),
+        ("[3, 7, 3]", [3, 7]),
+        ("Task 3 is like 7 of the failed ones: they differ in 2 details.", []),
+        ("None of the 12 helps.", []),
+        ("", []),
+    ],
+)
+def test_numbers_are_read_from_replies_as_models_write_them(reply: str, numbers: list[int]):
+    assert read_numbers(reply) == numbers
+
+
+class Slow(NumberLine):
+    """An environment that takes long to begin."""
+
+    def _start(self, task: str) -> TimeStep:
+        time.sleep(0.5)
+        return super()._start(task)
+
+
+def test_a_task_that_does_not_begin_in_time_is_not_shown():
+    pool = EnvPool(lambda: Slow(size=5), 1, seconds=0.05)
+    with pytest.warns(RuntimeWarning, match="'train/1' is left out"):
+        assert pool.first_observation("train/1") == ""
+    pool.close()
 
 
 def test_no_more_tasks_are_begun_than_are_shown():
