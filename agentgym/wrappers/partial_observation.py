@@ -12,7 +12,7 @@ from agentgym.errors import ConfigError
 from agentgym.wrappers.base import TextWrapper
 
 HIDDEN = "___"
-"""What is shown in place of a hidden word or line."""
+"""Shown in place of a hidden word or line."""
 _PARTS = {"words": re.compile(r"\w+"), "lines": re.compile(r"[^\n]*\S[^\n]*")}
 
 
@@ -21,12 +21,12 @@ class PartialObservation(TextWrapper):
 
     An observation layer of AutoEnv ("AutoEnv: Automated Environments for Measuring
     Cross-Environment Agent Learning", arXiv 2511.19304): the rules stay, and the agent sees less of
-    the state. What is hidden is sampled every turn from the seed of the episode, so that equal
-    seeds and turns hide the same places.
+    the state. The hidden places are sampled every turn from the seed of the episode, so that
+    equal seeds and turns hide the same ones.
 
     **Actions**: unchanged.
 
-    **Observations**: text with `___` in place of what is hidden. The first one, which often states
+    **Observations**: text with `___` in the hidden places. The first one, which often states
     the task, is whole.
 
     **Rewards**: unchanged.
