@@ -137,6 +137,21 @@ def test_other_tools_or_instructions_begin_another_conversation():
     assert history.chain(system).parent is None
 
 
+def test_messages_and_tools_are_kept_once_however_often_they_are_sent():
+    history = History()
+    body = ask(tools=[ADD])
+    one = history.shared(read_chat(json.loads(json.dumps(body))))
+    two = history.shared(read_chat(json.loads(json.dumps(body))))
+    assert two == one and two.tools is one.tools
+    assert two.messages[0] is one.messages[0]
+    exact = {**ADD, "function": {**ADD["function"], "parameters": {"minimum": 1}}}
+    almost = {**ADD, "function": {**ADD["function"], "parameters": {"minimum": True}}}
+    for tool in (exact, almost):
+        assert str(history.shared(read_chat(ask(tools=[tool]))).tools[0]) == str(
+            read_chat(ask(tools=[tool])).tools[0]
+        )
+
+
 def test_every_field_is_read():
     request = read_chat(
         ask(

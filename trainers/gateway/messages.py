@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agentgym.reading.loose_json import too_deep
@@ -71,6 +71,18 @@ class History:
         self._exact = exact_reasoning
         self._by_id: dict[str, Answered] = {}
         self._by_text: defaultdict[str, list[Answered]] = defaultdict(list)
+        self._messages: dict[Message, Message] = {}
+        self._tools: dict[str, tuple[Mapping[str, Any], ...]] = {}
+        self._digests: dict[tuple[bytes, Message], bytes] = {}
+
+    def shared(self, request: ChatRequest) -> ChatRequest:
+        """Returns a request with the messages and tools of earlier requests where they are equal.
+
+        Each request repeats the conversation: copies would grow with the square of its length.
+        """
+        messages = tuple(self._messages.setdefault(each, each) for each in request.messages)
+        tools = self._tools.setdefault(json.dumps(request.tools), request.tools)
+        return replace(request, messages=messages, tools=tools)
 
     def add(self, answered: Answered) -> None:
         """Adds a call whose reply was sent."""
@@ -128,9 +140,18 @@ class History:
             if echo is not None and echo.chain == digest:
                 parent = index
             echoes.append(echo)
-            own = ["reply", echo.number] if echo is not None else canonical(message)
-            digest = _digest(digest, own)
+            if echo is not None:
+                digest = _digest(digest, ["reply", echo.number])
+            else:
+                digest = self._digest_after(digest, message)
         return Chain(digest, tuple(echoes), parent)
+
+    def _digest_after(self, before: bytes, message: Message) -> bytes:
+        """Returns the digest of a conversation that a message follows."""
+        found = self._digests.get((before, message))
+        if found is None:
+            found = self._digests[before, message] = _digest(before, canonical(message))
+        return found
 
 
 def canonical(message: Message) -> list[Any]:

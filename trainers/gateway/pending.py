@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agentgym.trainers.gateway.wire import Backend, ChatReply, ChatRequest, Refused
 
@@ -23,7 +23,7 @@ class Pending:
 
     Attributes:
         key: key of the session.
-        request: the request.
+        request: the request, without its messages.
         future: ends with the reply.
         id: identifies the reply.
         created: seconds since 1970.
@@ -97,7 +97,8 @@ class PendingRequests:
                 retry=True,
             )
         future = self._backend.submit(key, request)
-        pending = Pending(key, request, future, id, int(time.time()), names)
+        kept = replace(request, messages=())
+        pending = Pending(key, kept, future, id, int(time.time()), names)
         for name in names:
             known[name] = pending
             known.move_to_end(name)
