@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from time import monotonic
@@ -16,7 +16,7 @@ from agentgym.trainers.data.trajectory import Tokens
 from agentgym.trainers.gateway.messages import History, call_ids
 from agentgym.trainers.gateway.record import Call, Record
 from agentgym.trainers.gateway.replies import read_reply, signatures
-from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, ToolCall
+from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, TokenLogprob, ToolCall
 from agentgym.trainers.policy.sampling import Request, Sample
 
 
@@ -133,3 +133,16 @@ class Waiting:
     generation: Request | None = None
     lost: bool = False
     since: float = field(default_factory=monotonic)
+
+
+def one_each(waiting: Sequence[Waiting]) -> list[Waiting]:
+    """Returns the first request of each session."""
+    first = {each.session.token: each for each in reversed(waiting)}
+    return [each for each in waiting if first[each.session.token] is each]
+
+
+def logprobs_of(sample: Sample, decode: Callable[[Sequence[int]], str]) -> tuple[TokenLogprob, ...]:
+    """Returns the tokens of a sample as text, with their log-probabilities."""
+    found = zip(sample.tokens.tolist(), sample.logprobs.tolist(), strict=True)
+    texts = [(decode([token]), logprob) for token, logprob in found]
+    return tuple(TokenLogprob(text, text.encode(), logprob) for text, logprob in texts)

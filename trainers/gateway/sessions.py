@@ -21,15 +21,8 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.data.trajectory import Tokens
 from agentgym.trainers.gateway.messages import Answered
 from agentgym.trainers.gateway.prompts import Prompt, Prompts
-from agentgym.trainers.gateway.session import Session, SessionSpec, Waiting
-from agentgym.trainers.gateway.wire import (
-    ChatReply,
-    ChatRequest,
-    Message,
-    Refused,
-    TokenLogprob,
-    ToolCall,
-)
+from agentgym.trainers.gateway.session import Session, SessionSpec, Waiting, logprobs_of, one_each
+from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, Message, Refused, ToolCall
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 
 if TYPE_CHECKING:
@@ -40,6 +33,8 @@ Batching = Literal["continuous", "lockstep", "single"]
 each session, as soon as all have asked. "single": one at a time."""
 POLL = 0.5
 """Seconds between two calls of `on_progress` while there are no requests."""
+GATHER = 0.02
+"""Seconds without a new request after which an idle model begins with those that have come."""
 LOCKSTEP = 30.0
 """Seconds after which a batch in lockstep begins without the sessions that have not asked."""
 SPENT = "The episode has used up its budget of requests. Please stop here."
@@ -155,6 +150,7 @@ class Sessions:
             if session.requests > session.spec.calls:
                 future.set_result(ChatReply(SPENT, model=self.model))
                 return future
+            request = session.history.shared(request)
             waiting = Waiting(session, request, session.record.tick(), future)
             session.waiting.append(waiting)
             self._queue.append(waiting)
@@ -239,13 +235,14 @@ class Sessions:
 
     def _answer(self, done: Sequence[tuple[Request, Sample]], busy: bool) -> list[Request]:
         """Hands finished samples over, and returns the next requests, or none at the end."""
-        for request, sample in done:
-            self._finish(self._acting.pop(id(request)), sample)
+        self._finish([(self._acting.pop(id(request)), sample) for request, sample in done])
         while True:
             self._on_progress()
             self._tidy()
-            requests = [self._begin(waiting) for waiting in self._take(busy)]
-            found = [request for request in requests if request is not None]
+            if not busy and self._batching == "continuous":
+                self._gather()
+            begun = map(self._begin, self._take(busy))
+            found = [request for request in begun if request is not None]
             if found or busy:
                 return found
             with self._changed:
@@ -254,6 +251,13 @@ class Sessions:
                 if not self._queue and self._over():
                     return []
                 self._changed.wait(POLL)
+
+    def _gather(self) -> None:
+        """Waits while requests come: programs that were answered together ask soon after."""
+        count = 0
+        while count < len(self._queue) < len(self._live):
+            count = len(self._queue)
+            time.sleep(GATHER)
 
     def _tidy(self) -> None:
         """Does the jobs, and forgets the contexts of sessions that have ended."""
@@ -276,7 +280,7 @@ class Sessions:
                 return []
             taken = sorted(self._queue, key=lambda waiting: waiting.session.spec.key)
             if self._batching != "continuous":
-                taken = taken[:1] if self._batching == "single" else _one_each(taken)
+                taken = taken[:1] if self._batching == "single" else one_each(taken)
             self._queue = [waiting for waiting in self._queue if waiting not in taken]
             return taken
 
@@ -347,44 +351,36 @@ class Sessions:
                 )
         return max(1, min(most))
 
-    def _finish(self, waiting: Waiting, sample: Sample) -> None:
-        """Sends the reply to a request, and records it."""
-        session, call = waiting.session, waiting.call
-        assert call is not None
-        reply = session.reply(call, sample)
-        reply = replace(
-            reply,
-            model=call.request.model or self.model,
-            logprobs=self._logprobs(sample) if call.request.logprobs else (),
-        )
-        session.touch()
+    def _finish(self, done: Sequence[tuple[Waiting, Sample]]) -> None:
+        """Records the replies to requests and sends them, together: programs compete for time."""
+        replies = [self._reply(waiting, sample) for waiting, sample in done]
         with self._changed:
-            self._let_go(waiting)
-            if waiting.lost:
-                return
-            session.record.end(call, sample, reply)
-            prompt = call.prompt
-            session.history.add(
-                Answered(call.number, prompt.chain, prompt.tokens, sample.tokens, reply)
-            )
-            session.answered[waiting.future] = call
-            waiting.future.set_result(reply)
+            for (waiting, sample), reply in zip(done, replies, strict=True):
+                session, call = waiting.session, waiting.call
+                assert call is not None
+                session.touch()
+                self._let_go(waiting)
+                if waiting.lost:
+                    continue
+                session.record.end(call, sample, reply)
+                answered = call.number, call.prompt.chain, call.prompt.tokens, sample.tokens, reply
+                session.history.add(Answered(*answered))
+                session.answered[waiting.future] = call
+                waiting.future.set_result(reply)
+
+    def _reply(self, waiting: Waiting, sample: Sample) -> ChatReply:
+        """Returns a sample as its client reads it."""
+        call = waiting.call
+        assert call is not None
+        return replace(
+            waiting.session.reply(call, sample),
+            model=call.request.model or self.model,
+            logprobs=logprobs_of(sample, self._policy.decode) if call.request.logprobs else (),
+        )
 
     def _let_go(self, waiting: Waiting) -> None:
         if waiting in waiting.session.waiting:
             waiting.session.waiting.remove(waiting)
-
-    def _logprobs(self, sample: Sample) -> tuple[TokenLogprob, ...]:
-        """Returns the tokens of a sample as text, with their log-probabilities."""
-        found = zip(sample.tokens.tolist(), sample.logprobs.tolist(), strict=True)
-        texts = [(self._policy.decode([token]), logprob) for token, logprob in found]
-        return tuple(TokenLogprob(text, text.encode(), logprob) for text, logprob in texts)
-
-
-def _one_each(waiting: Sequence[Waiting]) -> list[Waiting]:
-    """Returns the first request of each session."""
-    first = {each.session.token: each for each in reversed(waiting)}
-    return [each for each in waiting if first[each.session.token] is each]
 
 
 def _digest(key: str) -> bytes:
