@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -86,6 +87,14 @@ def test_a_number_that_a_function_returns_is_the_reward(policy: Policy):
     found = play(policy, "tests.gateway.episodes:one_answer", SPECS[:2])
     for [each] in found:
         assert each.turns[-1].reward == len(each.turns[-1].action)
+
+
+def test_the_collector_leaves_out_older_objects_until_the_executor_is_closed(policy: Policy):
+    counts: list[int] = []
+    play(
+        policy, lambda task: counts.append(gc.get_freeze_count()) or programs.chat(task), SPECS[:1]
+    )
+    assert counts[0] > 0 and gc.get_freeze_count() == 0
 
 
 def test_a_score_sees_the_conversation(policy: Policy):
