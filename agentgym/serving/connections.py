@@ -56,7 +56,7 @@ def server_config(
 
     return uvicorn.Config(
         app, log_level="warning", http=Bounded, ws="websockets-sansio", ws_max_size=message_bytes,
-        timeout_graceful_shutdown=5, access_log=False, proxy_headers=False,
+        timeout_graceful_shutdown=5, access_log=False, proxy_headers=False, server_header=False,
     )  # fmt: skip
 
 
