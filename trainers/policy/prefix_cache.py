@@ -224,7 +224,13 @@ class PrefixCache:
         """Copies columns of rows to as many other rows."""
         for layer in self._layers:
             for whole in layer.states:
-                whole[to, :, columns] = whole[of, :, columns]
+                part = whole[:, :, columns]
+                if self._device.type != "cpu":
+                    part[to] = part[of]
+                    continue
+                found = [part[row].clone() for row in of]  # faster than indices
+                for row, its in zip(to, found, strict=True):
+                    part[row] = its
 
     def prefixes(self, rows: Sequence[int], columns: int) -> States:
         """Returns copies of the first columns of rows, for `Sharing`."""
