@@ -11,6 +11,8 @@ from benchmarks.shared.figure_results import NOTHING, interval, results_if_any, 
 APIS = {"": "Chat completions", "responses": "Responses", "messages": "Messages"}
 """Title of each API, by its word in the mode of a program."""
 MEASURES = ("success", "reward")
+SPEEDS = ("program_speed", "program_speed_smollm2")
+"""Files of speeds, one per model."""
 
 
 def harnesses() -> str:
@@ -54,19 +56,20 @@ def tool_program() -> str:
 
 
 def program_speed() -> str:
-    """Returns the speed of 64 programs beside that of the trainer's own loop."""
-    content = results_if_any("program_speed")
-    if content is None:
-        return NOTHING
+    """Returns the speed of 64 programs beside that of the trainer's own loop, by model."""
     rows = [
         (
+            f"{content['parameters'] / 1e6:.3g} million",
             name,
             *(f"{median(row[loop]):,.0f}" for loop in ("trainer", "program")),
             interval(row["ratio"]),
         )
+        for content in map(results_if_any, SPEEDS)
+        if content is not None
         for name, row in content["batchings"].items()
     ]
-    return table(("Batching", "Trainer, tokens/s", "Programs, tokens/s", "Ratio"), rows)
+    titles = ("Parameters", "Batching", "Trainer, tokens/s", "Programs, tokens/s", "Ratio")
+    return table(titles, rows) if rows else NOTHING
 
 
 def kill_resume() -> str:

@@ -7,9 +7,11 @@ process, after one run that does not count.
 Times are CPU seconds of the process: of the model, the server and the programs.
 The tokens of each pair of runs are compared: a program in lockstep must sample the same ones.
 
-Prints a table and writes JSON. Finished rows are kept.
+Prints a table and writes JSON. Finished rows are kept. The second command needs the weights of
+SmolLM2-135M-Instruct (see `benchmarks/learning/pretrained.py`).
 
     python benchmarks/speed/program_speed.py
+    python benchmarks/speed/program_speed.py --model smollm2 --turns 2 --repetitions 4 --out FILE
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from agentgym.trainers.gateway.executor import HarnessExecutor
 from agentgym.trainers.gateway.gateway import Gateway
 from agentgym.trainers.gateway.programs import FunctionProgram
 from agentgym.trainers.gateway.sessions import Batching
+from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.policy_agent.agent import make_context
@@ -39,6 +42,7 @@ from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
+from benchmarks.learning.pretrained import smollm2
 from benchmarks.shared.chat_program import play
 from benchmarks.shared.result_files import RESULTS, measured, rounded, settings_of, versions
 
@@ -54,11 +58,18 @@ class Settings:
     tokens: int = 16
     """Maximum number of tokens of a reply."""
     model: str = "tiny"
-    """Size of the new model."""
-    repetitions: int = 5
+    """Size of a new model, or "smollm2" for the pre-trained one."""
+    repetitions: int = 8
     """Pairs of runs."""
     out: Path = RESULTS / "program_speed.json"
     """File of the results."""
+
+
+def load(model: str) -> Policy:
+    """Returns the model of the settings."""
+    if model == "smollm2":
+        return Policy.load(smollm2(Path("runs/models/smollm2")))
+    return tiny_policy("NumberLine-v0", size=model)
 
 
 class Runs:
@@ -66,22 +77,22 @@ class Runs:
 
     Args:
         settings: the settings.
+        policy: the model.
         batching: which requests of programs are generated together.
     """
 
-    def __init__(self, settings: Settings, batching: Batching):
+    def __init__(self, settings: Settings, policy: Policy, batching: Batching):
         self._sampling = Sampling(max_new_tokens=settings.tokens)
         self._pool = EnvPool(
             lambda: NumberLine(size=10**6, max_turns=settings.turns), settings.sessions
         )
-        self.policy = tiny_policy("NumberLine-v0", size=settings.model)
         self._specs = [
             EpisodeSpec(f"train/{n}", n, (0, 0, n), bootstraps=False)
             for n in range(settings.sessions)
         ]
-        context = make_context(self.policy, ContextSettings())
-        self.trainer = LocalExecutor(self.policy, self._pool, context, self._sampling, False)
-        gateway = Gateway(self.policy, self._sampling, batching=batching)
+        context = make_context(policy, ContextSettings())
+        self.trainer = LocalExecutor(policy, self._pool, context, self._sampling, False)
+        gateway = Gateway(policy, self._sampling, batching=batching)
         self.program = HarnessExecutor(gateway, FunctionProgram(play), self._pool)
 
     def speed(self, executor: LocalExecutor | HarnessExecutor) -> tuple[float, list[list[int]]]:
@@ -98,9 +109,9 @@ class Runs:
         self._pool.close()
 
 
-def measure(settings: Settings, batching: Batching) -> dict[str, Any]:
+def measure(settings: Settings, policy: Policy, batching: Batching) -> dict[str, Any]:
     """Returns the speeds of both loops in alternation, and the mean of their ratios."""
-    runs = Runs(settings, batching)
+    runs = Runs(settings, policy, batching)
     speeds: dict[str, list[float]] = {"trainer": [], "program": []}
     equal = True
     for number in range(settings.repetitions + 1):
@@ -118,8 +129,13 @@ def measure(settings: Settings, batching: Batching) -> dict[str, Any]:
 def main(settings: Settings) -> None:
     """Measures the missing rows, writes the file after each one, and prints a table."""
     torch.set_num_threads(1)
-    about = {"settings": settings_of(settings), "versions": versions("torch")}
-    measures = {name: partial(measure, settings, name) for name in get_args(Batching)[:2]}
+    policy = load(settings.model)
+    about = {
+        "settings": settings_of(settings),
+        "versions": versions("torch"),
+        "parameters": sum(weight.numel() for weight in policy.parameters()),
+    }
+    measures = {name: partial(measure, settings, policy, name) for name in get_args(Batching)[:2]}
     table = Table("batching", "trainer", "program", "ratio", "equal tokens")
     for name, row in measured(settings.out, about, "batchings", measures):
         shown = (f"{median(row[loop]):,.0f} tokens/s" for loop in ("trainer", "program"))
