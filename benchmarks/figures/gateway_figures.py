@@ -59,7 +59,7 @@ def program_speed() -> str:
     """Returns the speed of 64 programs beside that of the trainer's own loop, by model."""
     rows = [
         (
-            f"{content['parameters'] / 1e6:.3g} million",
+            f"{content['parameters'] / 1e6:.1f} million",
             name,
             *(f"{median(row[loop]):,.0f}" for loop in ("trainer", "program")),
             interval(row["ratio"]),

@@ -1,9 +1,9 @@
 """Speed of programs on the gateway, beside the trainer's own loop.
 
-Both play the same episodes with the same model: 64 at once, 10 turns each, whose replies have a
-fixed maximum of tokens. The program is a function whose requests go over a connection that stays
-open, as those of client libraries do. 64 threads send them at once. Both loops alternate in one
-process, after one run that does not count.
+Both play the same episodes with the same model: 64 at once, with some turns each, whose replies
+have a fixed maximum of tokens. The program is a function whose requests go over a connection that
+stays open, as those of client libraries do. 64 threads send them at once. Both loops alternate in
+one process, after one run that does not count.
 Times are CPU seconds of the process: of the model, the server and the programs.
 The tokens of each pair of runs are compared: a program in lockstep must sample the same ones.
 
@@ -11,7 +11,7 @@ Prints a table and writes JSON. Finished rows are kept. The second command needs
 SmolLM2-135M-Instruct (see `benchmarks/learning/pretrained.py`).
 
     python benchmarks/speed/program_speed.py
-    python benchmarks/speed/program_speed.py --model smollm2 --turns 2 --repetitions 4 --out FILE
+    python benchmarks/speed/program_speed.py --model smollm2 --turns 1 --tokens 8 --out FILE
 """
 
 from __future__ import annotations
