@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -192,7 +194,11 @@ def test_all_that_a_command_starts_ends_with_it(tmp_path: Path):
     found = outcome(f"sh {script}", Task("X-v0", "t", 1))
     child = Path(f"/proc/{(tmp_path / 'child').read_text().strip()}/stat")
     assert not found.timed_out and not found.error and len(found.output) < 9000
-    assert not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z"
+    deadline = time.monotonic() + 60  # of a busy machine: the signal takes effect later
+    with suppress(FileNotFoundError, ProcessLookupError):
+        while child.read_text().rpartition(")")[2].split()[0] != "Z":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 @pytest.mark.parametrize("harness", ["", "no-such-program x", "'"])

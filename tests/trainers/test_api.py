@@ -207,7 +207,7 @@ def test_a_reward_that_is_not_finite_is_refused(tmp_path: Path):
     options: dict[str, Any] = {"reward": lambda transition: float("nan"), "run_dir": str(tmp_path)}
     with pytest.raises(ConfigError, match="finite numbers"):
         train("poad", **NUMBER_LINE, **SMALL, **options)
-    with pytest.raises(ConfigError, match="Callable or str; got 1.0"):
+    with pytest.raises(ConfigError, match=r"Callable or str; got 1\.0"):
         train("poad", **NUMBER_LINE, **SMALL, reward=1.0, run_dir=str(tmp_path / "other"))
 
 
