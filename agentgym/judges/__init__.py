@@ -1,7 +1,16 @@
 """Judges of whole episodes: models, functions and juries that score episodes by a rubric."""
 
-from agentgym.judges.judge import EpisodeJudge, Judge, make_judge
+from agentgym.judges.judge import EpisodeJudge, Judge, make_judge, outcome_judge
 from agentgym.judges.rubric import Rubric, read_rubric
 from agentgym.judges.verdict import CAUSES, Verdict
 
-__all__ = ["CAUSES", "EpisodeJudge", "Judge", "Rubric", "Verdict", "make_judge", "read_rubric"]
+__all__ = [
+    "CAUSES",
+    "EpisodeJudge",
+    "Judge",
+    "Rubric",
+    "Verdict",
+    "make_judge",
+    "outcome_judge",
+    "read_rubric",
+]

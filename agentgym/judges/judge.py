@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
@@ -194,6 +195,25 @@ def make_judge(*sources: str) -> Judge:
         raise ConfigError(f"Expected a judge: {FORMS}.")
     judges = [_single(source) for source in sources]
     return judges[0] if len(judges) == 1 else Jury(judges)
+
+
+@lru_cache(maxsize=8)
+def outcome_judge(source: str) -> Judge:
+    """Returns the judge of a source whose score is the outcome of an episode.
+
+    Environments share it, and copies of them need no pickling.
+
+    Raises:
+        ConfigError: for anything else than in `make_judge`, or a rubric whose judge reads the
+            outcome, which an episode has from the judge alone.
+    """
+    judge = make_judge(source)
+    if isinstance(judge, EpisodeJudge) and judge.rubric.outcome:
+        raise ConfigError(
+            f"The rubric of {source!r} has 'outcome: shown', and its score is the outcome. Write "
+            "'outcome: hidden'."
+        )
+    return judge
 
 
 def _single(source: str) -> Judge:

@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.episode_text import LONGEST
 from agentgym.envs.search.questions import Question
 from agentgym.envs.search.world import Page
-from agentgym.errors import ConfigError
-from agentgym.judges import EpisodeJudge, Judge, Verdict, make_judge
+from agentgym.judges import Verdict, outcome_judge
 
 REPORT = LONGEST
 """Maximum number of characters of a report, all of which a judge reads."""
-
-
-@lru_cache(maxsize=8)
-def report_judge(source: str) -> Judge:
-    """Returns the judge of a source (see `make_judge`). Environments share it.
-
-    Raises:
-        ConfigError: for anything else, or a rubric whose judge reads the outcome, which a report
-            has from the judge alone.
-    """
-    judge = make_judge(source)
-    if isinstance(judge, EpisodeJudge) and judge.rubric.outcome:
-        raise ConfigError(
-            f"The rubric of {source!r} has 'outcome: shown', and its score is the outcome of a "
-            "report. Write 'outcome: hidden'."
-        )
-    return judge
 
 
 def report_episode(
@@ -56,5 +37,5 @@ def report_episode(
 
 def score_report(source: str, episode: RecordedEpisode) -> Verdict:
     """Returns the verdict of a judge on a report."""
-    [verdict] = report_judge(source)([episode])
+    [verdict] = outcome_judge(source)([episode])
     return verdict

@@ -20,10 +20,11 @@ from agentgym.envs.search.questions import (
     exact_match,
     world_of,
 )
-from agentgym.envs.search.reports import REPORT, report_episode, report_judge, score_report
+from agentgym.envs.search.reports import REPORT, report_episode, score_report
 from agentgym.envs.search.rules import ANSWERS, instructions
 from agentgym.envs.search.world import Corpus, Page
 from agentgym.errors import ConfigError, DataError
+from agentgym.judges import outcome_judge
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import command
@@ -201,7 +202,7 @@ class SearchQA(TextEnv):
         if score in ANSWERS:
             _need_answers(given, score)
         else:
-            report_judge(score)
+            outcome_judge(score)
         self.instructions = instructions(
             generated=given is None,
             documents=corpus is not None,

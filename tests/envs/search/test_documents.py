@@ -13,9 +13,10 @@ import pytest
 from agentgym.certify import Budget, certify
 from agentgym.data.episode import RecordedEpisode
 from agentgym.envs.search.documents import PART, load_documents
-from agentgym.envs.search.reports import REPORT, report_judge
+from agentgym.envs.search.reports import REPORT
 from agentgym.envs.search.search_qa import SearchQA
 from agentgym.errors import ConfigError, DataError
+from agentgym.judges import outcome_judge
 
 
 class Files(TypedDict):
@@ -250,11 +251,11 @@ def test_the_judge_reads_the_question_its_answer_and_whole_pages(
     module: Any = import_module("documents_judge")
     found = module.judge
     monkeypatch.setattr(module, "judge", lambda episode: seen.append(episode) or found(episode))
-    report_judge.cache_clear()
+    outcome_judge.cache_clear()
     judged.reset(seed=0, options={"task": "question/1"})
     judged.step("open[guide/use]")
     judged.step("report[green, twice]")
-    report_judge.cache_clear()
+    outcome_judge.cache_clear()
     [episode] = seen
     assert [turn.action for turn in episode.turns] == [
         "open[guide/use]",
