@@ -24,6 +24,7 @@ from agentgym.wrappers.token_action import TokenAction
 from agentgym.wrappers.tool_rules import ToolRules
 from agentgym.wrappers.weighted_reward import WeightedReward
 from agentgym.wrappers.whole_plan import WholePlan
+from agentgym.wrappers.written_goal import WrittenGoal
 
 __all__ = [
     "AdmissibleAction",
@@ -51,4 +52,5 @@ __all__ = [
     "Transition",
     "WeightedReward",
     "WholePlan",
+    "WrittenGoal",
 ]
