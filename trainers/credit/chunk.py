@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agentgym.trainers.credit.scan import discounted_returns, reverse_scan
 from agentgym.trainers.credit.two_clock import broadcast, check_fraction, require_values
 from agentgym.trainers.data.batch import Batch, Credit, Values
+from agentgym.trainers.data.trajectory import IntArray
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,15 @@ class ChunkGAE:
         check_fraction("gamma", self.gamma)
         check_fraction("lambda_", self.lambda_)
 
+    def ends(self, place: IntArray, valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Returns whether a chunk ends with each turn [M].
+
+        Args:
+            place: [M] the number of turns before each one in its trajectory.
+            valid: [M] whether the action was accepted.
+        """
+        return valid if self.end == "valid" else (place + 1) % self.size == 0
+
     def __call__(self, batch: Batch, values: Values | None) -> Credit:
         """Returns advantages and targets of a turn-level critic.
 
@@ -72,10 +83,7 @@ class ChunkGAE:
         value = np.asarray(values.turns, np.float64)
         number = np.arange(batch.num_turns)
         place = number - batch.turn_offsets[batch.turn_trajectory]
-        if self.end == "valid":
-            ends = np.array([turn.valid for turn in batch.turns])
-        else:
-            ends = (place + 1) % self.size == 0
+        ends = self.ends(place, np.array([turn.valid for turn in batch.turns], bool))
         begins = (place == 0) | np.append(True, ends[:-1])
         first = np.maximum.accumulate(np.where(begins, number, 0))
         last = batch.turn_offsets[1:] - 1
