@@ -45,8 +45,8 @@ register_all()
 if TYPE_CHECKING:
     from agentgym import wrappers as wrappers
     from agentgym.agents import make_agent as make_agent
+    from agentgym.envs.team.aec import Team as Team
     from agentgym.envs.team.importance import team_importance as team_importance
-    from agentgym.envs.team.team import Team as Team
     from agentgym.envs.team.team_search import search_team as search_team
     from agentgym.evaluation.runner import evaluate as evaluate
     from agentgym.integrations.trl import ToolEnvironment, tool_rows
@@ -68,7 +68,7 @@ else:
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
-            "Team": "agentgym.envs.team.team",
+            "Team": "agentgym.envs.team.aec",
             "TextGame": "agentgym.multiagent.game",
             "ToolEnvironment": "agentgym.integrations.trl",
             "__version__": "agentgym.version",

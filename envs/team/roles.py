@@ -84,6 +84,21 @@ TEAMS: dict[str, tuple[Role, ...]] = {
             "(partly right) or 3 (right).",
         ),
     ),
+    "planner-actor-reflector": (
+        Role(
+            "planner",
+            "note",
+            "Divide the task into steps. Name the step that comes next, and the kind of action "
+            "that it needs.",
+        ),
+        Role("actor", "act", "Reply with the action that the planner asks for, with its details."),
+        Role(
+            "reflector",
+            "check",
+            "Check whether the action fits the plan and the observations. Reply accept, or reject: "
+            "and what to change.",
+        ),
+    ),
     "planner-executor-verifier-generator": (
         Role(
             "planner",
@@ -114,6 +129,7 @@ teacher-student: the analogue of LTC (arXiv 2310.01444), in rounds of `TeamGame`
 proposer-checker: an action is played once the checker accepts it.
 pioneer-observer: CORY (arXiv 2410.06101). Both get the sum of the rewards of their actions.
 solver-evaluator-scorer: CoMAS (arXiv 2510.08529), whose recipe rewards them by the scores.
+planner-actor-reflector: the agents for plans, tools and reflection of AutoAct (arXiv 2401.05268).
 planner-executor-verifier-generator: the modules of AgentFlow (arXiv 2510.05592), which share a
 `memory` of `TeamGame`.
 """

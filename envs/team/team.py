@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from agentgym.core import TextEnv
+from agentgym.envs.team.edges import drawn_edges
 from agentgym.envs.team.roles import ACCEPT, MAX_NOTE, REJECT, SCORES, Role, as_roles, checked
 from agentgym.errors import ConfigError
-from agentgym.multiagent.aec import AECGame
 from agentgym.multiagent.env_game import EnvGame, EnvGameState
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
-from agentgym.multiagent.pettingzoo_mixin import SHOWN
 from agentgym.multiagent.rules import InvalidMove, Rewards, listed
 from agentgym.registration.making import env_name, make_env
 from agentgym.time_step import TimeStep
@@ -109,13 +107,17 @@ class TeamGame(EnvGame):
     - `env_kwargs` (dict or None, default None): arguments of the environment.
     - `roles` (str or list, default "generator-verifier-refiner"): "thinker-reasoner",
       "generator-verifier-refiner", "proposer-checker", "teacher-student", "pioneer-observer",
-      "solver-evaluator-scorer", "planner-executor-verifier-generator", or a list of roles with the
-      keys `name`, `kind` ("note", "try", "act", "check" or "score") and `instructions`.
+      "solver-evaluator-scorer", "planner-actor-reflector", "planner-executor-verifier-generator",
+      or a list of roles with the keys `name`, `kind` ("note", "try", "act", "check" or "score") and
+      `instructions`.
     - `attempts` (int, default 3): number of times that the roles act before an action is played
       although it was rejected.
     - `rounds` (int, default 1): number of times that the roles act before an action is played. More
       than 1 is for teams whose last role acts.
     - `memory` (int, default 0): number of last actions that all roles remember.
+    - `edges` (float, default 1.0): share of the pairs of roles of which one reads the messages of
+      the other, in [0, 1]. The task decides which they are, anew for each action. Roles that check
+      or score always read the proposed action. Below 1, `memory` must be 0.
     - `max_turns` (int or None, default None): number of turns after which the episode is truncated.
     - `seat` (single seat only): the agent of a role, in order: player_0 is the first role.
     - `opponents` (single seat only, default "expert"): the players of the other roles.
@@ -137,6 +139,8 @@ class TeamGame(EnvGame):
     - LTC (arXiv 2310.01444): its dialogue is "thinker-reasoner", and its analogue
       "teacher-student", both with `rounds`. Its monologue is the wrapper `Monologue`.
     - AgentFlow (arXiv 2510.05592): planner, executor, verifier and generator with a `memory`.
+    - AutoAct (arXiv 2401.05268): agents for plans, tools and reflection.
+    - CollabUIAgents (arXiv 2502.14496): a communication graph that changes (`edges`).
     - MARFT (arXiv 2504.16129): agents that act in order and read the earlier actions of the turn.
 
     ## Version History
@@ -165,6 +169,7 @@ class TeamGame(EnvGame):
         attempts: int = 3,
         rounds: int = 1,
         memory: int = 0,
+        edges: float = 1.0,
         num_players: int | None = None,
         **kwargs,
     ):
@@ -172,6 +177,10 @@ class TeamGame(EnvGame):
             raise ConfigError(f"attempts must be at least 1, got {attempts}.")
         if memory < 0:
             raise ConfigError(f"memory must be at least 0, got {memory}.")
+        if not 0 <= edges <= 1 or (edges < 1 and memory):
+            raise ConfigError(
+                f"edges must be in [0, 1], and below 1 memory must be 0, got {edges} and {memory}."
+            )
         self.roles = as_roles(roles)
         if rounds < 1 or (rounds > 1 and self.roles[-1].kind != "act"):
             raise ConfigError(
@@ -190,7 +199,7 @@ class TeamGame(EnvGame):
                 f"A team needs a text environment of AgentGym, got {env_name(inner)}."
             )
         self.inner, self.attempts, self.rounds = inner, attempts, rounds
-        self.memory = memory
+        self.memory, self.edges = memory, float(edges)
         self.tasks = inner.tasks
         self.reward_names = inner.reward_names  # type: ignore[misc]  # fixed by the environment
         checks = self.roles[-1].kind == "check"
@@ -200,7 +209,7 @@ class TeamGame(EnvGame):
         )
         self.instructions = (
             "You are a member of a team that solves a task. The members act in this order and read "
-            "the messages of the members before them:\n"
+            f"{'' if edges == 1 else 'some of '}the messages of the members before them:\n"
             f"{assignments}"
             + (
                 f"An action that is rejected is proposed anew, at most {attempts} times in total.\n"
@@ -248,17 +257,31 @@ class TeamGame(EnvGame):
             admissible = SCORES if role.kind == "score" else ()
             admissible = self._admissible() if role.kind in PROPOSES else admissible
         return TimeStep(
-            text="\n\n".join([head, *state.past, last.observation, *self._said()]),
+            text="\n\n".join([head, *state.past, last.observation, *self._said(agent)]),
             success=last.success,
             progress=last.progress,
             admissible=admissible,
         )
 
-    def _said(self) -> list[str]:
-        """Returns the messages since the last action of the environment, with their authors."""
-        return [
-            f"{name}: {clip(text, MAX_NOTE) or '(no message)'}" for name, text in self.state.log
-        ]
+    def _said(self, reader: str = "") -> list[str]:
+        """Returns the messages since the last action of the environment, with their authors.
+
+        Args:
+            reader: the agent that reads them. "": all messages.
+        """
+        log, names = self.state.log, [role.name for role in self.roles]
+        if reader and self.edges < 1:
+            own, key = self.possible_agents.index(reader), f"edges {self.clock()}"
+            edges = drawn_edges(self._episode.task, key, len(names), self.edges)
+            kept = [edges[own][names.index(name)] for name, _ in log]
+            if self.roles[own].kind in ("check", "score"):
+                proposals = [i for i, (name, _) in enumerate(log) if self._proposes(name)]
+                kept = [keep or i in proposals[-1:] for i, keep in enumerate(kept)]
+            log = [message for message, keep in zip(log, kept, strict=True) if keep]
+        return [f"{name}: {clip(text, MAX_NOTE) or '(no message)'}" for name, text in log]
+
+    def _proposes(self, name: str) -> bool:
+        return next(role.kind for role in self.roles if role.name == name) in PROPOSES
 
     def _remembered(self) -> list[str]:
         """Returns the past of the team with the action that is about to be played."""
@@ -366,30 +389,6 @@ class TeamGame(EnvGame):
         if not (0 <= state.place < count and -1 <= state.author < count):
             raise ValueError(f"there is no role {state.place} or {state.author}")
         super()._check_episode(episode)
-
-
-class Team(AECGame):
-    """A team around a single-agent environment as an AEC (turn-by-turn) PettingZoo environment.
-
-    Args:
-        env: id of the environment, with or without the namespace.
-        roles: a team of `agentgym.envs.team.roles.TEAMS`, or roles (`Role` or mappings).
-        **kwargs: other arguments of `TeamGame` and of `PettingZooMixin`.
-
-    Raises:
-        ConfigError: for an unknown id or team, or an invalid argument.
-        UnknownArgumentError: for an unknown argument.
-    """
-
-    def __init__(
-        self,
-        env: str,
-        roles: str | Sequence[Role | Mapping[str, Any]] = "generator-verifier-refiner",
-        **kwargs: Any,
-    ):
-        shown = {name: kwargs.pop(name) for name in SHOWN if name in kwargs}
-        given = roles if isinstance(roles, str) else [asdict(role) for role in as_roles(roles)]
-        super().__init__(TeamGame(env=env, roles=given, **kwargs), **shown)
 
 
 env, raw_env, parallel_env = make_pettingzoo(TeamGame)

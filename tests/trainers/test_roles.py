@@ -448,3 +448,19 @@ def test_a_role_that_the_game_does_not_list_is_explained(
 def test_models_beside_a_single_policy_are_refused(recipe: str, tmp_path: Path):
     with pytest.raises(ConfigError, match="leave roles at 'shared'"):
         made(recipe, tmp_path, roles="separate", learners=("player_0",))
+
+
+@pytest.mark.slow
+def test_roles_differentiate_by_imitation_of_the_successes_of_their_team(tmp_path: Path):
+    """The plans, actions and reflections of AutoAct are learned by an adapter each."""
+    team = {
+        "env_id": "Team-NumberLine-v0",
+        "env_kwargs": {"roles": "planner-actor-reflector", "env_kwargs": {"size": 3}},
+        "episodes_per_iteration": 16, "iterations": 1, "max_new_tokens": 4,
+    }  # fmt: skip
+    trainer = made("filtered_bc", tmp_path, **team, **ADAPTERS)
+    trainer._begin()
+    before = {role: state(trainer, role) for role in trainer.updaters.parts}
+    assert len(before) == 3
+    trainer.run()
+    assert not any(same(old, state(trainer, role)) for role, old in before.items())

@@ -256,6 +256,13 @@ def test_team_is_a_pettingzoo_environment():
     assert env.agent_selection == "player_1"
 
 
+def test_the_reflector_sends_an_action_back_to_the_planner():
+    game = team("planner-actor-reflector")
+    start = where(game)
+    agents = says(game, "Go up.", "-", "reject: that is down", "Go up!", "+", "accept")
+    assert agents == ["player_0", "player_1", "player_2"] * 2 and where(game) == start + 1
+
+
 def test_each_named_team_is_valid():
     for name, roles in TEAMS.items():
         assert as_roles(list(roles)) == as_roles(name) == roles
