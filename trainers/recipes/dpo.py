@@ -13,7 +13,10 @@ of DPO up to a constant factor, which Adam ignores but `max_grad_norm` does not.
 With `judge`, pairs follow the scores of a judge in place of the returns: of a language model as in
 "DPO Learning with LLMs-Judge Signal for Computer Use Agents" (arXiv 2506.03095), or of a judge that
 assigns credit to the agents and turns of a team as in "Advancing Language Multi-Agent Learning with
-Credit Re-Assignment for Interactive Environment Generalization" (arXiv 2502.14496).
+Credit Re-Assignment for Interactive Environment Generalization" (arXiv 2502.14496). From that paper
+is `adversary`, too: a language model writes worse actions, from which the policy learns by pairs of
+actions. Its agents whose messages reach a changing part of the team are those of `Team` with
+`edges`.
 """
 
 from __future__ import annotations
@@ -21,7 +24,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from agentgym.agents.text_model import text_model
 from agentgym.trainers.algorithm import Algorithm, Preference
+from agentgym.trainers.hooks.adversary import PROMPT, AdversarialPairs
+from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.preferences import GroupPairs, JudgedPairs
 from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.rewards.shaping import scorer
@@ -37,12 +43,17 @@ class Config(PreferenceConfig):
     """Ranks the episodes of a group by the mean score of their turns in place of their return. A
     source of `process_reward`: progress, valid, a reward term, module:function, judge:FOLDER,
     chat:MODEL@URL or rubric=FILE:chat:MODEL@URL (empty: returns)."""
+    adversary: str = ""
+    """A language model (chat:MODEL@URL, policy:FOLDER, model:NAME) that writes a worse action for
+    one turn of each preferred episode. Both actions are a further pair (empty: none)."""
 
     def __post_init__(self) -> None:
         """Checks the settings."""
         super().__post_init__()
         if self.judge:
             scorer(self.judge, option="judge")
+        if self.adversary:
+            text_model(self.adversary, PROMPT)
 
     @property
     def score_sources(self) -> dict[str, str]:
@@ -58,10 +69,14 @@ class Config(PreferenceConfig):
 def build(config: Config) -> Algorithm:
     """Returns the parts of DPO."""
     signal = Preference(config.beta, thought_coef=config.loss.thought_coef)
-    hooks = partial(_judged, config.judge) if config.judge else lambda _: GroupPairs()
-    return Algorithm(signal, outcomes="group", hooks=hooks)
+    data = "foreign" if config.adversary else "own"
+    return Algorithm(signal, data=data, outcomes="group", hooks=partial(_hooks, config))
 
 
-def _judged(judge: str, trainer: Run) -> JudgedPairs:
-    """Returns the hooks of a run with a judge."""
-    return JudgedPairs(judge, scorer(judge, instructions_by_id(trainer.pool.env(0))))
+def _hooks(config: Config, trainer: Run) -> RecipeHooks:
+    """Returns the hooks of a run."""
+    pairs: RecipeHooks = GroupPairs()
+    if config.judge:
+        rules = instructions_by_id(trainer.pool.env(0))
+        pairs = JudgedPairs(config.judge, scorer(config.judge, rules))
+    return AdversarialPairs(trainer, config.adversary, pairs) if config.adversary else pairs

@@ -66,6 +66,7 @@ VALUES: dict[str, Any] = {
     "agent_q.judge": f"{__name__}:length",
     "lookahead.least_probability": 1.0,
     "agent_r.revision": " ",
+    "chunk.resampled": 2,
     "agent_rlvr.hint": f"{__name__}:nothing",
     "early_experience.reflection": "outcomes",
     "early_experience.world_iterations": 2,
@@ -125,6 +126,7 @@ COMPANIONS: dict[str, dict[str, Any]] = {
         "teacher": "search:mcts,budget=2",
     },  # in games
     "chunk.lambda_turn": {"chunk_size": 1},  # several chunks in an episode
+    "chunk.resampled": {"chunk_size": 1, "group_size": 8, "episodes_per_iteration": 32},
     "trpa.anisotropy": {"env_kwargs": {"size": 6, "max_turns": 8}, "group_size": 8},  # pairs
     **{
         f"agentprm.{name}": {"update": "dpo", "normalize_advantages": "none"}
@@ -236,7 +238,7 @@ def test_every_own_setting_changes_a_run(recipe: str, start: Path, tmp_path: Pat
     hints = own_settings(recipe)
     known = settings_of(recipes.load(recipe).Config)
     base = {k: v for k, v in (BASE | SMALL | {"model": str(start)}).items() if k in known}
-    values = VALUES | {"distill.teacher": str(start)}
+    values = VALUES | {"distill.teacher": str(start), "dpo.adversary": f"policy:{start}"}
     runs: dict[str, Any] = {}
     idle = []
     for number, (name, hint) in enumerate(hints.items()):
