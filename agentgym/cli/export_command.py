@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from agentgym.agents import make_agent
+from agentgym.agents.text_model import MODELS
 from agentgym.cli.command_line import KeyValues, Wrappers, standard_output
 from agentgym.cli.judging import Judges
 from agentgym.data.episode import RecordedEpisode
@@ -20,7 +22,8 @@ from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.imagined import PREFIX, imagined
-from agentgym.evaluation.repair import conditioned, learnable
+from agentgym.evaluation.reflection import reflected
+from agentgym.evaluation.repair import conditioned, learnable, relabelled, repaired
 from agentgym.evaluation.runner import evaluate
 from agentgym.integrations.hub import write_hub_folder
 from agentgym.integrations.minari import create_dataset
@@ -48,6 +51,7 @@ def export(
     num_envs: int = 16,
     suite: Literal["core"] | None = None,
     failures: Literal["keep", "repair", "hindsight", "condition"] = "keep",
+    reflector: str = "",
     successes: bool = False,
     min_reward: float | None = None,
     env_kwargs: KeyValues = (),
@@ -80,6 +84,9 @@ def export(
             goal that it achieved, in environments whose goal can be set. Those that remain failed
             are left out. Pairs of format preferences keep them, as the worse episodes. condition:
             the instructions of every episode end with its outcome, as with the wrapper Outcome.
+        reflector: Language model (chat:MODEL@URL, policy:FOLDER, model:NAME) that takes the place
+            of the expert in --failures repair: it names the turn with the mistake, writes advice,
+            and plays on with it.
         successes: Leave out episodes that do not solve their task.
         min_reward: Leave out episodes with a lower return.
         env_kwargs: Arguments of the environments.
@@ -108,6 +115,11 @@ def export(
             f"--failures {failures} needs the outcome of an environment, and nothing is played in "
             "imagined episodes: leave it out."
         )
+    if reflector and (failures != "repair" or not reflector.startswith(MODELS)):
+        raise ConfigError(
+            "--reflector takes chat:MODEL@URL, policy:FOLDER or model:NAME and needs --failures "
+            f"repair, got {reflector!r} and --failures {failures}."
+        )
     judges = make_judge(*judge) if judge else None
     given = [*sources, *(_with_expert() if suite else ())]
     if not given:
@@ -125,7 +137,9 @@ def export(
         found = [conditioned(each) for each in found]
     elif failures != "keep":
         failed = [each for each in found if not each.success]
-        better = learnable(failed, failures, kwargs)
+        with_model = partial(reflected, source=reflector) if reflector else repaired
+        make = with_model if failures == "repair" else relabelled
+        better = learnable(failed, make, kwargs)
         shown = f"{len(better)} of {len(failed)} failed episodes can be used ({failures})."
         standard_output().print(shown)
         found = [each for each in found if each.success or format == "preferences"] + better

@@ -30,7 +30,7 @@ Point = tuple[dict[str, Any], int, bool]
 """A snapshot, the number of turns before it, and whether the episode is over."""
 
 
-class _Player:
+class Player:
     """Plays an episode and records its turns."""
 
     def __init__(self, episode: RecordedEpisode, env: gymnasium.Env[Any, Any]):
@@ -42,8 +42,8 @@ class _Player:
         """Plays and records a turn."""
         admissible = tuple(self.info["admissible"])
         turn = RecordedTurn(self.observation, action, weight=weight, admissible=admissible)
-        step = self.env.step(action)
-        self.observation, turn.reward, self.terminated, truncated, self.info = step
+        self.observation, reward, self.terminated, truncated, self.info = self.env.step(action)
+        turn.reward = float(reward)
         turn.reward_terms = self.info["reward_terms"]
         turn.valid, turn.progress = self.info["valid"], self.info["progress"]
         self.turns.append(turn)
@@ -110,7 +110,7 @@ def repaired(episode: RecordedEpisode, env: gymnasium.Env[Any, Any]) -> Recorded
         NoExpertError: if the environment has no expert.
         DataError: if the environment answers differently.
     """
-    player = _Player(episode, env)
+    player = Player(episode, env)
     if env.get_wrapper_attr("expert")() is None:
         raise NoExpertError(f"{episode.env} has no scripted expert to repair failed episodes.")
     point, name = player.point(), f"{episode.agent} repaired".strip()
@@ -149,13 +149,13 @@ def relabelled(episode: RecordedEpisode, env: gymnasium.Env[Any, Any]) -> Record
             f"{episode.env} cannot relabel episodes: it does not tell the goal that a state "
             "fulfils (`achieved` and `pursue` of agentgym.goals). Repair them instead."
         )
-    player = _Player(episode, env)
+    player = Player(episode, env)
     player.repeat(episode.turns)
     goal = goal_env.achieved()
     if goal is None:
         return None
     with towards(goal, goal_env):
-        player = _Player(episode, env)
+        player = Player(episode, env)
     for turn in episode.turns:
         player.play(turn.action, turn.weight)
         if player.over:
@@ -178,26 +178,19 @@ def conditioned(episode: RecordedEpisode) -> RecordedEpisode:
     return replace(episode, instructions=instructions)
 
 
-FAILURES: dict[str, Callable[..., RecordedEpisode | None]] = {
-    "repair": repaired,
-    "hindsight": relabelled,
-}
-"""Functions of a failed episode and its environment, by their name in `agentgym export`."""
-
-
 def learnable(
-    failed: Sequence[RecordedEpisode], how: str, env_kwargs: Mapping[str, Any]
+    failed: Sequence[RecordedEpisode],
+    make: Callable[[RecordedEpisode, gymnasium.Env[Any, Any]], RecordedEpisode | None],
+    env_kwargs: Mapping[str, Any],
 ) -> list[RecordedEpisode]:
     """Returns failed episodes repaired or relabelled, without those for which this fails.
 
     Args:
         failed: episodes that did not succeed.
-        how: name of a function of `FAILURES`.
+        make: maps a failed episode and its environment to the new one, such as `repaired`.
         env_kwargs: arguments of the environments, in place of recorded ones of the same name.
 
     Raises:
-        ConfigError: as `relabelled`.
-        NoExpertError: as `repaired`.
         DataError: if an episode names no environment and task, or its environment answers
             differently.
     """
@@ -213,7 +206,7 @@ def learnable(
         key = f"{id} {kwargs}"
         if key not in envs:
             envs[key] = make_env(id, **kwargs)
-        found.append(FAILURES[how](episode, envs[key]))
+        found.append(make(episode, envs[key]))
     for env in envs.values():
         env.close()
     return [episode for episode in found if episode is not None]

@@ -1,0 +1,119 @@
+"""`reflected`: failed episodes that a language model reads, criticises and plays again."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import gymnasium
+
+from agentgym.agents import make_agent
+from agentgym.agents.basic.replies import Replies
+from agentgym.agents.basic.view import Agent, View
+from agentgym.data.episode import RecordedEpisode
+from agentgym.data.episode_text import LONGEST, episode_text, outcome_text
+from agentgym.evaluation.repair import Player
+from agentgym.reading.typography import without_thoughts
+from agentgym.tasks import task_rng
+
+PROMPT = (
+    "You help an agent to learn from a failed episode. You read the rules, the turns with their "
+    "observations and actions, and the end. Name the turn with the decisive mistake, and the "
+    "advice that would have avoided it, which names specific actions. Reply with two lines, such "
+    "as\n"
+    "turn: 3\n"
+    "advice: Take the key before you open the door."
+)
+_TURN = re.compile(r"(?im)^[\s*_`>#-]*turn[\s*_`]*[:=][\s*_`]*(\d{1,6})[\s*_`.]*$")
+_ADVICE = re.compile(r"(?im)^[\s*_`>#-]*advice[\s*_`]*[:=][\s*_`]*(\S.*)$")
+
+
+def reflected(
+    episode: RecordedEpisode, env: gymnasium.Env[Any, Any], source: str
+) -> RecordedEpisode | None:
+    """Returns an episode that a language model continues from the mistake that it has found.
+
+    The model reads the failed episode, names the turn with the decisive mistake, and writes advice.
+    It then plays on with the advice in its instructions: first after the mistake, so that a
+    recovery is shown, and if that fails from the turn of the mistake. The recorded actions have the
+    weight 0: they are read, but not imitated. The advice is not part of the episode.
+
+    Sources: the decisive turn and the new attempt with its feedback are those of "Where LLM Agents
+    Fail and How They can Learn From Failures" (arXiv 2509.25370), the reflector whose successes are
+    training data that of "Re-ReST: Reflection-Reinforced Self-Training for Language Agents" (arXiv
+    2406.01495), and masked errors before a correction those of "Training LLM-Based Agents with
+    Synthetic Self-Reflected Trajectories and Partial Masking" (arXiv 2505.20023).
+
+    Args:
+        episode: an episode that did not succeed.
+        env: its environment, with the same arguments and wrappers.
+        source: the model: chat:MODEL@URL, policy:FOLDER or model:NAME.
+
+    Returns:
+        The episode. None if the reply is unreadable, or no attempt succeeds.
+
+    Raises:
+        ConfigError: for another source.
+        DataError: if the environment answers differently.
+        ChatError: if a server sends no usable reply.
+    """
+    ending = [f"Last observation: {episode.last_observation[:LONGEST]}"]
+    ending.append(outcome_text(episode.success, episode.reward))
+    turns = [("", turn.observation, turn.action) for turn in episode.turns]
+    agent, ask = _model(source)
+    [reply] = ask([episode_text(episode.instructions or "", turns, ending)])
+    found = read_advice(reply, len(episode.turns))
+    if found is None:
+        return None
+    turn, advice = found
+    for kept in (turn, turn - 1):
+        player = Player(episode, env)
+        player.repeat(episode.turns[:kept], masked=True)
+        if not player.over and _plays(player, agent, advice):
+            return player.record(f"{episode.agent} reflected".strip())
+    return None
+
+
+def _plays(player: Player, agent: Agent, advice: str) -> bool:
+    """Plays an episode to its end with advice. Returns whether the task is solved."""
+    episode = player.episode
+    rules = str(player.env.get_wrapper_attr("instructions"))
+    view = View(
+        f"{rules}\n\nAdvice from an earlier attempt at this task: {advice}",
+        player.observation,
+        player.info,
+        task_rng(episode.task, f"reflected/{episode.seed}/{len(player.turns)}"),
+        player.env,
+        [(turn.observation, turn.action) for turn in player.turns],
+    )
+    while not player.over:
+        [action] = agent.act([view])
+        player.play(action, 1.0)
+        view.history.append((view.observation, action))
+        view.observation, view.info = player.observation, player.info
+    return bool(player.info["success"])
+
+
+def read_advice(reply: str, turns: int) -> tuple[int, str] | None:
+    """Returns the number of a turn, from 1 on, and the advice in a reply.
+
+    Args:
+        reply: the reply. Thoughts are ignored.
+        turns: number of turns of the episode.
+
+    Returns:
+        Both, from the last lines with them. None if one is missing, or there is no such turn.
+    """
+    text = without_thoughts(reply)[-LONGEST:]
+    numbers, advice = _TURN.findall(text), _ADVICE.findall(text)
+    if not numbers or not advice or not 1 <= int(numbers[-1]) <= turns:
+        return None
+    return int(numbers[-1]), advice[-1].strip("*_` ")[:LONGEST]
+
+
+@lru_cache(maxsize=8)
+def _model(source: str) -> tuple[Agent, Replies]:
+    """Returns a model as an agent, and as one that answers about episodes."""
+    agent = make_agent(source)
+    return agent, Replies(agent, source, PROMPT)

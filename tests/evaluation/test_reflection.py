@@ -1,0 +1,105 @@
+"""Failed episodes that a language model criticises and plays again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.cli.main import main
+from agentgym.data.reading import read_episodes
+from agentgym.evaluation import evaluate
+from agentgym.evaluation.reflection import read_advice
+
+from ..helpers.chat_server import ChatServer, Messages, chat_server
+
+KWARGS: dict[str, Any] = {"size": 8, "max_turns": 4}
+
+
+class Tutor:
+    """Names a turn as that of the mistake, and walks to the target if it has read the advice."""
+
+    def __init__(self, turn: int):
+        self.turn = turn
+
+    def __call__(self, messages: Messages) -> str:
+        system, text = messages[0]["content"], messages[-1]["content"]
+        if system.startswith("You help an agent to learn"):
+            assert "the task was not solved" in text and "Turn 4" in text
+            return f"<think>turn: 9</think>\n**turn: {self.turn}**\nadvice: Walk to the target."
+        assert "Advice from an earlier attempt at this task: Walk to the target." in system
+        position, target = map(int, re.findall(r"\d+", text)[:2])
+        return "+" if position < target else "-"
+
+
+@pytest.fixture
+def failed(tmp_path: Path) -> Path:
+    file = tmp_path / "failed.jsonl"
+    evaluate("NumberLine-v0", "random", tasks=24, env_kwargs=KWARGS, save=file)
+    return file
+
+
+@pytest.fixture
+def served(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ChatServer]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+    with chat_server(Tutor(request.param)) as server:
+        yield server
+
+
+def export(failed: Path, out: Path, *words: str) -> int:
+    return main(["export", str(failed), "--failures", "repair", "--out", str(out), *words])
+
+
+@pytest.mark.parametrize("served", [1, 2, 4], indirect=True)
+def test_a_model_plays_on_from_the_mistake(served: ChatServer, failed: Path, tmp_path: Path):
+    out, turn = tmp_path / "out.jsonl", served.reply.turn  # type: ignore[attr-defined]
+    source = f"chat:m@{served.url}"
+    assert export(failed, out, "--reflector", source, "--format", "own") == 0
+    before = {(e.task, e.seed): e for e in read_episodes(failed)}
+    after = read_episodes(out)
+    better = [episode for episode in after if episode.agent == "random reflected"]
+    assert better and all(episode.success for episode in after)
+    kinds = set()
+    for episode in better:
+        old = before[episode.task, episode.seed]
+        kept = [each.weight for each in episode.turns].count(0.0)
+        kinds.add(kept - turn)
+        assert kept in (turn - 1, turn) and not old.success
+        weights = [each.weight for each in episode.turns]
+        assert weights == [0.0] * kept + [1.0] * (len(weights) - kept) and weights[-1] == 1
+        pairs = zip(episode.turns[:kept], old.turns, strict=False)
+        assert all(a.action == b.action and a.observation == b.observation for a, b in pairs)
+        assert "Advice" not in (episode.instructions or "")
+    assert kinds == ({-1} if turn == 4 else {-1, 0} if turn == 2 else kinds)
+
+
+def test_a_reflector_needs_failures_to_repair(failed: Path, tmp_path: Path, capsys: Any):
+    assert export(failed, tmp_path / "a", "--reflector", "expert") == 2
+    assert "--reflector takes chat:MODEL@URL" in capsys.readouterr().err
+    words = ["--failures", "hindsight", "--reflector", "chat:m@http://127.0.0.1:9/v1"]
+    assert main(["export", str(failed), "--out", str(tmp_path / "b"), *words]) == 2
+    assert "needs --failures repair" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ("turn: 3\nadvice: Go left.", (3, "Go left.")),
+        ("The mistake:\n- **Turn**: 1\n- **Advice**: Take the key.", (1, "Take the key.")),
+        ("<think>turn: 2</think>turn: 1\nadvice: x\nturn: 2\nadvice: y", (2, "y")),
+        ("turn: 5\nadvice: Go left.", None),
+        ("turn: 0\nadvice: Go left.", None),
+        ("turn: 3", None),
+        ("advice: Go left.", None),
+        ("turn: three\nadvice: Go left.", None),
+        ("", None),
+    ],
+)
+def test_advice_is_read_with_its_turn(reply: str, found: tuple[int, str] | None):
+    assert read_advice(reply, 4) == found
