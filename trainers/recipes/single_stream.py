@@ -20,8 +20,8 @@ depends on its seed, the estimate is the mean over seeds.
 Kept: tracker, half-life, bounds, standardisation. Changed: r may be a fraction, because rewards
 here are scores, too; a task that was never played starts at the mean of the others in its
 environment, with the weight of one episode (theirs: at the mean of several episodes that are
-played before training); tasks are drawn uniformly (theirs: by sqrt(p (1 - p)) + 0.05, see
-`curriculum`). The name is not SPO, which is another recipe here.
+played before training); tasks are drawn uniformly by default (theirs: by sqrt(p (1 - p)) + 0.05,
+which is `--curriculum spread`). The name is not SPO, which is another recipe here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Curricula over tasks. They can be combined with every recipe.
 
 - "window": tasks of intermediate difficulty, with a success rate inside a window.
+- "spread": tasks in proportion to the standard deviation of their success, as in Single-stream
+  Policy Optimization (arXiv 2509.13232).
 - "failures": half of the tasks are sampled from those that mostly failed.
 - "progress": tasks with the largest change of predicted competence. The prediction uses the task's
   text and so generalises between tasks, as in MAGELLAN (arXiv 2502.07709).
@@ -12,7 +14,7 @@
 - "FILE.json": the tasks of a file alone, such as those of `agentgym compare --solved`.
 - "module:function": a function proposes the tasks from the success rates so far.
 - "chat:MODEL@URL" or another language model: new tasks that are like the failed ones, as in WebRL
-  (arXiv 2411.02337).
+  (arXiv 2411.02337). In an environment with the wrapper `WrittenGoal`, the model writes them.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from agentgym.agents.text_model import MODELS
 from agentgym.errors import ConfigError
 from agentgym.registration.mixture import MixedTasks
 from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.rollout import written_tasks
 from agentgym.trainers.rollout.learning_progress import PROMPT, LearningProgress, Related
 from agentgym.trainers.rollout.task_sampling import (
     Curriculum,
@@ -41,7 +44,9 @@ from agentgym.trainers.rollout.task_sampling import (
     draw_tasks,
     filled,
 )
+from agentgym.trainers.rollout.written_tasks import Written
 from agentgym.utils.arguments import imported
+from agentgym.wrappers.written_goal import GoalTasks
 
 Propose = Callable[[Sequence[str], Mapping[str, float], int, np.random.Generator], Sequence[str]]
 """Maps the training tasks, the success rates of those played, a number of tasks and a random
@@ -69,6 +74,22 @@ class SuccessWindow(SuccessRates):
         middle = (self.low + self.high) / 2
         rates = np.array([self.rates.get(name, middle) for name in names])
         return ((rates >= self.low) & (rates <= self.high)).astype(np.float64)
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
+        """Returns `count` sampled tasks, each with a seed."""
+        return draw_preferred(self, self.weights, count, rng)
+
+
+class Spread(SuccessRates):
+    """Samples tasks in proportion to sqrt(p (1 - p)) + 0.05, with their success rate p.
+
+    Tasks that were not played yet have the rate 1/2.
+    """
+
+    def weights(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """Returns the weights of tasks."""
+        rates = np.array([self.rates.get(name, 0.5) for name in names])
+        return np.sqrt(rates * (1 - rates)) + 0.05
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
         """Returns `count` sampled tasks, each with a seed."""
@@ -216,6 +237,7 @@ class Levels(Curriculum):
 KINDS: dict[str, type[Curriculum]] = {
     "uniform": Curriculum,
     "window": SuccessWindow,
+    "spread": Spread,
     "failures": Failures,
     "regret": Regret,
     "progress": LearningProgress,
@@ -250,7 +272,9 @@ def make_curriculum(
         return KINDS[kind](tasks, first)
     if kind.startswith(MODELS):
         assert describe is not None
-        return Related(Replies(make_agent(kind), kind, PROMPT), describe, tasks, first)
+        writes = isinstance(tasks, GoalTasks)
+        made, prompt = (Written, written_tasks.PROMPT) if writes else (Related, PROMPT)
+        return made(Replies(make_agent(kind), kind, prompt), describe, tasks, first)
     if kind.endswith(TASK_FILE):
         return Curriculum(_listed(kind, tasks), first)
     return Proposed(imported(kind, "curriculum"), tasks, first)

@@ -90,12 +90,13 @@ class EnvironmentConfig:
     train_tasks: Positive | None = None
     """Number of training tasks to use, from the first (None: all)."""
     curriculum: str = "uniform"
-    """Sampling of training tasks: uniform, tasks with a medium success rate ("window"), failed
-    tasks again ("failures"), tasks with the largest regret again ("regret"), tasks with the
-    largest learning progress ("progress"), or the environments of several ids one after another
-    ("levels"). FILE.json holds a list of the tasks to use. module:function proposes tasks from
-    success rates. A language model (chat:MODEL@URL, policy:FOLDER, model:NAME) chooses new tasks
-    that are like the failed ones."""
+    """Sampling of training tasks: uniform, tasks with a medium success rate ("window") or in
+    proportion to the standard deviation of their success ("spread"), failed tasks again
+    ("failures"), tasks with the largest regret again ("regret"), tasks with the largest learning
+    progress ("progress"), or the environments of several ids one after another ("levels").
+    FILE.json holds a list of the tasks to use. module:function proposes tasks from success rates. A
+    language model (chat:MODEL@URL, policy:FOLDER, model:NAME) chooses new tasks that are like the
+    failed ones, or writes them in an environment with the wrapper WrittenGoal."""
     horizons: tuple[Positive, ...] = ()
     """Turn limits of successive stages, for example 5 10 20. Empty: the environment's limit."""
     horizon_every: Annotated[Count, When("horizons")] = 100

@@ -34,6 +34,7 @@ from agentgym.trainers.rollout.curriculum import (
     Proposed,
     Regret,
     Related,
+    Spread,
     SuccessWindow,
     make_curriculum,
 )
@@ -106,6 +107,19 @@ def test_the_window_leaves_out_what_is_solved_or_hopeless():
     )
     inside = sum(count for task, count in drawn.items() if task in good)
     assert inside > 0.95 * drawn.total()
+
+
+def test_the_spread_of_outcomes_is_the_weight():
+    curriculum = Spread(TASKS)
+    rates = {task: [0.0, 0.5, 1.0][i % 3] for i, task in enumerate(TASKS[:30])}
+    curriculum.observe(played(rates))
+    assert curriculum.weights(TASKS[:3]) == pytest.approx([0.05, 0.55, 0.05])
+    assert curriculum.weights(TASKS[30:31]) == pytest.approx([0.55])  # not played
+    drawn = Counter(
+        task for seed in range(200) for task, _ in curriculum.draw(4, np.random.default_rng(seed))
+    )
+    certain = sum(count for task, count in drawn.items() if rates.get(task, 0.5) != 0.5)
+    assert 0.05 < certain / drawn.total() < 0.25  # 20 x 0.05 of 12 in all, few of each draw
 
 
 def test_failures_come_back():
