@@ -20,6 +20,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
 from agentgym import wrappers
+from agentgym.data.episode import RecordedEpisode
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.evaluation import evaluate
@@ -36,6 +37,10 @@ def same_reward(step: wrappers.Transition) -> dict[str, float]:
 
 def next_step(env: gymnasium.Env[Any, Any]) -> str:
     return str(env.get_wrapper_attr("expert")() or "")
+
+
+def never(episode: RecordedEpisode) -> float:
+    return 0.0
 
 
 SMALL: dict[str, Any] = {"max_turns": 4, "invalid_penalty": 0.25, "size": 4}
@@ -84,6 +89,8 @@ WRAPPERS: dict[str, Make] = {
     "own-start": lambda env: wrappers.OwnStart(env, recorded(), share=1.0),
     "reflector": lambda env: wrappers.Reflector(env, "random", trials=3),
     "tool-rules": lambda env: wrappers.ToolRules(env, allow=["get_*"], deny={"get_x": {"a": "b"}}),
+    "verb-rules": lambda env: wrappers.ToolRules(env, follow={"": ["left"]}, verbs=True),
+    "written-goal": lambda env: wrappers.WrittenGoal(env, f"{__name__}:never"),
     "plan": lambda env: wrappers.WholePlan(env, 2),
     "compose": lambda env: wrappers.Compose(env, 2),
     "compose-ids": lambda env: wrappers.Compose(env, 2, ids=["NumberLine-v0"], ordered=False),
