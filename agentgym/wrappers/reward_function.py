@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
+from agentgym.utils.action_parsing import plain
 from agentgym.utils.arguments import imported
 from agentgym.wrappers.base import TextWrapper
 
@@ -27,6 +28,7 @@ class Transition:
         truncated: whether the episode was truncated.
         info: the info after the action, with `reward_terms`, `valid`, `success` and `progress`.
         gain: the rise of `progress` by the action.
+        expert: the action of the environment's expert, for the function "expert" alone.
     """
 
     observation: Any
@@ -37,6 +39,7 @@ class Transition:
     truncated: bool
     info: Mapping[str, Any]
     gain: float = 0.0
+    expert: str | None = None
 
 
 RewardFn = Callable[[Transition], "float | Mapping[str, float]"]
@@ -50,7 +53,15 @@ def _progress(step: Transition) -> float:
     return step.gain
 
 
-REWARDS: dict[str, RewardFn] = {"success": _success, "progress": _progress}
+def _expert(step: Transition) -> float:
+    """Returns 1 for the expert's action, 1/2 for another one with the same first word, else 0."""
+    if step.expert is None:
+        return 0.0
+    own, right = plain(str(step.action)), plain(step.expert)
+    return float(own == right) or 0.5 * (own.split()[:1] == right.split()[:1])
+
+
+REWARDS: dict[str, RewardFn] = {"success": _success, "progress": _progress, "expert": _expert}
 """Reward functions by name."""
 
 
@@ -72,7 +83,8 @@ class RewardFunction(TextWrapper):
         function: maps a `Transition` to a number, or to a mapping from names to numbers. It should
             depend only on the transition, so that episodes are reproducible. Or "success" (1 at the
             end of an episode that solved its task, else 0), "progress" (the rise of
-            `info["progress"]`), or "module:function".
+            `info["progress"]`), "expert" (1 for the action of the environment's expert, 1/2 for
+            another one with the same first word, else 0), or "module:function".
         terms: the names in the mapping, so that they are known from `reset` on, as `WeightedReward`
             needs it. Names that are missing in a step have the term 0. Empty: any names, or a
             number, whose name is `custom`.
@@ -92,11 +104,13 @@ class RewardFunction(TextWrapper):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Plays one turn: see `TextEnv.step`."""
+        known = self.function is _expert
+        expert = self.env.get_wrapper_attr("expert")() if known else None
         observation, reward, terminated, truncated, info = self.env.step(action)
         gain = float(info.get("progress", 0.0)) - self._progress
         ends = terminated, truncated
         result = self.function(
-            Transition(self._seen, action, observation, float(reward), *ends, info, gain)
+            Transition(self._seen, action, observation, float(reward), *ends, info, gain, expert)
         )
         given = result if isinstance(result, Mapping) else {"custom": result}
         if self.terms and not {*given} <= {*self.terms}:

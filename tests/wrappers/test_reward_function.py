@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.envs.planning.blocksworld import Blocksworld
 from agentgym.errors import ConfigError
 from agentgym.wrappers import HistoryObservation, RewardFunction, WeightedReward
 from agentgym.wrappers.reward_function import Transition
@@ -76,7 +77,7 @@ def test_anything_but_finite_numbers_is_refused(result: Any):
 def test_a_function_is_needed():
     with pytest.raises(ConfigError, match=r"Callable or str; got 0\.5"):
         wrapped(0.5)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="callable, success, progress or module:function, got 'r"):
+    with pytest.raises(ConfigError, match="success, progress, expert or module:function, got 'r"):
         wrapped("return")  # type: ignore[arg-type]
 
 
@@ -158,3 +159,23 @@ def test_a_function_may_be_named():
     env = RewardFunction(NumberLine(size=5), f"{__name__}:changed")
     env.reset(seed=0)
     assert env.step("dance")[1] == 1.0
+
+
+def test_the_expert_grades_each_action():
+    env = RewardFunction(Blocksworld(), "expert")
+    env.reset(seed=0)
+    right = env.get_wrapper_attr("expert")()
+    kind = right.split()[0]
+    for action, grade in (
+        (f"{kind} nothing", 0.5),
+        ("", 0.0),
+        ("look around", 0.0),
+        (f"Action: {right.upper()}.", 1.0),
+    ):
+        env.reset(seed=0)
+        assert env.step(action)[1] == grade
+    ended = False
+    env.reset(seed=0)
+    while not ended:
+        _, reward, ended, *_ = env.step(env.get_wrapper_attr("expert")())
+        assert reward == 1
