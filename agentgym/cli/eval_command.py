@@ -83,8 +83,8 @@ def run_evaluation(
         agent: One or more of random, expert, human, chat:MODEL@URL, policy:FOLDER, model:NAME (a
             language model before training), harness:COMMAND (a program of your own, answered by
             --model), planners: search:best_first, search:astar, search:beam or search:mcts, and
-            scaffolds that wrap another agent: reflexion, plan_execute,
-            plan_refine, adapt, examples, cases, rules or instructions, as in reflexion:AGENT.
+            scaffolds that wrap another agent: reflexion, plan_execute, plan_refine, rci, adapt,
+            examples, cases, rules or instructions, as in reflexion:AGENT.
             Options follow the name: search:mcts,budget=64,value=progress.
         agents: Cross-play in one multi-agent game: every agent plays every other one, and itself,
             in all seats with the same deals. One or more of the game's levels and of the agents

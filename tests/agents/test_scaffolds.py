@@ -16,6 +16,7 @@ from agentgym.agents.scaffolds import (
     AdaptAgent,
     PlanExecuteAgent,
     PlanRefineAgent,
+    RciAgent,
     ReflexionAgent,
     RulesAgent,
 )
@@ -301,6 +302,43 @@ def test_every_number_has_a_bound():
         AdaptAgent(Scripted(worker), depth=0)
     with pytest.raises(ConfigError, match="steps must be at least 1, got 0"):
         AdaptAgent(Scripted(worker), steps=0)
+
+
+# RCI.
+
+
+def test_rci_acts_with_the_criticised_action():
+    env = NumberLine(size=60)
+    start, _ = env.reset(seed=0, options={"task": env.tasks.train[0]})
+
+    def write(view: View) -> str:
+        wrong = "The next action:\n-" in view.observation
+        return "It goes away." if wrong else f"text {len(model.questions)}"
+
+    def act(view: View) -> str:
+        return "+" if "It goes away." in view.instructions else "-"
+
+    model = Scripted(act, write)
+    episode = EpisodeRunner(env, env.tasks.train[0], 0)
+    agent = RciAgent(model)
+    for _ in range(3):
+        episode.play(agent.act([episode.view])[0])
+    assert [action for _, action in episode.view.history] == ["+"] * 3
+    plans, critiques = model.questions[:3], model.questions[3:]
+    assert len(critiques) == 3 and all(start in plan for plan in plans)
+    assert "Find the problems with this plan." in plans[1] and "text 1" in plans[1]
+    assert "Problems with it:\ntext 2" in plans[2]
+    assert all("Your plan:\ntext 3" in each for each in [*critiques, *model.seen])
+    assert [each.count("Your proposal:\n-") for each in model.seen] == [0, 1] * 3
+    assert episode.view.costs["questions"] == 6
+
+
+def test_more_rounds_are_more_critiques():
+    model = Scripted(lambda view: "+")
+    play(NumberLine(size=4, max_turns=2), RciAgent(model, rounds=2))
+    assert len(model.questions) == 1 + 2 * 2 + 2 * len(model.seen) // 3
+    with pytest.raises(ConfigError, match="rounds must be at least 1"):
+        RciAgent(model, rounds=0)
 
 
 # All of them.

@@ -7,6 +7,7 @@ from agentgym.agents.scaffolds.cases import CasesAgent
 from agentgym.agents.scaffolds.examples import ExamplesAgent
 from agentgym.agents.scaffolds.instructions import InstructionsAgent
 from agentgym.agents.scaffolds.plan import PlanExecuteAgent, PlanRefineAgent
+from agentgym.agents.scaffolds.rci import RciAgent
 from agentgym.agents.scaffolds.reflexion import ReflexionAgent
 from agentgym.agents.scaffolds.rules import RulesAgent
 
@@ -14,6 +15,7 @@ SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "reflexion": ReflexionAgent,
     "plan_execute": PlanExecuteAgent,
     "plan_refine": PlanRefineAgent,
+    "rci": RciAgent,
     "adapt": AdaptAgent,
     "examples": ExamplesAgent,
     "cases": CasesAgent,
@@ -35,6 +37,7 @@ __all__ = [
     "InstructionsAgent",
     "PlanExecuteAgent",
     "PlanRefineAgent",
+    "RciAgent",
     "ReflexionAgent",
     "RulesAgent",
     "ScaffoldAgent",
