@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentgym.agents import View
 from agentgym.cli.main import main
 from agentgym.errors import ConfigError
+from agentgym.evaluation import evaluate
 from agentgym.evaluation.paired import (
     ALL,
     compare_pairs,
@@ -251,6 +254,32 @@ def test_wrong_use_is_explained(files: list[str], capsys: pytest.CaptureFixture[
     words = ["compare", str(two), str(two), "--fail-below", "0", "--metric", "reward"]
     assert main(words) == 2
     assert "choose success or progress" in capsys.readouterr().err
+
+
+class Reader:
+    """Walks to the target that it reads, and up if it cannot read it."""
+
+    name = "reader"
+
+    def act(self, views: Sequence[View]) -> list[str]:
+        return [self.reply(view.observation) for view in views]
+
+    def reply(self, text: str) -> str:
+        numbers = [int(each) for each in re.findall(r"\d+", text)]
+        return "-" if len(numbers) > 1 and numbers[0] > numbers[1] else "+"
+
+
+def test_an_evaluation_in_a_perturbed_environment_is_paired(tmp_path: Path):
+    """The difference is the robustness of an agent to hidden words."""
+    files = []
+    for name, wrap in (("plain", []), ("hidden", ["PartialObservation:share=0.5"])):
+        files.append(str(tmp_path / f"{name}.jsonl"))
+        kwargs = {"size": 8, "max_turns": 8, "wrap": wrap}
+        evaluate("NumberLine-v0", Reader(), tasks=16, env_kwargs=kwargs, save=Path(files[-1]))
+    before, after = (read_evaluation(Path(file)) for file in files)
+    [found] = compare_pairs(before, after)
+    assert found.pairs == 16 and found.unpaired == 0 and len(found.lost) > 2 and not found.solved
+    assert main(["compare", *files, "--fail-below", "-0.05"]) == 1
 
 
 def test_evaluations_of_the_command_line_are_paired(tmp_path: Path):
