@@ -91,6 +91,9 @@ ELSEWHERE = {
     "poad --env-id desk:Desk-v0": "tests/test_agent_pages.py follows the skill",
     "poad grpo --env-id desk:Desk-v0": "a sweep of the command above it",
     "poad --env-id stock:Stock-v0": "tests/test_agent_pages.py follows the skill",
+    'poad --env-id NumberLine-v0 --wrap Compose:n=2,ids=["TowerOfHanoi-v0"]': (
+        "benchmarks/learning/compose.py, whose results are in own_environment.md"
+    ),
     "exit --env-id TicTacToe-v0": "benchmarks/games/multiagent.py, with more iterations",
     "rae --config benchmarks/kuhn.yaml --opponents mirror=0.5": "docs/multi_agent_results.md",
     "rae --config benchmarks/kuhn.yaml --opponents psro:nash": "docs/multi_agent_results.md",
