@@ -22,8 +22,10 @@ from pathlib import Path
 
 from benchmarks.figures import (
     addresses,
+    compose_figures,
     credit_figures,
     curriculum_figures,
+    documents_figures,
     evidence_figures,
     families_figures,
     figure_blocks,
@@ -34,6 +36,7 @@ from benchmarks.figures import (
     interpreter_figures,
     multiagent_figures,
     pretrained_figures,
+    small_judge_figures,
     solve_figures,
     study_figures,
 )
@@ -53,6 +56,9 @@ BLOCKS = (
     | curriculum_figures.BLOCKS
     | credit_figures.BLOCKS
     | interpreter_figures.BLOCKS
+    | compose_figures.BLOCKS
+    | documents_figures.BLOCKS
+    | small_judge_figures.BLOCKS
     | pretrained_figures.BLOCKS
 )
 PICTURES = figure_blocks.PICTURES | multiagent_figures.PICTURES | families_figures.PICTURES

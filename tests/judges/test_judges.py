@@ -295,3 +295,25 @@ def test_export_pairs_by_the_scores_of_a_judge(tmp_path: Path, capsys: pytest.Ca
 
 def longer_is_better(episode: RecordedEpisode) -> float:
     return min(len(episode.turns) / 100, 1)
+
+
+def test_the_rubric_of_overthinking_scores_its_three_patterns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    page = Path(__file__).parents[2] / "docs" / "tutorials" / "judges.md"
+    text = page.read_text("utf-8").partition('title="overthinking.md"\n')[2].partition("```")[0]
+    (file := tmp_path / "overthinking.md").write_text(text)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+
+    def score(messages: Messages) -> str:
+        rogue = "search[a]\nopen[b]" in messages[-1]["content"]
+        return f"1: 6\n2: {0 if rogue else 10}\n3: 9\ncause: action\nturn: 1"
+
+    with chat_server(score) as server:
+        calm, rogue = make_judge(f"rubric={file}:chat:m@{server.url}")(
+            [episode("search[a]"), episode("search[a]\nopen[b]")]
+        )
+    assert calm.scores == {"acting": 0.6, "one at a time": 1.0, "patience": 0.9}
+    assert rogue.scores["one at a time"] == 0 and rogue.score == pytest.approx(0.5)
+    assert not read_rubric(file).outcome
