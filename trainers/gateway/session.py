@@ -56,6 +56,7 @@ class Session:
         self.repeated: dict[bytes, int] = {}
         self.waiting: list[Waiting] = []
         self.answered: dict[Future[ChatReply], Call] = {}
+        self._rng = np.random.default_rng(np.random.SeedSequence(spec.key))
         self._seen = monotonic()
 
     def touch(self) -> None:
@@ -72,22 +73,14 @@ class Session:
         calls = self.record.calls
         return calls[-1].prompt.tokens if calls and calls[-1].ended is None else None
 
-    def random(self, call: Call, draws: int) -> np.random.Generator:
-        """Returns the generator of a call, along the first conversation that of a rollout.
-
-        Args:
-            call: the call.
-            draws: random numbers that each call draws.
-        """
+    def random(self, call: Call) -> np.random.Generator:
+        """Returns the generator of a call: along the first conversation, that of a rollout."""
         parent, depths = call.prompt.parent, self.depths
         depth = depths.get(parent, -1) + 1 if parent is not None else 0
         first = parent in depths if parent is not None else not depths
         if first and depth not in depths.values():
             depths[call.number] = depth
-            rng = np.random.default_rng(np.random.SeedSequence(self.spec.key))
-            assert isinstance(rng.bit_generator, np.random.PCG64)
-            rng.bit_generator.advance(depth * draws)
-            return rng
+            return self._rng  # its parent has drawn all numbers of its own
         digest = hashlib.sha256(call.prompt.tokens.tobytes()).digest()
         count = self.repeated[digest] = self.repeated.get(digest, -1) + 1
         words = np.frombuffer(digest, np.uint32).tolist()

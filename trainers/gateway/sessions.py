@@ -324,7 +324,7 @@ class Sessions:
         waiting.call = call
         waiting.generation = Request(
             prompt.tokens,
-            session.random(call, self.sampling.max_new_tokens),
+            session.random(call),
             None if free else tuple(state.get("admissible", ())) or None,
             slot=session.slot(call),
             max_new_tokens=most,
