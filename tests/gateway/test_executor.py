@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -21,6 +22,7 @@ from agentgym.trainers.gateway import executor as module
 from agentgym.trainers.gateway.executor import HarnessExecutor, ProgramError
 from agentgym.trainers.gateway.gateway import Gateway
 from agentgym.trainers.gateway.played import Played
+from agentgym.trainers.gateway.processes import TAIL, Groups
 from agentgym.trainers.gateway.programs import CommandProgram, Outcome, program_of
 from agentgym.trainers.gateway.task import Task
 from agentgym.trainers.policy.policy import Policy
@@ -199,6 +201,22 @@ def test_all_that_a_command_starts_ends_with_it(tmp_path: Path):
         while child.read_text().rpartition(")")[2].split()[0] != "Z":
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+def test_output_without_end_takes_no_memory(tmp_path: Path):
+    groups, count = Groups(), 100_000_000
+    tracemalloc.start()
+    try:
+        process, tail = groups.start(["head", "-c", str(count), "/dev/zero"], {}, tmp_path)
+        assert process.wait(60) == 0
+        text = tail.text()
+        assert tracemalloc.get_traced_memory()[1] < count / 100
+    finally:
+        tracemalloc.stop()
+        groups.end(process)
+        tail.close()
+        groups.close()
+    assert text == TAIL * "\0"
 
 
 @pytest.mark.parametrize("harness", ["", "no-such-program x", "'"])

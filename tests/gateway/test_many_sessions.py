@@ -1,8 +1,10 @@
-"""64 programs at once, over HTTP, get what they would get alone."""
+"""64 programs at once, over HTTP, get what they would get alone, and leave nothing behind."""
 
 from __future__ import annotations
 
+import gc
 import threading
+import tracemalloc
 
 import pytest
 
@@ -46,3 +48,32 @@ def test_64_programs_at_once_lose_no_call_and_get_their_own_replies():
     policy = Policy(*chat_model("base"))
     together, alone = played(policy, "continuous"), played(policy, "single")
     assert len(together) == SESSIONS and together == alone
+
+
+@pytest.mark.slow
+def test_64_sessions_of_20_turns_leave_nothing_in_memory():
+    """A round of 8 sessions takes no more memory than the rounds before it."""
+    kept = list[int]()
+    tracemalloc.start()
+    try:
+        with Gateway(Policy(*chat_model("base")), Sampling(max_new_tokens=2)) as gateway:
+
+            def program(number: int) -> None:
+                with gateway.session(f"task {number}", key=(number,)) as session:
+                    messages = [{"role": "user", "content": "go"}]
+                    for _ in range(20):
+                        messages += [ask(session.task, messages), {"role": "user", "content": "."}]
+                    assert len(session.record.turns()) == 20
+
+            for start in range(0, SESSIONS, 8):
+                threads = [threading.Thread(target=program, args=(start + n,)) for n in range(8)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join(SECONDS)
+                    assert not thread.is_alive()
+                gc.collect()
+                kept.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert kept[-1] - kept[1] < 6 * 8 * 20 * 100, "fewer than 100 bytes per request"

@@ -147,7 +147,7 @@ def conversation(sessions: Sessions, session: Session, name: str, replies: dict[
 def test_samples_depend_on_their_prompts_and_not_on_when_they_arrive(policy: Policy):
     """Parallel sub-agents: each time the same replies, in any order and number at once."""
     found = []
-    for trial in range(6):
+    for trial in range(20):
         sessions = Sessions(policy, Sampling(max_new_tokens=6))
         session, replies = sessions.open(SessionSpec((1, 2))), dict[str, str]()
         names = [f"helper {n}" for n in np.random.default_rng(trial).permutation(4)]
