@@ -206,8 +206,8 @@ def test_all_that_a_command_starts_ends_with_it(tmp_path: Path):
 def test_output_without_end_takes_no_memory(tmp_path: Path):
     groups, count = Groups(), 100_000_000
     tracemalloc.start()
+    process, tail = groups.start(["head", "-c", str(count), "/dev/zero"], {}, tmp_path)
     try:
-        process, tail = groups.start(["head", "-c", str(count), "/dev/zero"], {}, tmp_path)
         assert process.wait(60) == 0
         text = tail.text()
         assert tracemalloc.get_traced_memory()[1] < count / 100
