@@ -11,11 +11,13 @@ import gymnasium
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
+from agentgym.reading.typography import without_thoughts
 from agentgym.tools.call_objects import by_value
 from agentgym.tools.calls import Call, read_call
+from agentgym.utils.action_parsing import plain
 from agentgym.wrappers.base import TextWrapper
 
-_VERB = re.compile(r"\W{0,9}(\w{1,40})")
+_VERB = re.compile(r"\w{1,40}")
 
 
 class ToolRules(TextWrapper):
@@ -99,7 +101,7 @@ class ToolRules(TextWrapper):
 
     def _remember(self, memory: dict[str, Any]) -> None:
         self._counts = {str(tool): int(count) for tool, count in memory["counts"].items()}
-        self._denied, self._last = int(memory["denied"]), str(memory["last"])
+        self._denied, self._last = int(memory["denied"]), str(memory.get("last", ""))
 
     def _called(self, action: str) -> Call | None:
         """Returns the call in an action as the environment reads it, if there is one."""
@@ -107,8 +109,10 @@ class ToolRules(TextWrapper):
             call = self._read_call(action)
         except ValueError:
             return None  # the environment explains the problem
-        verb = _VERB.match(action) if call is None and self.verbs else None
-        return Call(verb[1].lower(), {}) if verb else call
+        if call is not None or not self.verbs:
+            return call
+        verb = _VERB.search(plain(without_thoughts(action)))
+        return Call(verb[0], {}) if verb else None
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Plays one turn: see `TextEnv.step`."""

@@ -71,3 +71,37 @@ def test_admissible_actions_follow_the_rules():
     assert words < {
         word.split()[-1] for word in make_env("FrozenLake-v0").reset(seed=0)[1]["admissible"]
     }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Action: move left",
+        "Sure!\nAction: Move left.",
+        "Thought: out of here\n**Action:** move left\n\nThis leads out.",
+        "<think>move right?</think> move left",
+        " " * 12 + "move left",
+        "\u200b" * 12 + "move left",
+        "```text\nmove left\n```",
+        "`" * 10 + "move left",
+    ],
+)
+def test_an_action_is_read_as_the_environment_reads_it(text: str):
+    """What surrounds an action does not hide it from the rules."""
+    plain = make_env("Maze-v0")
+    plain.reset(seed=0)
+    assert plain.step(text)[4]["valid"]
+    env = ToolRules(make_env("Maze-v0"), limit={"move": 0}, verbs=True)
+    env.reset(seed=0)
+    assert env.step(text)[4]["denied"] == 1
+
+
+def test_a_snapshot_of_before_the_rules_is_restored():
+    env = ToolRules(make_env("SearchQA-v0"), limit={"search": 1}, verbs=True)
+    env.reset(seed=0)
+    env.step("search[works]")
+    snapshot = env.snapshot()
+    del snapshot["memory"]["last"]  # of a version without `follow`
+    copy = ToolRules(make_env("SearchQA-v0"), limit={"search": 1}, verbs=True)
+    copy.restore(snapshot)
+    assert copy.step("search[cities]") == env.step("search[cities]")
