@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import gymnasium
@@ -11,6 +11,7 @@ from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.errors import ConfigError
 from agentgym.judges import outcome_judge
 from agentgym.tasks import Tasks
+from agentgym.utils.printable import printable
 from agentgym.wrappers.base import TextWrapper
 
 GOAL = " goal: "
@@ -42,13 +43,24 @@ class GoalTasks(Sequence[str]):
     def __contains__(self, task: object) -> bool:
         if not isinstance(task, str):
             return False
-        name, mark, goal = task.partition(GOAL)
-        return name in self.own and (not mark or goal == clean_goal(goal) != "")
+        name, goal = parted(task, self.own)
+        return name in self.own and (name == task or goal == clean_goal(goal) != "")
+
+
+def parted(task: str, own: Container[str]) -> tuple[str, str]:
+    """Returns the name of a task without its written goal, and the goal, "" without one.
+
+    Args:
+        task: the task.
+        own: the tasks of the environment, whose names may hold the mark of a goal.
+    """
+    name, _, goal = (task, "", "") if task in own else task.partition(GOAL)
+    return name, goal
 
 
 def clean_goal(text: str) -> str:
-    """Returns a goal on one line, at most `LONGEST_GOAL` characters."""
-    return " ".join(text.split())[:LONGEST_GOAL].strip()
+    """Returns a goal on one line, at most `LONGEST_GOAL` characters, without control characters."""
+    return " ".join(printable(text).split())[:LONGEST_GOAL].strip()
 
 
 class WrittenGoal(TextWrapper):
@@ -105,8 +117,8 @@ class WrittenGoal(TextWrapper):
         """Starts an episode: see `TextEnv.reset`."""
         options, goal = dict(options or {}), ""
         if options.get("task") is not None:
-            task, _, goal = self.tasks.check(options["task"]).partition(GOAL)
-            options["task"] = task
+            own = self.env.get_wrapper_attr("tasks")
+            options["task"], goal = parted(self.tasks.check(options["task"]), own)
         observation, info = self.env.reset(seed=seed, options=options)
         self._begin()
         self._goal, self._seen = goal, observation

@@ -12,6 +12,7 @@ from agentgym.data.episode import RecordedEpisode
 from agentgym.errors import ConfigError, UnknownTaskError
 from agentgym.judges import outcome_judge
 from agentgym.wrappers import WrittenGoal
+from agentgym.wrappers.written_goal import GoalTasks, clean_goal, parted
 
 KWARGS: dict[str, Any] = {"size": 60, "max_turns": 4, "invalid_penalty": 0.25}
 SEEN: list[RecordedEpisode] = []
@@ -113,3 +114,19 @@ def test_the_goal_is_part_of_the_state_key(env: WrittenGoal):
         for task in ("train/3", "train/3 goal: Be 1", "train/3 goal: Be 2")
     }
     assert len(keys) == 3
+
+
+@pytest.mark.parametrize("text", ["a\ud800b", "a\x00 \x1b[31mb", "a\r\nb", "a" * 600, "a goal: b"])
+def test_a_goal_of_any_text_is_one_line_that_can_be_stored(env: WrittenGoal, text: str):
+    goal = clean_goal(text)
+    assert goal.encode() and goal.isprintable() and clean_goal(goal) == goal
+    task = f"train/3 goal: {goal}"
+    assert parted(task, env.tasks.train.own) == ("train/3", goal) and task in env.tasks
+    assert f"train/3 goal: {text}" in env.tasks or goal != text
+
+
+def test_a_name_may_hold_the_mark_of_a_goal():
+    tasks = GoalTasks(["Find the goal: a key", "Find it"])
+    assert "Find the goal: a key" in tasks and "Find it goal: now" in tasks
+    assert "Find the goal: a lock" not in tasks
+    assert parted("Find the goal: a key", tasks.own) == ("Find the goal: a key", "")

@@ -10,7 +10,7 @@ from agentgym.data.episode_text import LONGEST
 from agentgym.reading.typography import without_thoughts
 from agentgym.trainers.rollout.learning_progress import Related
 from agentgym.trainers.rollout.task_sampling import Curriculum, filled
-from agentgym.wrappers.written_goal import GOAL, clean_goal
+from agentgym.wrappers.written_goal import GOAL, GoalTasks, clean_goal, parted
 
 PROMPT = (
     "You write new tasks for an agent that learns. You read the beginnings of tasks that it has "
@@ -45,7 +45,8 @@ class Written(Related):
         chosen = [names[int(i)] for i in sample]
         parts = [f"{i}. {self.failed[name][:LONGEST]}" for i, name in enumerate(chosen, 1)]
         [reply] = self.ask(["\n\n".join([*parts, f"Write {2 * wanted} goals."])])
-        starts = [name.partition(GOAL)[0] for name in chosen]
+        assert isinstance(self.tasks, GoalTasks)
+        starts = [parted(name, self.tasks.own)[0] for name in chosen]
         found: list[str] = []
         for task in dict.fromkeys(read_goals(reply, starts)[: 4 * wanted]):
             if len(found) < wanted and task not in self.rates:
