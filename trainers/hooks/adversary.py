@@ -8,6 +8,7 @@ import numpy as np
 
 from agentgym.agents.text_model import text_model
 from agentgym.data.episode_text import LONGEST
+from agentgym.reading.typography import without_thoughts
 from agentgym.trainers.data.learn import Learn, Pair
 from agentgym.trainers.data.trajectory import Support, Trajectory, Turn
 from agentgym.trainers.hooks.base import RecipeHooks
@@ -15,7 +16,7 @@ from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.support import candidate_support
 from agentgym.trainers.rollout.branches import single_turn, with_action
 from agentgym.trainers.rollout.env_pool import instructions_by_id
-from agentgym.utils.action_parsing import match_action
+from agentgym.utils.action_parsing import match_action, plain
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run
@@ -31,8 +32,9 @@ PROMPT = (
 class AdversarialPairs(RecipeHooks):
     """Adds a pair of actions for each preferred episode: one of its own, and a worse one.
 
-    A language model reads the observation and the action of a random turn of the episode and writes
-    the worse action. An empty reply, the same action, or one that is not admissible makes no pair.
+    A language model reads the observation and the action of a random valid turn of the episode and
+    writes the worse action. An empty reply, the same action as the environment reads it, or one
+    that is not admissible makes no pair.
 
     Source: the adversarial agent of "Enhancing Language Multi-Agent Learning with Multi-Agent
     Credit Re-Assignment for Interactive Environment Generalization" (CollabUIAgents, arXiv
@@ -55,12 +57,15 @@ class AdversarialPairs(RecipeHooks):
     ) -> Learn:
         """Returns the episodes and the actions, with the pairs of both."""
         learn = self.pairs.on_rollout_end(fresh, iteration, rng)
-        good = [learn.trajectories[i] for i in sorted({each.better for each in learn.pairs or ()})]
-        places = [int(rng.integers(len(each.turns))) for each in good]
-        texts = [self._text(each, each.turns[n]) for each, n in zip(good, places, strict=True)]
+        good: list[tuple[Trajectory, int]] = []
+        for i in sorted({each.better for each in learn.pairs or ()}):
+            valid = [n for n, turn in enumerate(learn.trajectories[i].turns) if turn.valid]
+            if valid:
+                good.append((learn.trajectories[i], valid[int(rng.integers(len(valid)))]))
+        texts = [self._text(each, each.turns[place]) for each, place in good]
         replies = self.write(texts) if texts else []
         found, pairs = list(learn.trajectories), list(learn.pairs or ())
-        for each, place, reply in zip(good, places, replies, strict=True):
+        for (each, place), reply in zip(good, replies, strict=True):
             worse = self._sample(each.turns[place], reply)
             if worse is not None:
                 pairs.append(Pair(len(found), len(found) + 1))
@@ -80,11 +85,11 @@ class AdversarialPairs(RecipeHooks):
         return "\n\n".join([*parts, f"Good action: {turn.action[:LONGEST]}"])
 
     def _sample(self, turn: Turn, reply: str) -> Sample | None:
-        """Returns the action of a reply in place of that of a turn, or None if it is not worse."""
+        """Returns the action of a reply in place of that of a turn, or None if it is the same."""
         text: str | None = reply
         if turn.admissible:
             text = match_action(reply, turn.admissible, cased=True)
-        if not text or text == turn.action:
+        if not text or plain(text) == plain(without_thoughts(turn.action)):
             return None
         tokens = np.array(self.trainer.policy.encode_action(text), np.int32)
         support, choice = None, None

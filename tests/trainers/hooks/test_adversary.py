@@ -72,6 +72,32 @@ def test_each_preferred_episode_has_a_pair_of_actions(source: str, tmp_path: Pat
     assert again.pairs == learn.pairs
 
 
+def test_the_same_action_in_other_words_and_an_invalid_turn_make_no_pair(
+    source: str, tmp_path: Path
+):
+    config = dpo.Config.of(**SETTINGS, adversary=source, iterations=0, run_dir=str(tmp_path))
+    trainer = Trainer("dpo", config, dpo.build(config))
+    trainer.run()
+    hooks, fresh = trainer.hooks, played(trainer)
+    assert isinstance(hooks, AdversarialPairs)
+    hooks.write = lambda texts: [text[-1] for text in texts]  # type: ignore[assignment]
+    for each in fresh:
+        for turn in each.turns:
+            turn.action = f"Action: {turn.action}"
+    rng = np.random.default_rng(0)
+    hooks.on_rollout_end(fresh, 0, rng)
+    assert hooks.pairs.on_rollout_end(fresh, 0, rng).pairs
+    assert hooks.metrics["adversarial_pairs"] == 0
+    hooks.write = lambda texts: ["-+"[text.endswith("-")] for text in texts]  # type: ignore[assignment]
+    hooks.on_rollout_end(fresh, 0, rng)
+    assert hooks.metrics["adversarial_pairs"] > 0
+    for each in fresh:
+        for turn in each.turns:
+            turn.valid = False
+    hooks.on_rollout_end(fresh, 0, rng)
+    assert hooks.metrics["adversarial_pairs"] == 0
+
+
 @pytest.mark.parametrize("normalization", ["none", "sum"])
 def test_a_run_learns_from_the_pairs(source: str, tmp_path: Path, normalization: str):
     few: dict[str, Any] = {
