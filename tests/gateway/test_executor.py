@@ -93,12 +93,23 @@ def test_a_number_that_a_function_returns_is_the_reward(policy: Policy):
         assert each.turns[-1].reward == len(each.turns[-1].action)
 
 
-def test_the_collector_leaves_out_older_objects_until_the_executor_is_closed(policy: Policy):
-    counts: list[int] = []
-    play(
-        policy, lambda task: counts.append(gc.get_freeze_count()) or programs.chat(task), SPECS[:1]
-    )
-    assert counts[0] > 0 and gc.get_freeze_count() == 0
+def test_the_collector_leaves_out_older_objects_during_a_rollout_alone(policy: Policy):
+    before, counts = gc.get_freeze_count(), list[int]()
+
+    def program(task: Task) -> None:
+        counts.append(gc.get_freeze_count())
+        programs.chat(task)
+
+    with EnvPool(lambda: NumberLine(max_turns=3), num_envs=2) as pool:
+        executor = HarnessExecutor(Gateway(policy, SAMPLING), program_of(program), pool)
+        assert gc.get_freeze_count() == before
+        executor.play(SPECS[:1])
+        assert counts[0] > before and gc.get_freeze_count() == 0
+        executor.on_progress = lambda finished: 1 / 0
+        with pytest.raises(ZeroDivisionError):
+            executor.play(SPECS[:1])
+        assert gc.get_freeze_count() == 0
+        executor.close()
 
 
 def test_a_score_sees_the_conversation(policy: Policy):

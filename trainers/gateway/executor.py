@@ -96,12 +96,6 @@ class HarnessExecutor:
     on_episode: OnEpisode | None = None
     _counts: dict[str, float] = field(default_factory=dict, init=False)
 
-    def __post_init__(self) -> None:
-        # Requests are so many objects that the collector often looks at all objects of the process,
-        # for a fifth of a second with PyTorch and transformers. It leaves out those of before.
-        gc.collect()
-        gc.freeze()
-
     def start(self, episodes: Sequence[EpisodeSpec]) -> Callable[[], list[list[Trajectory]]]:
         """Returns a function that plays the episodes."""
         return lambda: self.play(episodes)
@@ -122,9 +116,13 @@ class HarnessExecutor:
                 )
         rollout = _Rollout(self, episodes)
         self.gateway.sessions.forget()
+        # Requests are so many objects that the collector often looks at all objects of the process,
+        # for a fifth of a second with PyTorch and transformers. It leaves out those of before.
+        gc.freeze()
         try:
             rollout.run()
         finally:
+            gc.unfreeze()
             rollout.leave()
         for name, count in rollout.counts().items():
             self._counts[name] = self._counts.get(name, 0.0) + count
@@ -139,7 +137,6 @@ class HarnessExecutor:
 
     def close(self) -> None:
         """Ends programs and gateway."""
-        gc.unfreeze()
         self.program.close()
         self.gateway.sessions.close_all()
         self.gateway.close()
