@@ -54,7 +54,7 @@ class ToolRules(TextWrapper):
             `search[red shirt]`, for environments without tools.
 
     Raises:
-        ConfigError: if the environment's actions are not text, or for an invalid pattern.
+        ConfigError: if the environment's actions are not text, or for an invalid pattern or list.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class ToolRules(TextWrapper):
         self._need_text("actions")
         self._allow = None if allow is None else tuple(allow)
         self._deny = {tool: _compiled(patterns) for tool, patterns in (deny or {}).items()}
-        self._after = {tool: tuple(earlier) for tool, earlier in (after or {}).items()}
+        self._after = _listed("after", after or {})
         self._limit = dict(limit or {})
-        self._follow = {tool: tuple(following) for tool, following in (follow or {}).items()}
+        self._follow = _listed("follow", follow or {})
         self.verbs = verbs
         self._read_call: Callable[[str], Call | None]
         self._read_call = getattr(env.unwrapped, "read_call", read_call)
@@ -173,6 +173,21 @@ class ToolRules(TextWrapper):
             info["admissible"] = left or info["admissible"]
         memory = (called, used, self._last) if self._follow else (called, used)
         return observation, self._keyed(info, *memory)
+
+
+def _listed(option: str, rules: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Returns the tools of each rule.
+
+    Raises:
+        ConfigError: if those of a rule are one string, or none.
+    """
+    for tool, names in rules.items():
+        if isinstance(names, str) or not names:
+            raise ConfigError(
+                f"{option} needs a list of at least one tool for {tool!r}, got {names!r:.80}. "
+                f'Write {{{tool!r}: ["NAME"]}}, or leave the rule out.'
+            )
+    return {tool: tuple(names) for tool, names in rules.items()}
 
 
 def _compiled(patterns: Mapping[str, str]) -> dict[str, re.Pattern[str]]:

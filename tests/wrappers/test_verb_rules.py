@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentgym import make_env
+from agentgym.errors import ConfigError
 from agentgym.wrappers import ToolRules
 
 RULES = {"": ["search"], "search": ["open", "search"], "open": ["answer", "open"]}
@@ -105,3 +106,11 @@ def test_a_snapshot_of_before_the_rules_is_restored():
     copy = ToolRules(make_env("SearchQA-v0"), limit={"search": 1}, verbs=True)
     copy.restore(snapshot)
     assert copy.step("search[cities]") == env.step("search[cities]")
+
+
+@pytest.mark.parametrize("names", ["open", []])
+@pytest.mark.parametrize("option", ["after", "follow"])
+def test_a_rule_needs_a_list_of_tools(option: str, names: str | list[str]):
+    """A string is not read as the list of its letters."""
+    with pytest.raises(ConfigError, match=f"{option} needs a list of at least one"):
+        ToolRules(make_env("SearchQA-v0"), **{option: {"search": names}})  # type: ignore[arg-type]
