@@ -100,12 +100,15 @@ def test_the_collector_leaves_out_older_objects_during_a_rollout_alone(policy: P
         counts.append(gc.get_freeze_count())
         programs.chat(task)
 
+    def fail(finished: int) -> None:
+        raise ZeroDivisionError
+
     with EnvPool(lambda: NumberLine(max_turns=3), num_envs=2) as pool:
         executor = HarnessExecutor(Gateway(policy, SAMPLING), program_of(program), pool)
         assert gc.get_freeze_count() == before
         executor.play(SPECS[:1])
         assert counts[0] > before and gc.get_freeze_count() == 0
-        executor.on_progress = lambda finished: 1 / 0
+        executor.on_progress = fail
         with pytest.raises(ZeroDivisionError):
             executor.play(SPECS[:1])
         assert gc.get_freeze_count() == 0

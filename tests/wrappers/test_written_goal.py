@@ -121,7 +121,9 @@ def test_a_goal_of_any_text_is_one_line_that_can_be_stored(env: WrittenGoal, tex
     goal = clean_goal(text)
     assert goal.encode() and goal.isprintable() and clean_goal(goal) == goal
     task = f"train/3 goal: {goal}"
-    assert parted(task, env.tasks.train.own) == ("train/3", goal) and task in env.tasks
+    assert (
+        parted(task, env.env.get_wrapper_attr("tasks")) == ("train/3", goal) and task in env.tasks
+    )
     assert f"train/3 goal: {text}" in env.tasks or goal != text
 
 
