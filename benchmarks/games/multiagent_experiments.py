@@ -15,6 +15,7 @@ from benchmarks.games.multiagent_settings import (
     CLONED,
     COOK_VARIANTS,
     COOKS,
+    ENTROPY,
     NANO,
     NOT_CLONED,
     POKER,
@@ -91,10 +92,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         axes=("iteration", "NashConv"),
     ),
     "leduc": Experiment(
-        goal="NashConv falls in self-play",
+        goal="exploitability of the average policy at most 0.5, that is NashConv at most 1",
         recipe="turn",
         settings=POKER | {"env_id": "LeducPoker-v0"},
-        variants={"mirror, moving reference, central critic": CENTRAL},
+        variants={
+            "mirror, moving reference, central critic": CENTRAL,
+            "mirror, much entropy, central critic": ENTROPY,
+        },
         measure=measures.exploitability,
         curve=measures.exploitability_curve,
         axes=("iteration", "NashConv"),
