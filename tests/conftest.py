@@ -33,11 +33,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Returns one worker more than there are cores: some tests wait for time limits."""
-    return (os.cpu_count() or 1) + 1
-
-
 FAST_RECIPES = ("archer", "bc", "dpo", "grpo", "magrpo", "poad", "turn")
 """Recipes whose tests `make test-fast` runs: one for each way to assign credit."""
 SLOW_KINDS = (
