@@ -55,7 +55,7 @@ GUIDES = [
 """Other pages with command lines."""
 OTHER_COMMANDS = (
     *("pip install ", "tensorboard --logdir ", "vllm serve ", "VLLM_", "ray start "),
-    *("git clone ", "hf upload ", "vf-eval ", "make "),
+    *("git clone ", "hf upload ", "vf-eval ", "make ", "python -m venv "),
 )
 """Beginnings of command lines that are not checked."""
 

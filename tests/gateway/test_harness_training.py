@@ -108,5 +108,5 @@ def test_recipes_that_replay_actions_refuse_a_program_before_anything_is_loaded(
     assert refused == marked - BY_SETTING
 
 
-BY_SETTING = {"magrpo", "optima"}
+BY_SETTING = {"chunk", "magrpo", "optima"}
 """Recipes of which one setting replays actions, not the default one."""
