@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
+from agentgym.reading.typography import without_thoughts
 from agentgym.utils.action_parsing import plain
 from agentgym.utils.arguments import imported
 from agentgym.wrappers.base import TextWrapper
@@ -57,7 +58,7 @@ def _expert(step: Transition) -> float:
     """Returns 1 for the expert's action, 1/2 for another one with the same first word, else 0."""
     if step.expert is None:
         return 0.0
-    own, right = plain(str(step.action)), plain(step.expert)
+    own, right = plain(without_thoughts(str(step.action))), plain(step.expert)
     return float(own == right) or 0.5 * (own.split()[:1] == right.split()[:1])
 
 

@@ -108,11 +108,11 @@ def trained(files: dict[str, Any], folder: str, seed: int, **changes: Any) -> Re
     return whole(evaluate(ENV, f"policy:{folder}", tasks=None, env_kwargs=files, seed=seed))
 
 
-def measure(seed: int, settings: Settings, files: dict[str, Any]) -> dict[str, Any]:
-    """Returns the results of the clone and of the policy after RL, and their difference."""
-    begun, count = time.process_time(), constant_answer(files)["questions"]["train"]
+def measure(seed: int, settings: Settings, files: dict[str, Any], questions: int) -> dict[str, Any]:
+    """Returns the results of the clone, of all training questions, and of the policy after RL."""
+    begun = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        cloning = {"bc_demonstrations": count, "bc_epochs": settings.epochs}
+        cloning = {"bc_demonstrations": questions, "bc_epochs": settings.epochs}
         cloning |= {"bc_lr": 3e-3, "bc_batch_tokens": 4096}
         clone = trained(files, f"{folder}/clone", seed, model="nano", iterations=0, **cloning)
         more = {"iterations": settings.iterations, "episodes_per_iteration": settings.episodes}
@@ -144,7 +144,7 @@ def main(settings: Settings) -> None:
         constant = constant_answer(files)
         runs: Any = kept(settings.out, config, "runs") or []
         for seed in range(len(runs), settings.seeds):
-            runs.append(measure(seed, settings, files))
+            runs.append(measure(seed, settings, files, constant["questions"]["train"]))
             content = {
                 "config": config,
                 "versions": versions("torch", "numpy"),

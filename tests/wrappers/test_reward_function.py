@@ -171,6 +171,7 @@ def test_the_expert_grades_each_action():
         ("", 0.0),
         ("look around", 0.0),
         (f"Action: {right.upper()}.", 1.0),
+        (f"<think>Not {kind} nothing.</think>\n{right}", 1.0),
     ):
         env.reset(seed=0)
         assert env.step(action)[1] == grade

@@ -40,7 +40,7 @@ from agentgym.trainers.rollout.learning_progress import PROMPT, LearningProgress
 from agentgym.trainers.rollout.task_sampling import (
     Curriculum,
     SuccessRates,
-    draw_preferred,
+    Weighted,
     draw_tasks,
     filled,
 )
@@ -53,7 +53,7 @@ Propose = Callable[[Sequence[str], Mapping[str, float], int, np.random.Generator
 generator to the tasks to play next. The rates are moving averages."""
 
 
-class SuccessWindow(SuccessRates):
+class SuccessWindow(Weighted, SuccessRates):
     """Prefers tasks with a success rate inside a window, and tasks not played yet.
 
     Args:
@@ -75,12 +75,8 @@ class SuccessWindow(SuccessRates):
         rates = np.array([self.rates.get(name, middle) for name in names])
         return ((rates >= self.low) & (rates <= self.high)).astype(np.float64)
 
-    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
-        """Returns `count` sampled tasks, each with a seed."""
-        return draw_preferred(self, self.weights, count, rng)
 
-
-class Spread(SuccessRates):
+class Spread(Weighted, SuccessRates):
     """Samples tasks in proportion to sqrt(p (1 - p)) + 0.05, with their success rate p.
 
     Tasks that were not played yet have the rate 1/2.
@@ -90,10 +86,6 @@ class Spread(SuccessRates):
         """Returns the weights of tasks."""
         rates = np.array([self.rates.get(name, 0.5) for name in names])
         return np.sqrt(rates * (1 - rates)) + 0.05
-
-    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
-        """Returns `count` sampled tasks, each with a seed."""
-        return draw_preferred(self, self.weights, count, rng)
 
 
 class Failures(SuccessRates):

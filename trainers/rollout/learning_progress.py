@@ -19,9 +19,8 @@ from agentgym.reading.typography import without_thoughts
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.rollout.task_sampling import (
     OVERSAMPLE,
-    Curriculum,
     SuccessRates,
-    draw_preferred,
+    Weighted,
     filled,
 )
 
@@ -39,7 +38,7 @@ _NUMBERS = re.compile(r"\d{1,4}(?:(?:\s*,\s*|\s*;\s*|\s+)(?:and\s+)?\d{1,4})*")
 """A line of numbers, without what stands around it."""
 
 
-class LearningProgress(Curriculum):
+class LearningProgress(Weighted):
     """Prefers tasks whose predicted competence has changed most over recent iterations.
 
     Competence is predicted by logistic regression on hashed words of a task's first observation,
@@ -59,10 +58,6 @@ class LearningProgress(Curriculum):
 
     def _features(self, name: str) -> NDArray[np.float64]:
         return _features(self.words.get(name, []))
-
-    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
-        """Returns `count` sampled tasks, each with a seed."""
-        return draw_preferred(self, self.weights, count, rng)
 
     def weights(self, names: Sequence[str]) -> NDArray[np.float64]:
         """Returns weights in proportion to the change of competence, mixed with uniform ones."""

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -65,34 +65,28 @@ class Curriculum:
         """Restores the state of a checkpoint."""
 
 
-def draw_preferred(
-    curriculum: Curriculum,
-    weights: Callable[[Sequence[str]], NDArray[np.float64]],
-    count: int,
-    rng: np.random.Generator,
-) -> list[tuple[str, int]]:
+class Weighted(Curriculum):
     """Samples candidate tasks uniformly, and from these the result in proportion to weights.
 
     Tasks of weight 0 are used only if there are too few others.
-
-    Args:
-        curriculum: curriculum that holds the tasks.
-        weights: function from task names to non-negative weights.
-        count: number of tasks to sample.
-        rng: random generator.
-
-    Returns:
-        `count` tasks, each with a seed.
     """
-    looked_at = Curriculum.draw(curriculum, OVERSAMPLE * count, rng)
-    names = list(dict.fromkeys(task for task, _ in looked_at))
-    wanted = weights(names)
-    size = min(count, int((wanted > 0).sum()))
-    chosen = rng.choice(len(names), size, replace=False, p=wanted / wanted.sum()) if size else ()
-    found = [names[int(i)] for i in chosen]
-    found += [task for task in names if task not in set(found)][: count - size]
-    found += [task for task, _ in looked_at][: count - len(found)]
-    return [(task, int(rng.integers(2**31))) for task in found]
+
+    def weights(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """Returns the non-negative weights of tasks."""
+        raise NotImplementedError
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
+        """Returns `count` sampled tasks, each with a seed."""
+        looked_at = Curriculum.draw(self, OVERSAMPLE * count, rng)
+        names = list(dict.fromkeys(task for task, _ in looked_at))
+        wanted = self.weights(names)
+        size = min(count, int((wanted > 0).sum()))
+        shares = wanted / wanted.sum() if size else None
+        chosen = rng.choice(len(names), size, replace=False, p=shares) if size else ()
+        found = [names[int(i)] for i in chosen]
+        found += [task for task in names if task not in set(found)][: count - size]
+        found += [task for task, _ in looked_at][: count - len(found)]
+        return [(task, int(rng.integers(2**31))) for task in found]
 
 
 def filled(again: list[tuple[str, int]], drawn: list[tuple[str, int]]) -> list[tuple[str, int]]:

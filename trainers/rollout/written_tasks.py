@@ -67,6 +67,6 @@ def read_goals(reply: str, starts: list[str]) -> list[str]:
     for line in without_thoughts(reply).split("\n"):
         match = _LINE.fullmatch(line.rstrip())
         if match and 1 <= int(match[1]) <= len(starts):
-            goal = clean_goal(match[2].strip("*_` "))
-            found += [f"{starts[int(match[1]) - 1]}{GOAL}{goal}"] * bool(goal)
+            if goal := clean_goal(match[2].strip("*_` ")):
+                found.append(f"{starts[int(match[1]) - 1]}{GOAL}{goal}")
     return found

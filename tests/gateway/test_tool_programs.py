@@ -1,4 +1,4 @@
-"""Programs with tools learn from reward, also one that asks for a title and a summary."""
+"""Programs with tools, also one that asks for a title and a summary: tokens, and learning."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agentgym.trainers import train
 from agentgym.trainers.gateway import flat
+from agentgym.trainers.gateway.gateway import Gateway
 from agentgym.trainers.gateway.task import Task
 from agentgym.trainers.gateway.wire import Message
+from agentgym.trainers.policy.policy import Policy
+from agentgym.trainers.policy.sampling import Sampling
 from tests.gateway.episodes import ask
+from tests.helpers.chat_models import chat_model
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
 
@@ -73,3 +78,21 @@ def test_a_reward_for_a_tool_call_makes_it_likely(program: Callable[[Task], floa
     first, last = (report.aggregate()["reward"].mean for report in (before, after))
     assert 0.3 < first < 0.7
     assert last > first + 0.2
+
+
+def test_titles_and_summaries_leave_each_sampled_token_in_one_turn():
+    with Gateway(Policy(*chat_model("base")), Sampling(max_new_tokens=6)) as gateway:
+        with gateway.session("train/0", key=(1,)) as session:
+            compacts(session.task)
+        trajectory = session.trajectory(reward=1.0)
+        samples = [call.sample for call in session.record.turns()]
+    assert trajectory is not None
+    assert [turn.weight for turn in trajectory.turns] == [0.0, 1.0, 1.0, 1.0]
+    counts = [np.zeros(len(segment.tokens), int) for segment in trajectory.segments]
+    for turn, sample in zip(trajectory.turns, samples, strict=True):
+        assert sample is not None
+        tokens = trajectory.segments[turn.segment].tokens[turn.start : turn.stop]
+        np.testing.assert_array_equal(tokens, sample.tokens)
+        counts[turn.segment][turn.start : turn.stop] += 1
+    assert max(each.max() for each in counts) == 1
+    assert sum(each.sum() for each in counts) == sum(len(s.tokens) for s in samples if s)
