@@ -6,6 +6,8 @@ from agentgym.agents.scaffolds.candidates import CandidatesAgent
 from agentgym.agents.scaffolds.cases import CasesAgent
 from agentgym.agents.scaffolds.examples import ExamplesAgent
 from agentgym.agents.scaffolds.instructions import InstructionsAgent
+from agentgym.agents.scaffolds.lessons import LessonsAgent
+from agentgym.agents.scaffolds.library import LibraryAgent
 from agentgym.agents.scaffolds.plan import PlanExecuteAgent, PlanRefineAgent
 from agentgym.agents.scaffolds.rci import RciAgent
 from agentgym.agents.scaffolds.reflexion import ReflexionAgent
@@ -21,6 +23,8 @@ SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "cases": CasesAgent,
     "rules": RulesAgent,
     "instructions": InstructionsAgent,
+    "lessons": LessonsAgent,
+    "library": LibraryAgent,
     "candidates": CandidatesAgent,
 }
 """The scaffolds that `make_agent` wraps around an agent, as in "reflexion:chat:MODEL@URL"."""
@@ -35,6 +39,8 @@ __all__ = [
     "CasesAgent",
     "ExamplesAgent",
     "InstructionsAgent",
+    "LessonsAgent",
+    "LibraryAgent",
     "PlanExecuteAgent",
     "PlanRefineAgent",
     "RciAgent",
