@@ -22,7 +22,7 @@ from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.imagined import PREFIX, imagined
-from agentgym.evaluation.reflection import reflected
+from agentgym.evaluation.reflection import instructed, reflected
 from agentgym.evaluation.repair import conditioned, learnable, relabelled, repaired
 from agentgym.evaluation.runner import evaluate
 from agentgym.integrations.hub import write_hub_folder
@@ -84,9 +84,10 @@ def export(
             goal that it achieved, in environments whose goal can be set. Those that remain failed
             are left out. Pairs of format preferences keep them, as the worse episodes. condition:
             the instructions of every episode end with its outcome, as with the wrapper Outcome.
-        reflector: Language model (chat:MODEL@URL, policy:FOLDER, model:NAME) that takes the place
-            of the expert in --failures repair: it names the turn with the mistake, writes advice,
-            and plays on with it.
+        reflector: Language model (chat:MODEL@URL, policy:FOLDER, model:NAME). With --failures
+            repair, it takes the place of the expert: it names the turn with the mistake, writes
+            advice, and plays on with it. With hindsight, it writes the goal that an episode
+            achieved, in any environment, as a task of the wrapper WrittenGoal.
         successes: Leave out episodes that do not solve their task.
         min_reward: Leave out episodes with a lower return.
         env_kwargs: Arguments of the environments.
@@ -115,10 +116,11 @@ def export(
             f"--failures {failures} needs the outcome of an environment, and nothing is played in "
             "imagined episodes: leave it out."
         )
-    if reflector and (failures != "repair" or not reflector.startswith(MODELS)):
+    replays = failures in ("repair", "hindsight")
+    if reflector and not (replays and reflector.startswith(MODELS)):
         raise ConfigError(
             "--reflector takes chat:MODEL@URL, policy:FOLDER or model:NAME and needs --failures "
-            f"repair, got {reflector!r} and --failures {failures}."
+            f"repair or hindsight, got {reflector!r} and --failures {failures}."
         )
     judges = make_judge(*judge) if judge else None
     given = [*sources, *(_with_expert() if suite else ())]
@@ -137,8 +139,10 @@ def export(
         found = [conditioned(each) for each in found]
     elif failures != "keep":
         failed = [each for each in found if not each.success]
-        with_model = partial(reflected, source=reflector) if reflector else repaired
-        make = with_model if failures == "repair" else relabelled
+        make = {"repair": repaired, "hindsight": relabelled}[failures]
+        if reflector:
+            by_model = {"repair": reflected, "hindsight": instructed}[failures]
+            make = partial(by_model, source=reflector)
         better = learnable(failed, make, kwargs)
         shown = f"{len(better)} of {len(failed)} failed episodes can be used ({failures})."
         standard_output().print(shown)

@@ -1,5 +1,6 @@
 """Gymnasium wrappers of text environments, one per file."""
 
+from agentgym.wrappers.abridged_observation import AbridgedObservation
 from agentgym.wrappers.admissible_action import AdmissibleAction
 from agentgym.wrappers.ask_expert import AskExpert
 from agentgym.wrappers.base import TextWrapper
@@ -27,6 +28,7 @@ from agentgym.wrappers.whole_plan import WholePlan
 from agentgym.wrappers.written_goal import WrittenGoal
 
 __all__ = [
+    "AbridgedObservation",
     "AdmissibleAction",
     "AskExpert",
     "CodeAction",

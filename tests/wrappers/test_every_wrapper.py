@@ -68,6 +68,7 @@ WRAPPERS: dict[str, Make] = {
     "extract": lambda env: wrappers.ExtractAction(env, "tags"),
     "extract-penalty": lambda env: wrappers.ExtractAction(env, "tool_call", format_penalty=0.5),
     "privileged": lambda env: wrappers.PrivilegedText(env),
+    "abridged": lambda env: wrappers.AbridgedObservation(env),
     "partial": lambda env: wrappers.PartialObservation(env, 0.4),
     "swap": lambda env: wrappers.SwapWords(env, {"+": "-", "at": "blicket"}),
     "swap-actions": lambda env: wrappers.SwapWords(env, {"+": "-"}, where="actions"),
