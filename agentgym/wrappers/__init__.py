@@ -21,6 +21,7 @@ from agentgym.wrappers.reflector import Reflector
 from agentgym.wrappers.reward_function import RewardFunction, Transition
 from agentgym.wrappers.subgoals import Subgoals
 from agentgym.wrappers.swap_words import SwapWords
+from agentgym.wrappers.thought_graph import ThoughtGraph
 from agentgym.wrappers.token_action import TokenAction
 from agentgym.wrappers.tool_rules import ToolRules
 from agentgym.wrappers.weighted_reward import WeightedReward
@@ -49,6 +50,7 @@ __all__ = [
     "Subgoals",
     "SwapWords",
     "TextWrapper",
+    "ThoughtGraph",
     "TokenAction",
     "ToolRules",
     "Transition",

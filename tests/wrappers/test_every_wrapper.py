@@ -43,6 +43,10 @@ def never(episode: RecordedEpisode) -> float:
     return 0.0
 
 
+def think(rules: str, seen: str, way: list[str], block: str, others: list[str]) -> str:
+    return "+" if block == "answer" else f"{block} {len(way)}"
+
+
 SMALL: dict[str, Any] = {"max_turns": 4, "invalid_penalty": 0.25, "size": 4}
 FOLDER = tempfile.TemporaryDirectory()
 
@@ -89,6 +93,7 @@ WRAPPERS: dict[str, Make] = {
     "expert-start": lambda env: wrappers.ExpertStart(env, share=1.0, last=3),
     "own-start": lambda env: wrappers.OwnStart(env, recorded(), share=1.0),
     "reflector": lambda env: wrappers.Reflector(env, "random", trials=3),
+    "thoughts": lambda env: wrappers.ThoughtGraph(env, f"{__name__}:think", budget=9),
     "tool-rules": lambda env: wrappers.ToolRules(env, allow=["get_*"], deny={"get_x": {"a": "b"}}),
     "verb-rules": lambda env: wrappers.ToolRules(env, follow={"": ["left"]}, verbs=True),
     "written-goal": lambda env: wrappers.WrittenGoal(env, f"{__name__}:never"),
@@ -316,7 +321,9 @@ def test_the_wrong_order_is_named():
             make_outer()
 
 
-@pytest.mark.parametrize("name", [name for name in WRAPPERS if name != "reflector"])
+@pytest.mark.parametrize(
+    "name", [name for name in WRAPPERS if name not in ("reflector", "thoughts")]
+)
 def test_the_experts_actions_pass_through(name: str):
     env = make(name)
     for seed in range(5):
