@@ -8,8 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
+from agentgym.agents.text_model import MODELS
 from agentgym.core import TextEnv
 from agentgym.envs.search.documents import load_documents
+from agentgym.envs.search.model_search import ModelCorpus
 from agentgym.envs.search.question_files import QuestionFile, load_questions
 from agentgym.envs.search.questions import (
     MOST_CHAINS,
@@ -135,7 +137,9 @@ class SearchQA(TextEnv):
       Hugging Face. Its questions are the tasks, one in five a test task, and the paragraphs of all
       questions are the pages. `hops`, `chains`, `misleading` and `masked` have no effect on it.
     - `corpus` (str or None, default None): folder of texts, or JSON Lines with `title` and `text`.
-      Needs `questions`. `hops`, `chains`, `misleading` and `masked` have no effect on it.
+      A language model, such as chat:MODEL@URL, writes the pages that a query finds. Only those of
+      the last query can be opened. Needs `questions`. `hops`, `chains`, `misleading` and `masked`
+      have no effect on it.
     - `questions` (str or None, default None): JSON Lines with `question`, `answer`, `document`,
       `id` and `split`. The expert needs the `document` that holds the answer.
     - `max_turns` (int or None, default 15): turn limit.
@@ -143,7 +147,8 @@ class SearchQA(TextEnv):
     ## References
     Actions as in ReAct (arXiv 2210.03629). Multi-hop questions over pages: HotpotQA (arXiv
     1809.09600), whose exact match and F1 are used. Reinforcement learning with a search engine:
-    Search-R1 (arXiv 2503.09516). Masked spans: MaskSearch (arXiv 2505.20285).
+    Search-R1 (arXiv 2503.09516). Masked spans: MaskSearch (arXiv 2505.20285). A model as
+    the search engine: SSRL (arXiv 2508.10874).
 
     ## Version History
     v0: first version.
@@ -194,13 +199,15 @@ class SearchQA(TextEnv):
         self.misleading = float(misleading)
         self.drop, self.query_cost, self.score = drop, float(query_cost), score
         self.data_file, self._pages, self._questions = (
-            None if path is None else str(Path(path).absolute())
+            path if path is None or path.startswith(MODELS) else str(Path(path).absolute())
             for path in (data_file, corpus, questions)
         )
         given = self._given
         self.tasks = Tasks.generated() if given is None else given.tasks
         if score in ANSWERS:
             _need_answers(given, score)
+        elif corpus is not None and corpus.startswith(MODELS):
+            raise ConfigError(f"A judge reads pages of documents, and {corpus!r} writes them.")
         else:
             outcome_judge(score)
         self.instructions = instructions(
@@ -262,6 +269,10 @@ class SearchQA(TextEnv):
 
     def _open(self, title: str) -> TimeStep:
         page = self.corpus.page(title)
+        if isinstance(self.corpus, ModelCorpus):  # the pages of the last query alone
+            wanted = " ".join(title.split()).casefold()
+            found = self.corpus.search(self.state.query, SHOWN) if self.state.query else []
+            page = next((each for each in found if each.title.casefold() == wanted), None)
         if page is None:
             return self._invalid(f"There is no page with the title {title[:80]!r}. Use search.")
         self.state.read.append(page.title)
