@@ -24,6 +24,7 @@ from agentgym.wrappers.swap_words import SwapWords
 from agentgym.wrappers.thought_graph import ThoughtGraph
 from agentgym.wrappers.token_action import TokenAction
 from agentgym.wrappers.tool_rules import ToolRules
+from agentgym.wrappers.tool_tasks import ToolTasks
 from agentgym.wrappers.weighted_reward import WeightedReward
 from agentgym.wrappers.whole_plan import WholePlan
 from agentgym.wrappers.written_goal import WrittenGoal
@@ -53,6 +54,7 @@ __all__ = [
     "ThoughtGraph",
     "TokenAction",
     "ToolRules",
+    "ToolTasks",
     "Transition",
     "WeightedReward",
     "WholePlan",
