@@ -73,7 +73,8 @@ def export(
             their tokens, one TrainingTrace of OpenEnv per line.
         agent: One or more of expert, random, chat:MODEL@URL, policy:FOLDER. imagined:MODEL, such as
             imagined:chat:MODEL@URL: a model writes both sides of each episode, and nothing is
-            played.
+            played. imagined:texts=FOLDER:MODEL: each episode does what a text tells, such as a
+            tutorial.
         episodes: Episodes per agent and environment.
         split: Tasks to play.
         seed: Samples the tasks and seeds the episodes.
