@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 from agentgym.errors import ConfigError
@@ -33,5 +34,5 @@ def success_curve(path: str | Path, parts: int = 4) -> list[Estimate]:
     bounds = [len(episodes) * part // parts for part in range(parts + 1)]
     return [
         share_interval(sum(each.success for each in episodes[low:high]), high - low)
-        for low, high in zip(bounds, bounds[1:], strict=False)
+        for low, high in pairwise(bounds)
     ]
