@@ -177,7 +177,7 @@ def _around(
         make_judge: Any = load_env_creator(JUDGES)
         own["judge"] = make_judge(judge)
     rest = {name: value for name, value in options.items() if name not in (*known, "writer")}
-    made = _call(spec, SCAFFOLDS[kind], (make_agent(inner, **rest),), own)
+    made: Any = _call(spec, SCAFFOLDS[kind], (make_agent(inner, **rest),), own)
     if writer is not None:
         made.writer = make_agent(writer)
     return made

@@ -50,7 +50,7 @@ def write_tool_tasks(
     - Its last call alone ends in another state.
     - There are failure cases, none of which ends in this state.
 
-    A model whose task does not pass reads what its calls have answered and what is wrong.
+    A model whose task does not pass reads the answers to its calls, and the error.
 
     Args:
         source: the model: chat:MODEL@URL, policy:FOLDER or model:NAME. Its replies are kept (see
@@ -62,7 +62,7 @@ def write_tool_tasks(
 
     Raises:
         ConfigError: if the environment has no tools, or for an unknown model.
-        DataError: if no task passes. The message says what is wrong with the last one.
+        DataError: if no task passes. The message names the error of the last one.
         ChatError: if a server sends no usable reply. Earlier replies are kept.
     """
     tool_env(env)
@@ -113,7 +113,7 @@ def problems(env: gymnasium.Env[Any, Any], task: ToolTask) -> str:
 
 
 def _read(reply: str, start: str, goals: list[str]) -> tuple[ToolTask | None, str]:
-    """Returns the task in a reply, or None and what is wrong."""
+    """Returns the task in a reply, or None and the error."""
     found = _OBJECT.search(without_thoughts(reply))
     try:
         data = json.loads(found[0]) if found else None

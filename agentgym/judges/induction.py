@@ -41,10 +41,10 @@ AT_ONCE = 60
 
 
 def symptoms(source: str, episodes: Sequence[RecordedEpisode]) -> list[str]:
-    """Returns a line about each failed episode, in order: what went wrong, as an outsider sees it.
+    """Returns a line about each failed episode, in order: the symptom, as an outsider sees it.
 
     The critic of "AgentDevel: Reframing Self-Evolving LLM Agents as Release Engineering" (arXiv
-    2601.04620), which reads what the agent did and not how it is made. `agentgym compare` is the
+    2601.04620), which reads the actions of an agent and not how it is made. `agentgym compare` is the
     gate of its releases, and `induced` groups the lines.
 
     Args:

@@ -31,7 +31,7 @@ class GeneratedWorlds(TextEnv):
 
     ## Description
     A world has some variables, such as dials, levers, rooms, items in a row or the fields of an
-    island, and actions that change them. Its rules, its words, what is shown and what is rewarded
+    island, and actions that change them. Its rules, its words, its observations and its rewards
     are layers, which are drawn, and each of which can be swapped alone. Each world is checked on
     all of its states before it is played: every action and variable has an effect, every state can
     be left for the first one, and random actions solve at most half of the episodes of a level.
@@ -40,7 +40,7 @@ class GeneratedWorlds(TextEnv):
     Text: one of the actions that the observation lists, such as `turn red dial`.
 
     ## Observation Space
-    Text: what the world is, its actions, the variables, and the goal. With the words "told", the
+    Text: the kind of the world, its actions, the variables, and the goal. With the words "told", the
     effect of each action is told as well.
 
     ## Rewards
@@ -73,7 +73,7 @@ class GeneratedWorlds(TextEnv):
 
     ## Notes
     `agentgym.envs.worlds.written.write_rules` lets a language model write the rules of a file. The
-    tutorial "Generated worlds" swaps layers, and measures what many worlds teach about new ones.
+    tutorial "Generated worlds" swaps layers, and measures whether many worlds teach about new ones.
 
     ## References
     "AutoEnv: Automated Environments for Measuring Cross-Environment Agent Learning" (arXiv
@@ -221,7 +221,7 @@ class GeneratedWorlds(TextEnv):
 
 
 def _told(world: World) -> list[str]:
-    """Returns what the agent is told about the rules, in lines."""
+    """Returns the lines about the rules that the agent reads."""
     if world.words != "told":
         return [world.rules.about, f"Actions: {', '.join(world.names)}."]
     circles = [f"{name}: {', '.join(values)}" for name, values in world.rules.variables.items()]

@@ -44,19 +44,19 @@ def write_rules(
     "AutoEnv" (arXiv 2511.19304) has environments written from a theme, repaired by the errors of
     checks. "AgentGen" (arXiv 2408.00764) lets tasks evolve both ways, easier and harder: with
     `like`, rules count only if their levels need more or fewer actions on average. A model that
-    fails reads what is wrong, and tries again.
+    fails reads the errors, and tries again.
 
     Args:
         source: the model: chat:MODEL@URL, policy:FOLDER or model:NAME. Its replies are kept (see
             `Replies`).
-        theme: what the world is about.
+        theme: the subject of the world.
         like: rules to change.
         be: whether the changed ones must be harder or easier.
         attempts: maximum number of requests.
         turns: the turn limit of episodes.
 
     Raises:
-        DataError: if no reply passes. The message names what is wrong with the last one.
+        DataError: if no reply passes. The message names the errors of the last one.
         ConfigError: for an unknown model.
     """
     ask, parts = Replies(make_agent(source), source, PROMPT), [f"The theme: {theme}"]

@@ -110,7 +110,8 @@ def test_size_and_budget_are_limits():
 
 def test_wrong_arguments_are_refused():
     line = NumberLine()
-    for wrong in ({"size": 0}, {"budget": 0}, {"cost": -1.0}):
+    cases: list[dict[str, Any]] = [{"size": 0}, {"budget": 0}, {"cost": -1.0}]
+    for wrong in cases:
         with pytest.raises(ConfigError):
             ThoughtGraph(line, f"{__name__}:think", **wrong)
     with pytest.raises(ConfigError, match="model must name a module:function"):

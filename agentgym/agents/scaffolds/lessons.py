@@ -48,7 +48,7 @@ DESIGNS: dict[str, dict[str, str]] = {
         "tool": "how an action is used, and what it answers",
     },
 }
-"""Kinds of lessons of each design, with what they hold."""
+"""Kinds of lessons of each design, with their contents."""
 ASK = (
     "The attempt {outcome}. Edit the lessons, so that they help in the next attempts and in other "
     "tasks of this environment. A lesson begins with its kind:\n{kinds}\n"
@@ -93,7 +93,7 @@ class LessonsAgent(ScaffoldAgent):
 
     The design names the kinds of lessons:
 
-    - "causal": what is necessary for what, of CLIN (arXiv 2310.10134).
+    - "causal": causes and their necessity, of CLIN (arXiv 2310.10134).
     - "steps": the wrong step and a better action, of "A Zero-Shot Language Agent for Computer
       Control with Structured Reflection" (arXiv 2310.08740).
     - "playbook": rules of the world and a strategy, of "Cogito, Ergo Ludo" (arXiv 2509.25052).
@@ -101,7 +101,7 @@ class LessonsAgent(ScaffoldAgent):
       with a chapter per type.
     - "levels": strategies, procedures and tools, of "Learning on the Job" (MUSE, arXiv 2510.08002).
 
-    Kept of each: what is written, and that it is written after every attempt. Changed: one form of
+    Kept of each: the contents, and that they are written after every attempt. Changed: one form of
     edits, values and retrieval for all.
 
     In an environment with `MultiTrial`, attempts end with its trials, else with episodes. Lessons
@@ -110,7 +110,7 @@ class LessonsAgent(ScaffoldAgent):
 
     Args:
         agent: the agent that acts and writes.
-        design: a key of `DESIGNS`, or a JSON file with the kinds of lessons and what they hold.
+        design: a key of `DESIGNS`, or a JSON file with the kinds of lessons and their contents.
         k: maximum number of lessons in the prompt.
         size: maximum number of lessons per environment.
         length: maximum number of characters of a lesson.
@@ -224,7 +224,7 @@ def _kind(lesson: Lesson) -> str:
 
 
 def _design(design: str) -> Mapping[str, str]:
-    """Returns the kinds of lessons of a design, and what they hold."""
+    """Returns the kinds of lessons of a design, and their contents."""
     if design in DESIGNS:
         return DESIGNS[design]
     text = read_data(data_file(design)) if design.endswith(".json") else None

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from agentgym.errors import ConfigError, DataError
 
 from ...helpers.chat_server import ChatServer, Messages, chat_server
 
-PLAIN = {"words": "named", "observation": "full", "reward": "goal"}
+PLAIN: dict[str, Any] = {"words": "named", "observation": "full", "reward": "goal"}
 
 
 def plain(rules: Rules) -> World:
@@ -41,7 +42,7 @@ def test_every_kind_is_drawn_and_its_levels_are_neither_trivial_nor_impossible(k
         world, level, distances = env._level()
         assert check_world(world, 30) == []
         assert 2 <= distances[world.places[level.start]] <= 8
-        turns = 0
+        turns, info = 0, dict[str, Any]()
         while (action := env.expert()) is not None:
             _, _, _, _, info = env.step(action)
             turns += 1
@@ -67,7 +68,7 @@ def test_the_probability_of_luck_is_that_of_playing_at_random():
 
 def test_a_layer_is_swapped_and_the_others_stay():
     base = GeneratedWorlds(world=5)
-    layers = {"words": "inverse", "observation": "hidden", "reward": "progress"}
+    layers: dict[str, Any] = {"words": "inverse", "observation": "hidden", "reward": "progress"}
     for layer, value in layers.items():
         other = GeneratedWorlds(world=5, **{layer: value})
         one, two = base.world_of("train/0"), other.world_of("train/0")
@@ -81,7 +82,7 @@ def test_a_layer_is_swapped_and_the_others_stay():
 
 
 def test_words_observations_and_rewards_do_what_they_say():
-    def begun(**layers: str) -> tuple[GeneratedWorlds, str]:
+    def begun(**layers: Any) -> tuple[GeneratedWorlds, str]:
         env = GeneratedWorlds(world=1, dynamics="levers", **PLAIN | layers)
         return env, env.reset(seed=0, options={"task": "train/2"})[0]
 
