@@ -44,8 +44,8 @@ def symptoms(source: str, episodes: Sequence[RecordedEpisode]) -> list[str]:
     """Returns a line about each failed episode, in order: the symptom, as an outsider sees it.
 
     The critic of "AgentDevel: Reframing Self-Evolving LLM Agents as Release Engineering" (arXiv
-    2601.04620), which reads the actions of an agent and not how it is made. `agentgym compare` is the
-    gate of its releases, and `induced` groups the lines.
+    2601.04620), which reads the actions of an agent and not how it is made. `agentgym compare` is
+    the gate of its releases, and `induced` groups the lines.
 
     Args:
         source: the model: chat:MODEL@URL, policy:FOLDER or model:NAME.

@@ -8,7 +8,7 @@ the one world, of the same world with one layer swapped, and of new worlds, gree
 After "AutoEnv: Automated Environments for Measuring Cross-Environment Agent Learning" (arXiv
 2511.19304). Prints a table and writes JSON. Finished seeds are kept.
 
-    python benchmarks/learning/worlds.py [--seeds 3]
+    python benchmarks/learning/worlds.py [--seeds 6]
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Settings:
     """Epochs over the demonstrations."""
     episodes: int = 100
     """Tasks of an evaluation."""
-    seeds: int = 3
+    seeds: int = 6
     """Random seeds 0, 1, ..."""
     out: Path = RESULTS / "worlds.json"
     """Results."""

@@ -34,14 +34,14 @@ class GeneratedWorlds(TextEnv):
     island, and actions that change them. Its rules, its words, its observations and its rewards
     are layers, which are drawn, and each of which can be swapped alone. Each world is checked on
     all of its states before it is played: every action and variable has an effect, every state can
-    be left for the first one, and random actions solve at most half of the episodes of a level.
+    lead back to the first one, and random actions solve at most half of the episodes of a level.
 
     ## Action Space
     Text: one of the actions that the observation lists, such as `turn red dial`.
 
     ## Observation Space
-    Text: the kind of the world, its actions, the variables, and the goal. With the words "told", the
-    effect of each action is told as well.
+    Text: the kind of the world, its actions, the variables, and the goal. With the words "told",
+    the effect of each action is told as well.
 
     ## Rewards
     Term `task`: 1 at the goal with the rewards "goal" and "price", and with "progress" the change
@@ -73,7 +73,7 @@ class GeneratedWorlds(TextEnv):
 
     ## Notes
     `agentgym.envs.worlds.written.write_rules` lets a language model write the rules of a file. The
-    tutorial "Generated worlds" swaps layers, and measures whether many worlds teach about new ones.
+    tutorial "Worlds and tasks that are generated" swaps layers, and measures whether many worlds teach about new ones.
 
     ## References
     "AutoEnv: Automated Environments for Measuring Cross-Environment Agent Learning" (arXiv
