@@ -23,7 +23,7 @@ from agentgym.data.writing import WRITERS
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.imagined import PREFIX, imagined
 from agentgym.evaluation.reflection import instructed, reflected
-from agentgym.evaluation.repair import conditioned, learnable, relabelled, repaired
+from agentgym.evaluation.repair import conditioned, learnable, relabelled, repaired, traced
 from agentgym.evaluation.runner import evaluate
 from agentgym.integrations.hub import write_hub_folder
 from agentgym.integrations.minari import create_dataset
@@ -50,7 +50,7 @@ def export(
     seed: int = 0,
     num_envs: int = 16,
     suite: Literal["core"] | None = None,
-    failures: Literal["keep", "repair", "hindsight", "condition"] = "keep",
+    failures: Literal["keep", "repair", "hindsight", "trace", "condition"] = "keep",
     reflector: str = "",
     successes: bool = False,
     min_reward: float | None = None,
@@ -83,8 +83,10 @@ def export(
         failures: repair: the expert continues a failed episode from the last state from which it
             still succeeds, and the actions before are masked. hindsight: a failed episode gets the
             goal that it achieved, in environments whose goal can be set. Those that remain failed
-            are left out. Pairs of format preferences keep them, as the worse episodes. condition:
-            the instructions of every episode end with its outcome, as with the wrapper Outcome.
+            are left out. Pairs of format preferences keep them, as the worse episodes. trace:
+            examples for a model that names the decisive turn of failed episodes, and nothing else.
+            condition: the instructions of every episode end with its outcome, as with the wrapper
+            Outcome.
         reflector: Language model (chat:MODEL@URL, policy:FOLDER, model:NAME). With --failures
             repair, it takes the place of the expert: it names the turn with the mistake, writes
             advice, and plays on with it. With hindsight, it writes the goal that an episode
@@ -140,14 +142,16 @@ def export(
         found = [conditioned(each) for each in found]
     elif failures != "keep":
         failed = [each for each in found if not each.success]
-        make = {"repair": repaired, "hindsight": relabelled}[failures]
+        make = {"repair": repaired, "hindsight": relabelled, "trace": traced}[failures]
         if reflector:
             by_model = {"repair": reflected, "hindsight": instructed}[failures]
             make = partial(by_model, source=reflector)
         better = learnable(failed, make, kwargs)
         shown = f"{len(better)} of {len(failed)} failed episodes can be used ({failures})."
         standard_output().print(shown)
-        found = [each for each in found if each.success or format == "preferences"] + better
+        keeps = failures != "trace"
+        found = [each for each in found if keeps and (each.success or format == "preferences")]
+        found += better
     if judges is not None:
         found = _judged(found, judges)
     kept = [

@@ -73,7 +73,8 @@ class GeneratedWorlds(TextEnv):
 
     ## Notes
     `agentgym.envs.worlds.written.write_rules` lets a language model write the rules of a file. The
-    tutorial "Worlds and tasks that are generated" swaps layers, and measures whether many worlds teach about new ones.
+    tutorial "Worlds and tasks that are generated" swaps layers, and measures whether many worlds
+    teach about new ones.
 
     ## References
     "AutoEnv: Automated Environments for Measuring Cross-Environment Agent Learning" (arXiv
