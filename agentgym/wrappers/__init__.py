@@ -6,6 +6,7 @@ from agentgym.wrappers.ask_expert import AskExpert
 from agentgym.wrappers.base import TextWrapper
 from agentgym.wrappers.code_action import CodeAction
 from agentgym.wrappers.compose import Compose
+from agentgym.wrappers.dream import Dream
 from agentgym.wrappers.encode_observation import EncodeObservation
 from agentgym.wrappers.expert_start import ExpertStart
 from agentgym.wrappers.extract_action import ExtractAction
@@ -35,6 +36,7 @@ __all__ = [
     "AskExpert",
     "CodeAction",
     "Compose",
+    "Dream",
     "EncodeObservation",
     "ExpertStart",
     "ExtractAction",

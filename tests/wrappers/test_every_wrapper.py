@@ -20,6 +20,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
 from agentgym import wrappers
+from agentgym.agents import Outcome, View
 from agentgym.data.episode import RecordedEpisode
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, SnapshotError
@@ -41,6 +42,10 @@ def next_step(env: gymnasium.Env[Any, Any]) -> str:
 
 def never(episode: RecordedEpisode) -> float:
     return 0.0
+
+
+def dreamed(view: View, action: str) -> Outcome:
+    return Outcome(f"{len(view.history)} {action}", 0.25, 0.5, action == "+", True, ("+", "-"))
 
 
 def think(rules: str, seen: str, way: list[str], block: str, others: list[str]) -> str:
@@ -94,6 +99,7 @@ WRAPPERS: dict[str, Make] = {
     "extract-penalty": lambda env: wrappers.ExtractAction(env, "tool_call", format_penalty=0.5),
     "privileged": lambda env: wrappers.PrivilegedText(env),
     "abridged": lambda env: wrappers.AbridgedObservation(env),
+    "dream": lambda env: wrappers.Dream(env, f"{__name__}:dreamed", max_turns=5),
     "partial": lambda env: wrappers.PartialObservation(env, 0.4),
     "swap": lambda env: wrappers.SwapWords(env, {"+": "-", "at": "blicket"}),
     "swap-actions": lambda env: wrappers.SwapWords(env, {"+": "-"}, where="actions"),
@@ -344,7 +350,7 @@ def test_the_wrong_order_is_named():
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in WRAPPERS if name not in ("reflector", "thoughts")]
+    "name", [name for name in WRAPPERS if name not in ("reflector", "thoughts", "dream")]
 )
 def test_the_experts_actions_pass_through(name: str):
     env = make(name)
