@@ -79,7 +79,8 @@ def test_predictions_are_bounded_and_success_needs_an_end():
 
 
 def test_arguments_are_checked():
-    for wrong in ({"share": 2.0}, {"max_turns": 0}):
+    cases: list[dict[str, Any]] = [{"share": 2.0}, {"max_turns": 0}]
+    for wrong in cases:
         with pytest.raises(ConfigError):
             make(**wrong)
     for world in ("expert", f"{__name__}:nobody", "chat:m"):

@@ -27,6 +27,7 @@ from agentgym.errors import ConfigError, SnapshotError
 from agentgym.evaluation import evaluate
 from agentgym.time_step import INFO_KEYS
 
+from ..helpers.solved_tools import solved, todo
 from ..helpers.tokenizers import LATIN
 
 Make = Callable[[gymnasium.Env[Any, Any]], gymnasium.Env[Any, Any]]
@@ -65,27 +66,6 @@ def recorded() -> str:
     return str(file)
 
 
-def todo() -> gymnasium.Env[Any, Any]:
-    return gymnasium.make("AgentGym/Todo-v0", max_turns=12, invalid_penalty=0.25)
-
-
-@functools.cache
-def solved() -> str:
-    """Returns a file with tasks whose solutions are those of the expert of `Todo-v0`."""
-    path, env, found = Path(FOLDER.name) / "tasks.json", todo(), []
-    for number in range(2):
-        env.reset(seed=0, options={"task": f"train/{number}"})
-        calls, ended = [], False
-        while not ended:
-            action = str(env.get_wrapper_attr("expert")())
-            call = env.unwrapped.read_call(action)  # type: ignore[attr-defined]
-            calls.append({"name": call.name, "arguments": call.arguments})
-            _, _, ended, _, _ = env.step(action)
-        found.append({"start": f"train/{number}", "goal": "Go.", "calls": calls, "wrong": []})
-    path.write_text(json.dumps(found))
-    return str(path)
-
-
 WRAPPERS: dict[str, Make] = {
     "token": lambda env: wrappers.TokenAction(env, LATIN, max_action_tokens=3, max_tokens=400),
     "token-constrained": lambda env: wrappers.TokenAction(env, LATIN, constrain=True, gamma=0.9),
@@ -122,7 +102,7 @@ WRAPPERS: dict[str, Make] = {
     "reflector": lambda env: wrappers.Reflector(env, "random", trials=3),
     "thoughts": lambda env: wrappers.ThoughtGraph(env, f"{__name__}:think", budget=9),
     "tool-rules": lambda env: wrappers.ToolRules(env, allow=["get_*"], deny={"get_x": {"a": "b"}}),
-    "tool-tasks": lambda env: wrappers.ToolTasks(todo(), solved()),
+    "tool-tasks": lambda env: wrappers.ToolTasks(todo(), solved(FOLDER.name)),
     "verb-rules": lambda env: wrappers.ToolRules(env, follow={"": ["left"]}, verbs=True),
     "written-goal": lambda env: wrappers.WrittenGoal(env, f"{__name__}:never"),
     "plan": lambda env: wrappers.WholePlan(env, 2),

@@ -12,6 +12,7 @@ from agentgym.agents.scaffolds.plan import PlanExecuteAgent, PlanRefineAgent
 from agentgym.agents.scaffolds.rci import RciAgent
 from agentgym.agents.scaffolds.reflexion import ReflexionAgent
 from agentgym.agents.scaffolds.rules import RulesAgent
+from agentgym.agents.scaffolds.workers import WorkersAgent
 
 SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "reflexion": ReflexionAgent,
@@ -26,6 +27,7 @@ SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "lessons": LessonsAgent,
     "library": LibraryAgent,
     "candidates": CandidatesAgent,
+    "workers": WorkersAgent,
 }
 """The scaffolds that `make_agent` wraps around an agent, as in "reflexion:chat:MODEL@URL"."""
 SEATED = tuple(name for name in SCAFFOLDS if name not in ("reflexion", "rules", "candidates"))
@@ -47,4 +49,5 @@ __all__ = [
     "ReflexionAgent",
     "RulesAgent",
     "ScaffoldAgent",
+    "WorkersAgent",
 ]
