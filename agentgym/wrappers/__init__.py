@@ -8,6 +8,7 @@ from agentgym.wrappers.code_action import CodeAction
 from agentgym.wrappers.compose import Compose
 from agentgym.wrappers.dream import Dream
 from agentgym.wrappers.encode_observation import EncodeObservation
+from agentgym.wrappers.evidence import Evidence
 from agentgym.wrappers.expert_start import ExpertStart
 from agentgym.wrappers.extract_action import ExtractAction
 from agentgym.wrappers.history_observation import HistoryObservation
@@ -38,6 +39,7 @@ __all__ = [
     "Compose",
     "Dream",
     "EncodeObservation",
+    "Evidence",
     "ExpertStart",
     "ExtractAction",
     "HistoryObservation",

@@ -80,6 +80,7 @@ WRAPPERS: dict[str, Make] = {
     "privileged": lambda env: wrappers.PrivilegedText(env),
     "abridged": lambda env: wrappers.AbridgedObservation(env),
     "dream": lambda env: wrappers.Dream(env, f"{__name__}:dreamed", max_turns=5),
+    "evidence": lambda env: wrappers.Evidence(env, f"{__name__}:never"),
     "partial": lambda env: wrappers.PartialObservation(env, 0.4),
     "swap": lambda env: wrappers.SwapWords(env, {"+": "-", "at": "blicket"}),
     "swap-actions": lambda env: wrappers.SwapWords(env, {"+": "-"}, where="actions"),

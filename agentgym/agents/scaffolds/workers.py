@@ -12,8 +12,8 @@ from agentgym.reading.typography import without_thoughts
 
 CHOOSE = (
     "Several workers act in this environment, each by one kind of action: {kinds}. Which one "
-    "should act now, and with which aim? Reply with the kind, a colon, and a short message to the worker, "
-    "such as `{first}: ...`."
+    "should act now, and with which aim? Reply with the kind, a colon, and a short message to the "
+    "worker, such as `{first}: ...`."
 )
 WORK = (
     "You are one of several workers. You take actions of one kind alone, which begin with "
