@@ -61,9 +61,8 @@ def test_bad_or_no_evidence_has_no_reward():
             break
     assert reward == 1 and len(READ) == 1
     env, _ = make()
-    for _ in range(3):
-        *_, reward, terminated, _, info = env.step(str(env.get_wrapper_attr("expert")()))
-    assert terminated and info["reward_terms"]["evidence"] == 0 and not READ
+    results = [env.step(str(env.get_wrapper_attr("expert")())) for _ in range(3)]
+    assert results[-1][2] and results[-1][4]["reward_terms"]["evidence"] == 0 and not READ
 
 
 def test_citations_are_of_observations_once_and_few():
