@@ -63,7 +63,7 @@ class State:
 
 @lru_cache(maxsize=8192)
 def question_of(
-    task: str, misleading: float, hops: int | None, chains: int, masked: bool
+    task: str, misleading: float, hops: int | None, chains: int, masked: int
 ) -> Question:
     """Returns the question of a generated task. Environments share it."""
     found = world_of(task, misleading)
@@ -132,7 +132,8 @@ class SearchQA(TextEnv):
     - `query_cost` (float, default 0.0): cost of a search.
     - `score` (str, default "em"): "em" (exact match), "f1", or a judge of reports, such as
       "rubric=FILE:chat:MODEL@URL" or "module:function" (see `agentgym.judges.make_judge`).
-    - `masked` (bool, default False): whether a question is a sentence with a gap.
+    - `masked` (bool or int, default False): number of gaps, 1 to 4, of a text in place of a question.
+      Each sentence has a gap, which the next one is about, so that more gaps are harder. True: 1.
     - `data_file` (str or None, default None): file in the format of HotpotQA, of the authors or of
       Hugging Face. Its questions are the tasks, one in five a test task, and the paragraphs of all
       questions are the pages. `hops`, `chains`, `misleading` and `masked` have no effect on it.
@@ -169,7 +170,7 @@ class SearchQA(TextEnv):
         drop: float = 0.0,
         query_cost: float = 0.0,
         score: str = "em",
-        masked: bool = False,
+        masked: bool | int = False,
         data_file: str | None = None,
         corpus: str | None = None,
         questions: str | None = None,
@@ -182,6 +183,8 @@ class SearchQA(TextEnv):
             raise ValueError(f"chains must be 1 to {MOST_CHAINS}, got {chains}.")
         if masked and chains > 1:
             raise ValueError(f"masked needs chains=1, got {chains}.")
+        if not 0 <= masked <= (MOST_HOPS if hops is None else hops):
+            raise ValueError(f"masked must be 0 to {hops or MOST_HOPS} (the hops), got {masked}.")
         for name, share in (("misleading", misleading), ("drop", drop)):
             if not 0 <= share <= 1:
                 raise ValueError(f"{name} must lie in [0, 1], got {share}.")
@@ -195,7 +198,7 @@ class SearchQA(TextEnv):
                 f"corpus={corpus!r}, questions={questions!r}, data_file={data_file!r}."
             )
         super().__init__(max_turns=max_turns, **kwargs)
-        self.hops, self.chains, self.masked = hops, chains, masked
+        self.hops, self.chains, self.masked = hops, chains, int(masked)
         self.misleading = float(misleading)
         self.drop, self.query_cost, self.score = drop, float(query_cost), score
         self.data_file, self._pages, self._questions = (
