@@ -132,8 +132,9 @@ class SearchQA(TextEnv):
     - `query_cost` (float, default 0.0): cost of a search.
     - `score` (str, default "em"): "em" (exact match), "f1", or a judge of reports, such as
       "rubric=FILE:chat:MODEL@URL" or "module:function" (see `agentgym.judges.make_judge`).
-    - `masked` (bool or int, default False): number of gaps, 1 to 4, of a text in place of a question.
-      Each sentence has a gap, which the next one is about, so that more gaps are harder. True: 1.
+    - `masked` (bool or int, default False): number of gaps, 1 to 4, of a text in place of a
+      question. Each sentence has a gap, which the next one is about, so that more gaps are harder.
+      True: 1.
     - `data_file` (str or None, default None): file in the format of HotpotQA, of the authors or of
       Hugging Face. Its questions are the tasks, one in five a test task, and the paragraphs of all
       questions are the pages. `hops`, `chains`, `misleading` and `masked` have no effect on it.
