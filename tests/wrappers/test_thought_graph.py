@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -169,3 +170,28 @@ def test_a_policy_that_reasons_first_solves_what_one_that_answers_does_not():
 
     assert solved(("reason 0", "reason 1", "answer 2", "play 3"))
     assert not solved(("answer 0", "play 1"))
+
+
+def think_once(rules: str, seen: str, way: list[str], block: str, others: list[str]) -> str:
+    """Answers with the way to the target after one step of reasoning, else wrongly."""
+    position, target = map(int, re.findall(r"at (\d+)\. Go to (\d+)", seen)[-1])
+    if block == "answer":
+        return "+" if (target > position) == bool(way) else "-"
+    return block
+
+
+@pytest.mark.slow
+def test_a_policy_learns_to_let_the_model_reason(tmp_path: Path):
+    pytest.importorskip("torch")
+    from agentgym.trainers import train
+
+    before, after = train(
+        "poad", env_id="NumberLine-v0", env_kwargs={"size": 3, "max_turns": 4},
+        wrap=(f"ThoughtGraph:model={__name__}:think_once,size=2,budget=12,cost=0.0",),
+        model="nano", context="current", instructions=False, constrain=True, iterations=15,
+        episodes_per_iteration=96, num_envs=96, entropy_coef=0.02, lr=2e-3, eval_every=0,
+        eval_episodes=60, seed=1, threads=1, device="cpu", quiet=True, log_with=(),
+        run_dir=str(tmp_path / "run"),
+    )  # fmt: skip
+    successes = [each.aggregate()["success"].mean for each in (before, after)]
+    assert successes[0] < 0.5 and successes[1] > 0.9
