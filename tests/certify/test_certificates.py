@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 CERTIFIED = 175
 """Least number of ids with a certificate. It only grows."""
 IDS = ("AgentGym/NumberLine-v0", "AgentGym/RockPaperScissors-v0")
-SMALL = {"tasks": 3, "steps": 40, "prints": 3, "turns": 20, "seconds": 1e6}
+SMALL = {"tasks": 3, "search": 40, "prints": 3, "turns": 20, "seconds": 1e6}
 AGAIN = f"""
 import json
 from agentgym.certify import Budget, certify
