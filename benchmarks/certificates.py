@@ -1,13 +1,14 @@
 """Certificates of all environments: `agentgym certify` with one budget, in one process.
 
 The file of results holds each certificate without times, so that a second run, or another machine,
-writes the same file. Finished ids are kept, so that an interrupted run continues, but those of
-another version of the checks. The verdicts are packaged, for `agentgym list`.
+writes the same file. Finished ids are kept, so that an interrupted run continues, unless `--ids`
+names them or the version of the checks is another one. The verdicts are packaged, for
+`agentgym list`.
 
 A second run writes a file of its own, from the last id to the first: what the process holds of
 other environments is different, too. `--compare` then counts the certificates that are equal.
 
-    python -m benchmarks.certificates [--ids WebShop] [--again]
+    python -m benchmarks.certificates [--ids WebShop]
     PYTHONHASHSEED=7 python -m benchmarks.certificates --out /tmp/again.json
     python -m benchmarks.certificates --compare /tmp/again.json
 """
@@ -43,20 +44,20 @@ class Settings:
     """Settings of the certificates.
 
     Attributes:
-        ids: certify only ids that contain one of these texts (empty: all).
-        again: certify ids anew whose certificate is in the file.
+        ids: certify ids that contain one of these texts, anew (empty: all that the file lacks).
         tasks: test tasks that are played.
         search: environment steps of the searches.
         prints: tasks per split whose transcripts are compared.
+        steps: environment steps of the players and of the transcripts.
         compare: certify nothing, and compare with the certificates of this file.
         out: file of the results.
     """
 
     ids: list[str] = field(default_factory=list)
-    again: bool = False
     tasks: int = 20
     search: int = 2000
     prints: int = 100
+    steps: int = 200_000
     compare: Path | None = None
     out: Path = FILE
 
@@ -112,7 +113,7 @@ def compared(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]
 def compare(settings: Settings) -> None:
     """Compares the certificates of two files, which must have the same settings."""
     assert settings.compare is not None
-    fixed = settings_of(settings, "ids", "again", "compare")
+    fixed = settings_of(settings, "ids", "compare")
     files = {path: kept(path, fixed) for path in (settings.out, settings.compare)}
     for path in [path for path, rows in files.items() if not rows]:
         raise SystemExit(f"{path} has no certificates: run with --out {path} first.")
@@ -128,15 +129,15 @@ def compare(settings: Settings) -> None:
 
 def make(settings: Settings) -> None:
     """Certifies the environments and writes the file after each."""
-    fixed = settings_of(settings, "ids", "again", "compare")
+    fixed = settings_of(settings, "ids", "compare")
     rows = {id: row for id, row in kept(settings.out, fixed).items() if row["policy"] == POLICY}
-    budget = Budget(tasks=settings.tasks, search=settings.search, prints=settings.prints)
+    budget = Budget(settings.tasks, settings.search, settings.prints, steps=settings.steps)
     entries = [
         entry
         for entry in TABLE[:: 1 if settings.out == FILE else -1]
         if available(entry)
-        and (not settings.ids or any(text in entry.id for text in settings.ids))
-        and (settings.again or entry.id not in rows)
+        and (any(text in entry.id for text in settings.ids or [""]))
+        and (settings.ids or entry.id not in rows)
     ]
     for start in range(0, len(entries), PROCESS_IDS):
         with Processes() as processes:

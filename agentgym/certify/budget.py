@@ -40,7 +40,7 @@ class Budget:
     search: int = 2000
     prints: int = 200
     turns: int = 400
-    steps: int = 100_000
+    steps: int = 20_000
     seconds: float = 3600.0
     clock: Callable[[], float] = time.perf_counter
 

@@ -36,7 +36,7 @@ def run_certification(
     *,
     tasks: int = 20,
     search: int = 2000,
-    steps: int = 100_000,
+    steps: int = 20_000,
     env_kwargs: KeyValues = (),
     json: Path | None = None,
     openenv: Path | None = None,

@@ -95,7 +95,7 @@ def test_a_comparison_counts_equal_certificates_and_names_the_others():
 
 
 def test_a_comparison_prints_its_result_and_needs_two_files(tmp_path: Path, capsys):
-    fixed = {"tasks": 20, "search": 2000, "prints": 100}
+    fixed = {"tasks": 20, "search": 2000, "prints": 100, "steps": 200_000}
     one, other = tmp_path / "one.json", tmp_path / "other.json"
     write(one, {"settings": fixed, "environments": {"A": row(), "B": row()}})
     settings = certificates.Settings(out=one, compare=other)
@@ -106,7 +106,9 @@ def test_a_comparison_prints_its_result_and_needs_two_files(tmp_path: Path, caps
     assert "1 of 2 certificates are equal\ndifferent: {'B': ['verdict']}" in capsys.readouterr().out
 
 
-def test_certificates_of_other_checks_are_made_again(tmp_path: Path, monkeypatch):
+def test_finished_certificates_are_kept_and_those_of_other_checks_made_again(
+    tmp_path: Path, monkeypatch
+):
     made: list[str] = []
 
     def certified(id: str, *_: object, **__: object) -> Report:
@@ -114,11 +116,15 @@ def test_certificates_of_other_checks_are_made_again(tmp_path: Path, monkeypatch
         return Report(id, ())
 
     monkeypatch.setattr(certificates, "certify", certified)
-    settings = certificates.Settings(ids=["NumberLine"], out=tmp_path / "some.json")
+    line, team = (e for e in TABLE if e.name in ("NumberLine-v0", "Team-NumberLine-v0"))
+    monkeypatch.setattr(certificates, "TABLE", (line, team))
+    settings = certificates.Settings(out=tmp_path / "some.json")
     certificates.make(settings)
+    assert made == [team.id, line.id]  # another file than the committed one: the last id first
     certificates.make(settings)
-    both = ["AgentGym/Team-NumberLine-v0", "AgentGym/NumberLine-v0"]
-    assert made == both  # the second run keeps them
+    assert len(made) == 2
+    certificates.make(replace(settings, ids=["Team"]))
+    assert made[2:] == [team.id]
     monkeypatch.setattr(certificates, "POLICY", "another")
     certificates.make(settings)
-    assert made == both * 2
+    assert made[3:] == [team.id, line.id]
