@@ -32,7 +32,10 @@ def foreign_chats(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     - verifiers: an `Episode` (a line of `traces.jsonl`) or a `Trace` of version 1. Its reward is
       that of the last reply of each conversation.
     - OpenEnv: a `TrainingTrace` of version 1. It has no rewards.
-    - NeMo Gym: a row of collected rollouts, with `responses_create_params` and `response`.
+    - NeMo Gym: a row of collected rollouts, with `responses_create_params` and `response`. Its
+      replies have no weight if its `mask_sample` is true.
+
+    Those without a reply of a model have no conversation.
 
     Raises:
         ValueError: if the trace is of another version, its parts do not fit together, or it holds
@@ -47,7 +50,7 @@ def foreign_chats(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     if "schema_version" in row and "turns" in row:
         return _openenv(row)
     if "responses_create_params" in row:
-        return [_nemo_gym(row)]
+        return _nemo_gym(row)
     raise ValueError("token records of NeMo Gym hold no prompts: give its file of rollouts")
 
 
@@ -104,8 +107,6 @@ def _sampled(nodes: Sequence[Mapping[str, Any]]) -> dict[int, TreeCall]:
         call = TreeCall([messages[i] for i in before], messages[index], tools, 0.0, weight)
         call.follow(next((found[i] for i in reversed(before) if i in found), None))
         found[index] = call
-    if not found:
-        raise ValueError("none of its messages is a reply of a model")
     return found
 
 
@@ -164,29 +165,36 @@ def _goes_on(call: TreeCall, before: TreeCall) -> bool:
 # NeMo Gym: one conversation as items of the Responses API.
 
 
-def _nemo_gym(row: Mapping[str, Any]) -> dict[str, Any]:
-    asked, response = row["responses_create_params"], row["response"]
+def _nemo_gym(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    asked, response = row["responses_create_params"], row.get("response")
+    if not isinstance(response, Mapping):
+        raise ValueError("expected a `response`: inputs alone are no rollout")
     given = asked.get("input") or []
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
     before = _joined(items)
     if asked.get("instructions"):
         before.insert(0, {"role": "system", "content": string(asked["instructions"])})
     after = _joined(response["output"])
+    weight = 0.0 if row.get("mask_sample") else 1.0
     messages = [plain(message) for message in [*before, *after]]
-    for message in messages[: len(before)]:
+    for place, message in enumerate(messages):
         if message["role"] == "assistant":
-            message["weight"] = 0.0
+            message["weight"] = 0.0 if place < len(before) else weight
     replies = sum(message["role"] == "assistant" for message in messages)
-    facts = {"task": str(row.get("_ng_task_index", "")), "agent": str(response.get("model") or "")}
+    if not any(message["role"] == "assistant" for message in after):
+        return []
     tools = [_nested(tool) for tool in asked.get("tools") or ()]
+    facts = {"task": str(row.get("_ng_task_index", "")), "agent": str(response.get("model") or "")}
     found = {"messages": messages, "tools": tools} | facts | facts_of(row)
     if row.get("reward") is not None:
         found["rewards"] = [0.0] * (replies - 1) + [float(row["reward"])]
-    return found
+    return [found]
 
 
 def _joined(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Returns items as messages. Thought, text and calls of a reply are items of their own."""
+    if not all(isinstance(item, Mapping) for item in items):
+        raise ValueError("expected items of the Responses API, got lists of them or others")
     found: list[dict[str, Any]] = []
     rest = list(items)
     while rest:

@@ -283,3 +283,59 @@ def test_a_reward_of_verifiers_belongs_to_the_last_reply_of_each_conversation(tm
     assert [(t.action, t.reward, t.weight) for t in second.turns] == [("a", 0, 0), ("c", 2.5, 1)]
     assert (first.env, first.task, first.agent, first.terminated) == ("sums", "7", "solver", False)
     assert second.turns[1].observation == "no"
+
+
+def rollout(**changes: Any) -> dict[str, Any]:
+    """Returns a rollout of NeMo Gym in the form of others: plain items, thoughts apart."""
+    output = [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "add"}]},
+        {"type": "function_call", "call_id": "c", "name": "add", "arguments": '{"a": 1}'},
+        {"type": "function_call_output", "call_id": "c", "output": "3"},
+        {"type": "message", "role": "user", "content": "more"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "3"}]},
+    ]
+    shown = [{"role": "assistant", "content": "an example"}, {"role": "user", "content": "go"}]
+    row = {
+        "responses_create_params": {"input": shown, "tools": [{"type": "function", "name": "add"}]},
+        "response": {"model": "m", "output": output},
+        "reward": 0.5,
+        "_ng_task_index": 4,
+    }
+    return row | changes
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_rollouts_of_nemo_gym_are_read_with_their_tools_and_thoughts(masked: bool, tmp_path: Path):
+    file = tmp_path / "rollouts.jsonl"
+    empty = rollout(response={"model": "m", "output": []})
+    file.write_text(f"{json.dumps(rollout(mask_sample=masked))}\n{json.dumps(empty)}\n", "utf-8")
+    [found] = read_episodes(file)
+    assert [turn.action for turn in found.turns] == [
+        "an example",
+        '<think>\nadd\n</think>\n\n{"name": "add", "arguments": {"a": 1}}',
+        "3",
+    ]
+    weight = 0.0 if masked else 1.0
+    assert [turn.weight for turn in found.turns] == [0.0, weight, weight]
+    assert [turn.observation for turn in found.turns] == ["", "go", "3\n\nmore"]
+    assert (found.reward, found.task, found.agent) == (0.5, "4", "m")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (rollout(response=None), "inputs alone are no rollout"),
+        (rollout(response={"output": [[]]}), "expected items of the Responses API"),
+        (
+            rollout(response={"output": [{"role": "user", "content": [{"type": "input_image"}]}]}),
+            "got one of type 'input_image'",
+        ),
+    ],
+)
+def test_a_rollout_that_cannot_be_read_is_an_error(
+    row: dict[str, Any], message: str, tmp_path: Path
+):
+    file = tmp_path / "rollouts.jsonl"
+    file.write_text(json.dumps(row), "utf-8")
+    with pytest.raises(DataError, match=message):
+        read_episodes(file)
