@@ -52,7 +52,7 @@ def run_certification(
         envs: Ids of environments, module:Class of one that is not registered, or addresses of
             servers, whose experts are not known.
         tasks: Test tasks that are played.
-        search: Environment steps of the searches.
+        search: Environment steps of the searches, fewer in ids whose episodes start slowly.
         steps: Environment steps of the players and of compared tasks. Parts that they cut short are
             named.
         env_kwargs: Arguments of the environments.
