@@ -94,6 +94,9 @@ ELSEWHERE = {
     'poad --env-id NumberLine-v0 --wrap Compose:n=2,ids=["TowerOfHanoi-v0"]': (
         "benchmarks/learning/compose.py, whose results are in own_environment.md"
     ),
+    "poad --env-id GeneratedWorlds-v0": (
+        "benchmarks/learning/worlds.py, whose results are in generated_worlds.md"
+    ),
     "exit --env-id TicTacToe-v0": "benchmarks/games/multiagent.py, with more iterations",
     "rae --config benchmarks/kuhn.yaml --opponents mirror=0.5": "docs/multi_agent_results.md",
     "rae --config benchmarks/kuhn.yaml --opponents psro:nash": "docs/multi_agent_results.md",

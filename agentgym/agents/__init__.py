@@ -87,7 +87,8 @@ def make_agent(spec: str, **options: Any) -> Agent:
             "search:best_first,world=FOLDER,world_tokens=256" (tokens per prediction) or
             "search:beam,value=chat:MODEL@URL" (see `_action_judge`), or a scaffold that wraps
             another agent (see `agentgym.agents.scaffolds`), such as
-            "reflexion,trials=4:chat:MODEL@URL".
+            "reflexion,trials=4:chat:MODEL@URL". With the option `writer`, another agent than
+            the one that acts writes its texts.
         options: keyword arguments of the agent's class, such as `temperature=0.7`. Those that a
             scaffold does not have go to the agent that it wraps.
 
@@ -170,12 +171,16 @@ def _around(
     if not inner:
         raise ConfigError(f"{kind} wraps another agent: {kind}:chat:MODEL@URL.")
     known = keyword_parameters(SCAFFOLDS[kind])
+    writer = options.get("writer")
     own |= {name: value for name, value in options.items() if name in known}
     if isinstance(judge := own.get("judge"), str):
         make_judge: Any = load_env_creator(JUDGES)
         own["judge"] = make_judge(judge)
-    rest = {name: value for name, value in options.items() if name not in known}
-    return _call(spec, SCAFFOLDS[kind], (make_agent(inner, **rest),), own)
+    rest = {name: value for name, value in options.items() if name not in (*known, "writer")}
+    made: Any = _call(spec, SCAFFOLDS[kind], (make_agent(inner, **rest),), own)
+    if writer is not None:
+        made.writer = make_agent(writer)
+    return made
 
 
 def _call(

@@ -22,8 +22,8 @@ from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.imagined import PREFIX, imagined
-from agentgym.evaluation.reflection import reflected
-from agentgym.evaluation.repair import conditioned, learnable, relabelled, repaired
+from agentgym.evaluation.reflection import instructed, reflected
+from agentgym.evaluation.repair import conditioned, learnable, relabelled, repaired, traced
 from agentgym.evaluation.runner import evaluate
 from agentgym.integrations.hub import write_hub_folder
 from agentgym.integrations.minari import create_dataset
@@ -63,7 +63,7 @@ def export(
     seed: int = 0,
     num_envs: int = 16,
     suite: Literal["core"] | None = None,
-    failures: Literal["keep", "repair", "hindsight", "condition"] = "keep",
+    failures: Literal["keep", "repair", "hindsight", "trace", "condition"] = "keep",
     reflector: str = "",
     successes: bool = False,
     min_reward: float | None = None,
@@ -87,7 +87,8 @@ def export(
             of verifiers per line, nemo-gym: a folder of rollouts and TokenEntrys of NeMo Gym.
         agent: One or more of expert, random, chat:MODEL@URL, policy:FOLDER. imagined:MODEL, such as
             imagined:chat:MODEL@URL: a model writes both sides of each episode, and nothing is
-            played.
+            played. imagined:texts=FOLDER:MODEL: each episode does what a text tells, such as a
+            tutorial.
         episodes: Episodes per agent and environment.
         split: Tasks to play.
         seed: Samples the tasks and seeds the episodes.
@@ -96,11 +97,14 @@ def export(
         failures: repair: the expert continues a failed episode from the last state from which it
             still succeeds, and the actions before are masked. hindsight: a failed episode gets the
             goal that it achieved, in environments whose goal can be set. Those that remain failed
-            are left out. Pairs of format preferences keep them, as the worse episodes. condition:
-            the instructions of every episode end with its outcome, as with the wrapper Outcome.
-        reflector: Language model (chat:MODEL@URL, policy:FOLDER, model:NAME) that takes the place
-            of the expert in --failures repair: it names the turn with the mistake, writes advice,
-            and plays on with it.
+            are left out. Pairs of format preferences keep them, as the worse episodes. trace:
+            examples for a model that names the decisive turn of failed episodes, and nothing else.
+            condition: the instructions of every episode end with its outcome, as with the wrapper
+            Outcome.
+        reflector: Language model (chat:MODEL@URL, policy:FOLDER, model:NAME). With --failures
+            repair, it takes the place of the expert: it names the turn with the mistake, writes
+            advice, and plays on with it. With hindsight, it writes the goal that an episode
+            achieved, in any environment, as a task of the wrapper WrittenGoal.
         successes: Leave out episodes that do not solve their task.
         min_reward: Leave out episodes with a lower return.
         env_kwargs: Arguments of the environments.
@@ -129,10 +133,11 @@ def export(
             f"--failures {failures} needs the outcome of an environment, and nothing is played in "
             "imagined episodes: leave it out."
         )
-    if reflector and (failures != "repair" or not reflector.startswith(MODELS)):
+    replays = failures in ("repair", "hindsight")
+    if reflector and not (replays and reflector.startswith(MODELS)):
         raise ConfigError(
             "--reflector takes chat:MODEL@URL, policy:FOLDER or model:NAME and needs --failures "
-            f"repair, got {reflector!r} and --failures {failures}."
+            f"repair or hindsight, got {reflector!r} and --failures {failures}."
         )
     judges = make_judge(*judge) if judge else None
     given = [*sources, *(_with_expert() if suite else ())]
@@ -151,12 +156,16 @@ def export(
         found = [conditioned(each) for each in found]
     elif failures != "keep":
         failed = [each for each in found if not each.success]
-        with_model = partial(reflected, source=reflector) if reflector else repaired
-        make = with_model if failures == "repair" else relabelled
+        make = {"repair": repaired, "hindsight": relabelled, "trace": traced}[failures]
+        if reflector:
+            by_model = {"repair": reflected, "hindsight": instructed}[failures]
+            make = partial(by_model, source=reflector)
         better = learnable(failed, make, kwargs)
         shown = f"{len(better)} of {len(failed)} failed episodes can be used ({failures})."
         standard_output().print(shown)
-        found = [each for each in found if each.success or format == "preferences"] + better
+        keeps = failures != "trace"
+        found = [each for each in found if keeps and (each.success or format == "preferences")]
+        found += better
     if judges is not None:
         found = _judged(found, judges)
     kept = [

@@ -11,12 +11,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from agentgym.agents import make_agent
 from agentgym.agents.basic.chat import hide_userinfo
 from agentgym.agents.basic.replies import Replies
+from agentgym.agents.text_model import MODELS
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
+from agentgym.data.episode_text import LONGEST
+from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import plan_episodes
 from agentgym.reading.typography import without_thoughts
 from agentgym.registration.making import env_name, make_env, tasks_of
@@ -41,6 +45,12 @@ SKILLS = (
     "The agent is careless, makes plausible mistakes, and may fail.",
 )
 """The agents of dialogues with even and odd numbers."""
+TUTORIAL = (
+    "The agent is skilled. It does what the text below tells people to do, as far as this "
+    "environment allows it. The situation and the goal are those of the text.\n\nThe text:\n"
+)
+"""The agent and the situation of an episode from a text."""
+SUFFIXES = (".txt", ".md", ".rst")
 AT_ONCE = 20
 """Situations of a request."""
 _LISTED = re.compile(r"\s*\d{1,4}[.):]\s+(\S.*)")
@@ -64,18 +74,25 @@ def imagined(
     Dialogues that cannot be read, in which the messages do not take turns, are left out. Replies of
     a served model are kept (see `Replies`).
 
+    With texts, such as tutorials, each episode is about one of them in place of an invented
+    situation: "Synatra: Turning Indirect Knowledge into Direct Demonstrations for Digital Agents at
+    Scale" (arXiv 2409.15637).
+
     Args:
         env: id of an environment with text.
-        source: the model: chat:MODEL@URL, policy:FOLDER or model:NAME.
+        source: the model: chat:MODEL@URL, policy:FOLDER or model:NAME. With texts=FOLDER: before
+            it, those of a folder and its subfolders are taken, each in turn.
         tasks: number of dialogues, whose starts are those of as many tasks.
         split: "train" or "test".
         seed: samples the tasks.
         env_kwargs: arguments of the environment, and its wrappers as "wrap".
 
     Raises:
-        ConfigError: for an unknown id, an argument that cannot work, or another source.
+        ConfigError: for an unknown id, an argument that cannot work, another source, or a folder
+            without texts.
         ChatError: if a server sends no usable reply. Earlier replies are kept.
     """
+    texts, source = _texts(source)
     model, made = make_agent(source), make_env(env, **(env_kwargs or {}))
     try:
         starts: list[Start] = []
@@ -84,10 +101,13 @@ def imagined(
             starts.append((made.get_wrapper_attr("instructions"), observation))
     finally:
         made.close()
-    invented = _invent(Counter(starts), Replies(model, source, SITUATIONS))
+    invented = {} if texts else _invent(Counter(starts), Replies(model, source, SITUATIONS))
     written: list[tuple[Start, str]] = []
     for number, start in enumerate(starts):
-        if invented[start]:
+        if texts:
+            text = texts[number % len(texts)]
+            written.append((start, f"{_shown(start)}\n\n{TUTORIAL}{text}"))
+        elif invented[start]:
             situation = f"The situation: {invented[start].pop(0)}"
             written.append((start, "\n\n".join([_shown(start), situation, SKILLS[number % 2]])))
     replies = Replies(model, source, DIALOGUE)([text for _, text in written])
@@ -98,6 +118,21 @@ def imagined(
             episode.env, episode.agent = env_name(made), PREFIX + hide_userinfo(source)
             found.append(episode)
     return found
+
+
+def _texts(source: str) -> tuple[list[str], str]:
+    """Returns the texts of a source, none without a folder, and the source without it."""
+    found = re.fullmatch(rf"texts=(.+?):((?:{'|'.join(MODELS)}).+)", source)
+    if found is None:
+        return [], source
+    files = sorted(each for each in Path(found[1]).rglob("*") if each.suffix.lower() in SUFFIXES)
+    try:
+        texts = [file.read_text(encoding="utf-8-sig").strip()[:LONGEST] for file in files]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{found[1]}: expected texts in UTF-8: {error}.") from error
+    if not any(texts):
+        raise ConfigError(f"{found[1]} must be a folder with texts ({', '.join(SUFFIXES)}).")
+    return [text for text in texts if text], found[2]
 
 
 def read_dialogue(reply: str) -> list[str]:

@@ -1,8 +1,9 @@
-"""`reflected`: failed episodes that a language model reads, criticises and plays again."""
+"""Failed episodes that a language model reads: it plays them again, or names what they did."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,11 +12,13 @@ import gymnasium
 from agentgym.agents import make_agent
 from agentgym.agents.basic.replies import Replies
 from agentgym.agents.basic.view import Agent, View
+from agentgym.agents.text_model import text_model
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.episode_text import LONGEST, episode_text, outcome_text
 from agentgym.evaluation.repair import Player
 from agentgym.reading.typography import without_thoughts
 from agentgym.tasks import task_rng
+from agentgym.wrappers.written_goal import GOAL, TERM, clean_goal, with_goal
 
 PROMPT = (
     "You help an agent to learn from a failed episode. You read the rules, the turns with their "
@@ -24,6 +27,13 @@ PROMPT = (
     "as\n"
     "turn: 3\n"
     "advice: Take the key before you open the door."
+)
+DONE = (
+    "You read an episode of an agent in an environment: the rules, and the turns with their "
+    "observations and actions. Whatever its goal was, name something worthwhile that it has "
+    "brought about, as a goal for an agent that starts at the beginning of this episode: one "
+    "sentence in the imperative that is fulfilled at the end, with the details that tell it from "
+    "similar goals. Reply with the sentence alone, or with: none"
 )
 _TURN = re.compile(r"(?im)^[\s*_`>#-]*turn[\s*_`]*[:=][\s*_`]*(\d{1,6})[\s*_`.]*$")
 _ADVICE = re.compile(r"(?im)^[\s*_`>#-]*advice[\s*_`]*[:=][\s*_`]*(\S.*)$")
@@ -73,6 +83,49 @@ def reflected(
         if not player.over and _plays(player, agent, advice):
             return player.record(f"{episode.agent} reflected".strip())
     return None
+
+
+def instructed(
+    episode: RecordedEpisode, env: gymnasium.Env[Any, Any], source: str
+) -> RecordedEpisode | None:
+    """Returns an episode with the goal that a language model says it has fulfilled.
+
+    The instruction is written for the episode, and not the episode for an instruction: the backward
+    construction of "Learn-by-interact" (arXiv 2501.10893). Episodes of exploration become tasks, as
+    in "CuES: A Curiosity-driven and Environment-grounded Synthesis Framework for Agentic RL" (arXiv
+    2512.01311). The new episode is one of the wrapper `WrittenGoal`: with its task, its
+    observations, and the reward 1 at the end. A judge that reads it can refuse it.
+
+    Args:
+        episode: an episode that did not succeed.
+        env: its environment, with the same arguments and wrappers.
+        source: the model: chat:MODEL@URL, policy:FOLDER or model:NAME.
+
+    Returns:
+        The episode. None if the model names nothing.
+
+    Raises:
+        ConfigError: for another source.
+        DataError: if the environment answers differently.
+        ChatError: if a server sends no usable reply.
+    """
+    player = Player(episode, env)
+    player.repeat(episode.turns)
+    turns = [("", turn.observation, turn.action) for turn in player.turns]
+    ending = [f"Last observation: {player.observation[:LONGEST]}"]
+    rules = episode.instructions or str(env.get_wrapper_attr("instructions"))
+    [reply] = text_model(source, DONE)([episode_text(rules, turns, ending)])
+    goal = clean_goal(reply)
+    if not player.turns or goal.strip(" .").lower() in ("", "none"):
+        return None
+    found = player.record(f"{episode.agent} instructed".strip())
+    for turn in found.turns:
+        turn.observation, turn.reward = with_goal(goal, turn.observation), 0.0
+        turn.reward_terms = {**dict.fromkeys(turn.reward_terms, 0.0), TERM: 0.0}
+    found.turns[-1].reward = found.turns[-1].reward_terms[TERM] = 1.0
+    found.turns[-1].progress = 1.0
+    last = with_goal(goal, found.last_observation)
+    return replace(found, task=f"{episode.task}{GOAL}{goal}", success=True, last_observation=last)
 
 
 def _plays(player: Player, agent: Agent, advice: str) -> bool:

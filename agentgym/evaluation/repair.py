@@ -7,6 +7,7 @@ ends are its own.
   which retries from the turn that caused the failure. Here the environment's snapshots and its
   expert decide which turn that is.
 - `relabelled`: "Hindsight Experience Replay" (arXiv 1707.01495).
+- `traced`: examples for a model that names the decisive turn (AgenTracer, arXiv 2509.03312).
 - `conditioned`: feedback-aware fine-tuning (arXiv 2408.06318, see the wrapper `Outcome`).
 """
 
@@ -20,12 +21,19 @@ import gymnasium
 
 from agentgym.agents.basic.expert import NoExpertError
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
+from agentgym.data.episode_text import episode_text, outcome_text
 from agentgym.errors import ConfigError, DataError
 from agentgym.goals import GoalConditioned, towards
 from agentgym.registration.making import make_env, split_id
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.wrappers.outcome import with_outcome
 
+TRACE = (
+    "You read a failed episode of an agent: the rules, the turns and the end. Name the turn with "
+    "the decisive mistake, after which the task could no longer be solved. Reply with its number "
+    "alone, such as\nturn: 3"
+)
+"""Instructions of examples for a model that names the decisive turn."""
 Point = tuple[dict[str, Any], int, bool]
 """A snapshot, the number of turns before it, and whether the episode is over."""
 
@@ -126,6 +134,44 @@ def repaired(episode: RecordedEpisode, env: gymnasium.Env[Any, Any]) -> Recorded
         else:
             high = middle - 1
     return found
+
+
+def traced(episode: RecordedEpisode, env: gymnasium.Env[Any, Any]) -> RecordedEpisode | None:
+    """Returns a failed episode as an example for a model that names its decisive turn.
+
+    The label is found by counterfactual replay, as in "AgenTracer: Who Is Inducing Failure in the
+    LLM Agentic Systems?" (arXiv 2509.03312): the expert succeeds from the state before the turn and
+    fails from the one after it (see `repaired`). The example has one turn: its observation is the
+    text of the episode, and its action the number of the turn, as a judge writes it.
+
+    Args:
+        episode: an episode that did not succeed.
+        env: its environment, with the same arguments and wrappers.
+
+    Returns:
+        The example. None if no turn is decisive: the expert does not succeed from the start, or
+        does from the last turn.
+
+    Raises:
+        NoExpertError: if the environment has no expert.
+        DataError: if the environment answers differently.
+    """
+    found = repaired(episode, env)
+    if found is None:
+        return None
+    decisive = sum(turn.weight == 0 for turn in found.turns) + 1
+    if decisive > len(episode.turns):
+        return None
+    turns = [("", turn.observation, turn.action) for turn in episode.turns]
+    ending = [f"Last observation: {episode.last_observation}", outcome_text(False, episode.reward)]
+    text = episode_text(episode.instructions or "", turns, ending)
+    return replace(
+        found,
+        turns=[RecordedTurn(text, f"turn: {decisive}", reward=1.0)],
+        instructions=TRACE,
+        agent=f"{episode.agent} traced".strip(),
+        last_observation="",
+    )
 
 
 def relabelled(episode: RecordedEpisode, env: gymnasium.Env[Any, Any]) -> RecordedEpisode | None:

@@ -30,6 +30,7 @@ FAMILIES: dict[str, str] = {
     "crafter": "Crafter",
     "babyai": "BabyAI",
     "puzzle": "Puzzles",
+    "worlds": "Generated worlds",
     "numbers": "Numbers",
     "bandit": "Bandits",
     "textworld": "TextWorld",

@@ -226,6 +226,7 @@ TABLE: tuple[Entry, ...] = (
         "agentgym.envs.tabular.small_ml:SmallML",
         {"columns": 9, "rows": 50, "diagnostics": False},
     ),
+    Entry("GeneratedWorlds-v0", "agentgym.envs.worlds.generated_worlds:GeneratedWorlds"),
     # Single agent, with third-party engines that are installed as extras.
     Entry("Chess-v0", "agentgym.envs.chess.game:Chess", **CHESS),
     Entry("ChessEndgames-v0", "agentgym.envs.chess.endgames:ChessEndgames", **CHESS),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 EDIT = re.compile(
     r"remember(?:[ \t]+(?P<place>\d{1,9}))?[ \t]*(?::[ \t]*(?P<text>.*\S)?)?"
@@ -52,3 +52,24 @@ def apply_edit(
         notes.append(text)
         del notes[:-size]
     return ""
+
+
+def apply_edits(
+    reply: str, notes: list[str], numbered: Sequence[str], *, size: int, length: int
+) -> None:
+    """Applies the lines of a reply that are possible edits, and ignores the others.
+
+    Args:
+        reply: the reply. Lines may begin with "- ".
+        notes: the notes, which are changed in place.
+        numbered: the notes that the reply numbers. Others may have edited the notes since.
+        size: maximum number of notes.
+        length: maximum number of characters of a note.
+    """
+    places = {i: notes.index(note) + 1 for i, note in enumerate(numbered, 1) if note in notes}
+    lines = (line.strip().removeprefix("- ") for line in reply.splitlines())
+    edits = [edit for edit in map(EDIT.fullmatch, lines) if edit]
+    # From the last note to the first: numbers are those of the list before all edits.
+    edits.sort(key=lambda edit: -int(edit["place"] or edit["old"] or 0))
+    for edit in edits:
+        apply_edit(edit, notes, size=size, length=length, places=places)

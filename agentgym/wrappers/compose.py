@@ -15,6 +15,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
+from agentgym.agents.text_model import MODELS, text_model
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.reading.typography import without_thoughts
@@ -24,6 +25,12 @@ from agentgym.time_step import state_digest
 from agentgym.utils.action_parsing import command
 from agentgym.wrappers.base import TextWrapper
 
+LISTED = "listed"
+PROMPT = (
+    "You read the goals of several tasks that an agent solves one after another or in any order. "
+    "Write one goal for all of them, as a person would ask for it: a short text on one line that "
+    "keeps every detail that is needed, and the order if there is one. Reply with it alone."
+)
 MOST_TASKS = 9
 MOST_COMBINATIONS = 10_000
 _GOAL = re.compile(r"^(?:Goal|Task|Instruction|Question): .*", re.MULTILINE)
@@ -80,6 +87,10 @@ class Compose(TextWrapper):
         ordered: whether the tasks are played in their order.
         held_out: share of the combinations of ids that only test tasks have, at least one if there
             are several.
+        goal: "listed", or a language model (chat:MODEL@URL, policy:FOLDER, model:NAME) that writes
+            one goal from those of the tasks, as AgentSynth (arXiv 2506.14205) summarises subtasks.
+            The observation then tells it, and how many tasks are over. Answers of a served model
+            are kept in the cache. After an empty one the goals are listed.
 
     Raises:
         ConfigError: if observations or actions are not text, an id or the tasks are missing, or an
@@ -96,9 +107,10 @@ class Compose(TextWrapper):
         ids: Sequence[str] = (),
         ordered: bool = True,
         held_out: float = 0.25,
+        goal: str = LISTED,
     ):
         ids = (ids,) if isinstance(ids, str) else tuple(ids)
-        super().__init__(env, n=n, ids=ids, ordered=ordered, held_out=held_out)
+        super().__init__(env, n=n, ids=ids, ordered=ordered, held_out=held_out, goal=goal)
         self._need_text("observations")
         self._need_text("actions")
         if not 1 <= n <= MOST_TASKS:
@@ -110,7 +122,15 @@ class Compose(TextWrapper):
                 f"{n} tasks of {1 + len(ids)} ids have more than {MOST_COMBINATIONS} combinations. "
                 "Take fewer."
             )
+        if goal.startswith(MODELS):
+            text_model(goal, PROMPT)
+        elif goal != LISTED:
+            raise ConfigError(
+                f"goal must be {LISTED!r}, chat:MODEL@URL, policy:FOLDER or model:NAME, got "
+                f"{goal!r:.80}."
+            )
         self.n, self.ids, self.ordered, self.held_out = n, ids, ordered, held_out
+        self.goal, self._summary = goal, ""
         self._kinds = [env, *map(_made, ids)]
         for each in self._kinds:
             _tasks(each)
@@ -178,7 +198,11 @@ class Compose(TextWrapper):
             )
             part.goal = _goal(part.observation)
         self._at = self._last = self._turn = 0
-        self._reward = 0.0
+        self._reward, self._summary = 0.0, ""
+        if self.goal != LISTED:
+            goals = "\n".join(f"{i}. {part.goal}" for i, part in enumerate(self._parts, 1))
+            order = "in this order" if self.ordered else "in any order"
+            [self._summary] = text_model(self.goal, PROMPT)([f"Tasks, {order}:\n{goals}"])
         return self._shown()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -249,7 +273,10 @@ class Compose(TextWrapper):
         return f"{self._goals()}\n\n{now.observation}", info
 
     def _goals(self) -> str:
-        """Returns the goals of all tasks, with their outcomes."""
+        """Returns the goals of all tasks, with their outcomes, or the one that a model wrote."""
+        if self._summary:
+            over = sum(part.over for part in self._parts)
+            return f"Goal: {self._summary}\nTasks that are over: {over} of {self.n}."
         order = ", in this order" * self.ordered
         lines = [
             f"{i}. {part.goal}{part.status or (' (now)' if i == self._at + 1 else '')}"
@@ -283,6 +310,7 @@ class Compose(TextWrapper):
             "places": [self._at, self._last],
             "turn": self._turn,
             "reward": self._reward,
+            "summary": self._summary,
             "goals": [part.goal for part in self._parts],
             "over": [part.over for part in self._parts],
             "parts": inner,
@@ -294,6 +322,7 @@ class Compose(TextWrapper):
             raise ValueError(f"expected a combination of ids, got {chosen!r:.80}")
         self._task, self._turn = str(memory["task"]), int(memory["turn"])
         self._chosen, self._reward = chosen, float(memory["reward"])
+        self._summary = str(memory["summary"])
         self._at, self._last = (int(place) for place in memory["places"])
         self._parts = []
         lists = (memory[name] for name in ("goals", "over", "parts"))

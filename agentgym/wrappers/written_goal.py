@@ -63,6 +63,11 @@ def clean_goal(text: str) -> str:
     return " ".join(printable(text).split())[:LONGEST_GOAL].strip()
 
 
+def with_goal(goal: str, observation: str) -> str:
+    """Returns an observation with a written goal."""
+    return f"Goal: {goal}\nIt takes the place of any goal below.\n\n{observation}"
+
+
 class WrittenGoal(TextWrapper):
     """Plays training tasks with written goals, whose outcome a judge decides.
 
@@ -164,8 +169,7 @@ class WrittenGoal(TextWrapper):
             "progress": float(self._solved),
             "reward_terms": {**terms, TERM: float(self._solved)},
         }
-        shown = f"Goal: {self._goal}\nIt takes the place of any goal below.\n\n{observation}"
-        return shown, self._keyed({**info, **added}, self._goal)
+        return with_goal(self._goal, observation), self._keyed({**info, **added}, self._goal)
 
     def _begin(self) -> None:
         self._goal, self._seen, self._solved = "", "", False

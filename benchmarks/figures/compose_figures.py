@@ -18,17 +18,17 @@ def table_of(policies: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         for trained, runs in policies.items()
     }
     rows = [
-        (trained, *(_shown(each, ".0f", 0.0) for each in columns))
+        (trained, *(shown(each, ".0f", 0.0) for each in columns))
         for trained, columns in shares.items()
     ]
     if len({len(runs) for runs in policies.values()}) == 1 and len(policies) == 2:
         pairs = zip(*shares.values(), strict=True)
         gains = [[b - a for a, b in zip(*pair, strict=True)] for pair in pairs]
-        rows.append(("difference", *(_shown(each, "+.0f", -100.0) for each in gains)))
+        rows.append(("difference", *(shown(each, "+.0f", -100.0) for each in gains)))
     return table(("cloned on", *COLUMNS.values()), rows)
 
 
-def _shown(values: Sequence[float], form: str, least: float) -> str:
+def shown(values: Sequence[float], form: str, least: float) -> str:
     """Returns the mean with its interval over seeds, within the range of the values."""
     found = mean_interval(values)
     if found.low is None or found.high is None:

@@ -39,6 +39,7 @@ from benchmarks.figures import (
     small_judge_figures,
     solve_figures,
     study_figures,
+    worlds_figures,
 )
 
 BLOCKS = (
@@ -57,6 +58,7 @@ BLOCKS = (
     | credit_figures.BLOCKS
     | interpreter_figures.BLOCKS
     | compose_figures.BLOCKS
+    | worlds_figures.BLOCKS
     | documents_figures.BLOCKS
     | small_judge_figures.BLOCKS
     | pretrained_figures.BLOCKS

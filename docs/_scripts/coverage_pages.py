@@ -107,29 +107,37 @@ def _importable(name: str) -> bool:
 COVERAGE = """
 Methods of papers about language agents, by capability, with the places in this project that
 implement them. A method is *partly* covered if something of the paper is missing, and *absent* if
-no part of it is here. [Papers](papers.md) lists the papers that environments, recipes and wrappers
-cite as their sources.
+no part of it is here. Observations are texts: a method that lacks images, screenshots or videos
+alone is covered *as text*. [Papers](papers.md) lists the papers that environments, recipes and
+wrappers cite as their sources.
 """
 
 
+STATUSES = ("covered", "as text", "partly", "absent")
+IMAGES = "Images."
+"""What is missing of a method that is covered as text."""
+
+
 def _status(here: list[str], missing: str) -> str:
-    return "absent" if not here else "partly" if missing else "covered"
+    if not here or not missing:
+        return "covered" if here else "absent"
+    return "as text" if missing == IMAGES else "partly"
 
 
 def _coverage() -> str:
     counts, body = [], []
     for title, methods in capabilities():
         found = [_status(here, missing) for _, here, missing in methods]
-        counts.append((title, *(str(found.count(s)) for s in ("covered", "partly", "absent"))))
+        counts.append((title, *(str(found.count(s)) for s in STATUSES)))
         rows = [
             (paper, _status(here, missing), ", ".join(map(link, here)) or "-", missing or "-")
             for paper, here, missing in methods
         ]
         body += ["", f"## {title}", "", *table(("Method", "Status", "Here", "Missing"), rows)]
-    total = tuple(str(sum(int(row[i]) for row in counts)) for i in (1, 2, 3))
-    header = ("Capability", "Covered", "Partly", "Absent")
+    total = tuple(str(sum(int(row[i]) for row in counts)) for i in range(1, 5))
+    header = ("Capability", *(status.capitalize() for status in STATUSES))
     lines = ["# Coverage of the Literature", "", *inspect.cleandoc(COVERAGE).split("\n"), ""]
-    lines += table(header, [*counts, ("**All**", *total)], 3)
+    lines += table(header, [*counts, ("**All**", *total)], 4)
     return "\n".join([*lines, *body]) + "\n"
 
 

@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from agentgym.agents.text_model import MODELS
+from agentgym.envs.search.model_search import ModelCorpus
 from agentgym.envs.search.question_files import SPLITS, QuestionFile
 from agentgym.envs.search.questions import Question, normalised
 from agentgym.envs.search.world import Corpus, Page
@@ -37,10 +39,15 @@ def load_documents(corpus: str, questions: str) -> QuestionFile:
     ("train" or "test") and `metadata`, which is not read. All but `question` may be missing.
     Documents and splits are given for all questions or for none.
 
+    A language model in place of the documents (chat:MODEL@URL, policy:FOLDER or model:NAME) writes
+    the pages that a query finds: see `ModelCorpus`.
+
     Raises:
         DataError: if one of them cannot be read, names the file, the line and the problem.
     """
     documents = dict[str, list[Page]]()
+    if corpus.startswith(MODELS):
+        return _questions(Path(questions), documents, ModelCorpus(corpus))
     for where, title, text in _documents(Path(corpus)):
         title = " ".join(title.split())
         if not title or not text.strip():

@@ -88,7 +88,7 @@ def world_of(task: str, misleading: float) -> World:
 
 
 def draw_question(
-    task: str, found: World, hops: int | None, *, masked: bool = False, described: bool = True
+    task: str, found: World, hops: int | None, *, masked: int = 0, described: bool = True
 ) -> Question:
     """Samples the question of a task: a chain of facts through different entities.
 
@@ -96,11 +96,11 @@ def draw_question(
         task: name of the task.
         found: its world.
         hops: number of facts, or None to sample 1 to `MOST_HOPS`.
-        masked: whether the question is a sentence with a gap.
+        masked: number of gaps of a text in place of the question, one sentence each.
         described: whether the first entity may be described instead of named.
     """
     rng = random.Random(int(task_rng(task, f"chain {hops}").integers(2**63)))
-    count = rng.randint(1, MOST_HOPS) if hops is None else hops
+    count = max(masked, rng.randint(1, MOST_HOPS)) if hops is None else hops
     while (chain := _chain(rng, found, count)) is None:
         pass
     titles, relations, answer = chain
@@ -108,10 +108,13 @@ def draw_question(
     search = found.descriptions.get(first, "") if described and rng.random() < 0.5 else ""
     searches = {first: search} if search else {}
     text = search or first
-    for name in relations[:-1]:
+    for name in relations[: -max(1, masked)]:
         text = rng.choice(BY_NAME[name].phrases).format(x=text)
     last = BY_NAME[relations[-1]]
-    if masked:
+    if masked > 1:
+        text = _gaps(rng, text, relations[-masked:])
+        answer = "; ".join([*titles[len(titles) - masked + 1 :], answer])
+    elif masked:
         sentence = rng.choice(last.sentences).format(x=text, o="____")
         text = f"Fill the gap: {sentence[0].upper()}{sentence[1:]}"
     else:
@@ -119,6 +122,17 @@ def draw_question(
         ask = "Who is {}?" if last.object == "person" else "What is {}?"
         text = rng.choice((ask, "Find {}.", "Name {}.")).format(phrase)
     return Question(text, answer, tuple(titles), searches, tuple(relations))
+
+
+def _gaps(rng: random.Random, first: str, relations: list[str]) -> str:
+    """Returns a text with a gap per relation, each of which the next sentence is about."""
+    text, subject = "Fill the gaps in order, with semicolons between them:", first
+    for number, name in enumerate(relations, 1):
+        gap = f"(gap {number})"
+        sentence = rng.choice(BY_NAME[name].sentences).format(x=subject, o=gap)
+        text += f" {sentence[0].upper()}{sentence[1:]}"
+        subject = gap
+    return text
 
 
 def _chain(rng: random.Random, found: World, hops: int) -> tuple[list[str], list[str], str] | None:

@@ -8,8 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
+from agentgym.agents.text_model import MODELS
 from agentgym.core import TextEnv
 from agentgym.envs.search.documents import load_documents
+from agentgym.envs.search.model_search import ModelCorpus
 from agentgym.envs.search.question_files import QuestionFile, load_questions
 from agentgym.envs.search.questions import (
     MOST_CHAINS,
@@ -61,7 +63,7 @@ class State:
 
 @lru_cache(maxsize=8192)
 def question_of(
-    task: str, misleading: float, hops: int | None, chains: int, masked: bool
+    task: str, misleading: float, hops: int | None, chains: int, masked: int
 ) -> Question:
     """Returns the question of a generated task. Environments share it."""
     found = world_of(task, misleading)
@@ -130,12 +132,16 @@ class SearchQA(TextEnv):
     - `query_cost` (float, default 0.0): cost of a search.
     - `score` (str, default "em"): "em" (exact match), "f1", or a judge of reports, such as
       "rubric=FILE:chat:MODEL@URL" or "module:function" (see `agentgym.judges.make_judge`).
-    - `masked` (bool, default False): whether a question is a sentence with a gap.
+    - `masked` (bool or int, default False): number of gaps, 1 to 4, of a text in place of a
+      question. Each sentence has a gap, which the next one is about, so that more gaps are harder.
+      True: 1.
     - `data_file` (str or None, default None): file in the format of HotpotQA, of the authors or of
       Hugging Face. Its questions are the tasks, one in five a test task, and the paragraphs of all
       questions are the pages. `hops`, `chains`, `misleading` and `masked` have no effect on it.
     - `corpus` (str or None, default None): folder of texts, or JSON Lines with `title` and `text`.
-      Needs `questions`. `hops`, `chains`, `misleading` and `masked` have no effect on it.
+      A language model, such as chat:MODEL@URL, writes the pages that a query finds. Only those of
+      the last query can be opened. Needs `questions`. `hops`, `chains`, `misleading` and `masked`
+      have no effect on it.
     - `questions` (str or None, default None): JSON Lines with `question`, `answer`, `document`,
       `id` and `split`. The expert needs the `document` that holds the answer.
     - `max_turns` (int or None, default 15): turn limit.
@@ -143,7 +149,8 @@ class SearchQA(TextEnv):
     ## References
     Actions as in ReAct (arXiv 2210.03629). Multi-hop questions over pages: HotpotQA (arXiv
     1809.09600), whose exact match and F1 are used. Reinforcement learning with a search engine:
-    Search-R1 (arXiv 2503.09516). Masked spans: MaskSearch (arXiv 2505.20285).
+    Search-R1 (arXiv 2503.09516). Masked spans: MaskSearch (arXiv 2505.20285). A model as
+    the search engine: SSRL (arXiv 2508.10874).
 
     ## Version History
     v0: first version.
@@ -164,7 +171,7 @@ class SearchQA(TextEnv):
         drop: float = 0.0,
         query_cost: float = 0.0,
         score: str = "em",
-        masked: bool = False,
+        masked: bool | int = False,
         data_file: str | None = None,
         corpus: str | None = None,
         questions: str | None = None,
@@ -177,6 +184,8 @@ class SearchQA(TextEnv):
             raise ValueError(f"chains must be 1 to {MOST_CHAINS}, got {chains}.")
         if masked and chains > 1:
             raise ValueError(f"masked needs chains=1, got {chains}.")
+        if not 0 <= masked <= (MOST_HOPS if hops is None else hops):
+            raise ValueError(f"masked must be 0 to {hops or MOST_HOPS} (the hops), got {masked}.")
         for name, share in (("misleading", misleading), ("drop", drop)):
             if not 0 <= share <= 1:
                 raise ValueError(f"{name} must lie in [0, 1], got {share}.")
@@ -190,17 +199,19 @@ class SearchQA(TextEnv):
                 f"corpus={corpus!r}, questions={questions!r}, data_file={data_file!r}."
             )
         super().__init__(max_turns=max_turns, **kwargs)
-        self.hops, self.chains, self.masked = hops, chains, masked
+        self.hops, self.chains, self.masked = hops, chains, int(masked)
         self.misleading = float(misleading)
         self.drop, self.query_cost, self.score = drop, float(query_cost), score
         self.data_file, self._pages, self._questions = (
-            None if path is None else str(Path(path).absolute())
+            path if path is None or path.startswith(MODELS) else str(Path(path).absolute())
             for path in (data_file, corpus, questions)
         )
         given = self._given
         self.tasks = Tasks.generated() if given is None else given.tasks
         if score in ANSWERS:
             _need_answers(given, score)
+        elif corpus is not None and corpus.startswith(MODELS):
+            raise ConfigError(f"A judge reads pages of documents, and {corpus!r} writes them.")
         else:
             outcome_judge(score)
         self.instructions = instructions(
@@ -262,6 +273,10 @@ class SearchQA(TextEnv):
 
     def _open(self, title: str) -> TimeStep:
         page = self.corpus.page(title)
+        if isinstance(self.corpus, ModelCorpus):  # the pages of the last query alone
+            wanted = " ".join(title.split()).casefold()
+            found = self.corpus.search(self.state.query, SHOWN) if self.state.query else []
+            page = next((each for each in found if each.title.casefold() == wanted), None)
         if page is None:
             return self._invalid(f"There is no page with the title {title[:80]!r}. Use search.")
         self.state.read.append(page.title)

@@ -346,9 +346,12 @@ def test_more_rounds_are_more_critiques():
 every = pytest.mark.parametrize("kind", SCAFFOLDS)
 
 
-@every
+@pytest.mark.parametrize("kind", [kind for kind in SCAFFOLDS if kind not in ("lessons", "library")])
 def test_episodes_do_not_depend_on_the_batch(kind: str):
-    """Whatever the number of episodes at once, and the requests of a batch are sent together."""
+    """Whatever the number of episodes at once, and the requests of a batch are sent together.
+
+    Lessons and libraries grow after each episode, so that they do depend on it.
+    """
 
     def act(view: View) -> str:
         done = view.history[-1][1] if view.history else ""

@@ -78,6 +78,31 @@ def test_judged_dialogues_are_data_of_offline_recipes(server: ChatServer, tmp_pa
     assert all(each.rewarded for each in found)  # as offline recipes need it
 
 
+def follow(messages: Messages) -> str:
+    """Asks what a text tells to ask."""
+    system, text = messages[0]["content"], messages[-1]["content"]
+    assert system == DIALOGUE and "The first observation:\n" in text
+    return f"Agent: {text.rpartition('Ask: ')[2]}\nEnvironment: Yes."
+
+
+def test_texts_take_the_place_of_situations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "texts" / "more").mkdir(parents=True)
+    (tmp_path / "texts" / "a.md").write_text("How to begin.\nAsk: Is it in Asia?")
+    (tmp_path / "texts" / "more" / "b.TXT").write_text("Ask: Is it large?\n")
+    (tmp_path / "texts" / "c.png").write_text("Ask: no")
+    (tmp_path / "texts" / "d.md").write_text(" ")
+    with chat_server(follow) as server:
+        source = f"texts={tmp_path / 'texts'}:chat:m@{server.url}"
+        found = imagined("GuessMyCity-v0", source, tasks=3)
+        asked = [each.turns[0].action for each in found]
+        assert asked == ["Is it in Asia?", "Is it large?", "Is it in Asia?"]
+        assert all(each.agent == f"imagined:chat:m@{server.url}" for each in found)
+    with pytest.raises(ConfigError, match="must be a folder with texts"):
+        imagined("GuessMyCity-v0", f"texts={tmp_path / 'cache'}:chat:m@http://127.0.0.1:9")
+
+
 def test_imagined_episodes_have_no_failures_to_repair(capsys: pytest.CaptureFixture[str]):
     command = ["export", "GuessMyCity-v0", "--agent", "imagined:chat:m@http://127.0.0.1:9"]
     assert main([*command, "--failures", "repair", "--out", "none.jsonl"]) == 2

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from agentgym.cli.main import main
+from agentgym.data.episode import RecordedEpisode
 from agentgym.data.reading import read_episodes
 from agentgym.evaluation import evaluate
-from agentgym.evaluation.reflection import read_advice
+from agentgym.evaluation.reflection import DONE, read_advice
+from agentgym.registration.making import make_env
 
 from ..helpers.chat_server import ChatServer, Messages, chat_server
 
@@ -82,9 +84,49 @@ def test_a_model_plays_on_from_the_mistake(served: ChatServer, failed: Path, tmp
 def test_a_reflector_needs_failures_to_repair(failed: Path, tmp_path: Path, capsys: Any):
     assert export(failed, tmp_path / "a", "--reflector", "expert") == 2
     assert "--reflector takes chat:MODEL@URL" in capsys.readouterr().err
-    words = ["--failures", "hindsight", "--reflector", "chat:m@http://127.0.0.1:9/v1"]
+    words = ["--failures", "condition", "--reflector", "chat:m@http://127.0.0.1:9/v1"]
     assert main(["export", str(failed), "--out", str(tmp_path / "b"), *words]) == 2
-    assert "needs --failures repair" in capsys.readouterr().err
+    assert "needs --failures repair or hindsight" in capsys.readouterr().err
+
+
+def tell(messages: Messages) -> str:
+    """Names the number at which an episode ends, and nothing for episodes that end at 3."""
+    assert messages[0]["content"] == DONE
+    number = re.findall(r"You are at (\d+)", messages[-1]["content"])[-1]
+    return "none" if number == "3" else f"Be at\u2028{number} in the end. "
+
+
+def solved(episode: RecordedEpisode) -> float:
+    """Judges whether an episode ends at the number of its goal."""
+    goal = re.findall(r"Be at (\d+)", episode.instructions or "")[-1]
+    return float(f"You are at {goal}." in episode.last_observation)
+
+
+def test_what_an_episode_did_becomes_its_goal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+    failed, out = tmp_path / "failed.jsonl", tmp_path / "out.jsonl"
+    evaluate("NumberLine-v0", "random", tasks=24, split="train", env_kwargs=KWARGS, save=failed)
+    with chat_server(tell) as server:
+        words = ["--failures", "hindsight", "--reflector", f"chat:m@{server.url}"]
+        assert main(["export", str(failed), "--out", str(out), "--format", "own", *words]) == 0
+    told = [each for each in read_episodes(out) if each.agent == "random instructed"]
+    before = {(each.task, each.seed): each for each in read_episodes(failed) if not each.success}
+    last = [each.last_observation for each in before.values()]
+    assert len(told) == sum("You are at 3." not in each for each in last) > 0
+    # Each is the episode that the wrapper plays, and a judge agrees.
+    env = make_env("NumberLine-v0", wrap=[f"WrittenGoal:judge={__name__}:solved"], **KWARGS)
+    for episode in told:
+        task, _, goal = episode.task.partition(" goal: ")
+        assert re.fullmatch(r"Be at \d in the end\.", goal)
+        observation, info = env.reset(seed=episode.seed, options={"task": episode.task})
+        for turn in episode.turns:
+            assert turn.observation == observation
+            observation, reward, _, _, info = env.step(turn.action)
+            assert reward == turn.reward and info["reward_terms"] == turn.reward_terms
+        assert info["success"] and episode.success and observation == episode.last_observation
+        old = before[task, episode.seed]
+        assert [each.action for each in old.turns] == [each.action for each in episode.turns]
 
 
 @pytest.mark.parametrize(

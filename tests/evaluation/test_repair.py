@@ -12,7 +12,7 @@ from agentgym.cli.main import main
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
-from agentgym.evaluation.repair import conditioned, relabelled, repaired
+from agentgym.evaluation.repair import TRACE, conditioned, relabelled, repaired, traced
 from agentgym.evaluation.runner import evaluate
 from agentgym.goals import towards
 from agentgym.registration.ids import TABLE
@@ -214,3 +214,34 @@ def test_export_says_which_episodes_it_cannot_use(tmp_path, capsys):
     assert "names no environment and task" in capsys.readouterr().err
     assert main(["export", "Wordle-v0", "--agent", "random", "--episodes", "3", *words]) == 2
     assert "Wordle-v0 cannot relabel episodes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("id", ["NumberLine-v0", "Blocksworld-v0", "Wordle-Fixed-v0"])
+def test_the_label_of_a_tracer_is_the_turn_after_which_the_expert_fails(id: str, tmp_path):
+    env, labels = make_env(id, **REPAIRED[id]), set()
+    for episode in failed(id, REPAIRED[id], tmp_path):
+        found = traced(episode, env)
+        if found is None:
+            assert not expert_succeeds_after(episode, 0, env)
+            continue
+        [turn] = found.turns
+        label = int(turn.action.removeprefix("turn: "))
+        labels.add(label)
+        assert expert_succeeds_after(episode, label - 1, env)
+        assert not expert_succeeds_after(episode, label, env)
+        assert found.instructions == TRACE and f"Turn {len(episode.turns)}" in turn.observation
+        assert all(each.action in turn.observation for each in episode.turns)
+    assert labels
+
+
+def test_labels_are_a_file_that_a_tracer_learns_from(tmp_path):
+    file, out = tmp_path / "played.jsonl", tmp_path / "traced.jsonl"
+    kwargs = REPAIRED["NumberLine-v0"]
+    evaluate("NumberLine-v0", "random", tasks=12, env_kwargs=kwargs, save=file)
+    assert main(["export", str(file), "--failures", "trace", "--out", str(out)]) == 0
+    rows = [json.loads(line)["messages"] for line in out.read_text().splitlines()]
+    lost = [episode for episode in read_episodes(file) if not episode.success]
+    assert 0 < len(rows) <= len(lost)
+    for messages in rows:
+        assert [each["role"] for each in messages] == ["system", "user", "assistant"]
+        assert messages[0]["content"] == TRACE and messages[2]["content"].startswith("turn: ")

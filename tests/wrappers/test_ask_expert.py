@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.evaluation import evaluate
 from agentgym.wrappers import AskExpert
+from agentgym.wrappers.ask_expert import PROMPT
 
+from ..helpers.chat_server import Messages, chat_server
 from ..helpers.echo import DictEcho, Echo
 
 
@@ -55,7 +59,7 @@ def test_a_damaged_snapshot_changes_nothing(left: Any):
     env = AskExpert(NumberLine(size=6))
     env.reset(seed=0)
     env.step("ask")
-    snapshot = env.snapshot() | {"memory": {"left": left, "advice": "", "over": False}}
+    snapshot = env.snapshot() | {"memory": {"left": left, "advice": "", "over": False, "turns": []}}
     with pytest.raises(Exception, match="snapshot"):
         env.restore(snapshot)
     assert env.step("ask")[4]["questions_left"] == 1
@@ -97,3 +101,45 @@ def test_arguments_are_checked():
         AskExpert(Echo(), budget=0)
     with pytest.raises(ConfigError, match="observations are text"):
         AskExpert(DictEcho())  # type: ignore[arg-type]
+
+
+def right(messages: Messages) -> str:
+    """Answers with the way to the target, and nothing at the first turn."""
+    text = messages[-1]["content"]
+    assert messages[0]["content"] == PROMPT and NumberLine.instructions in text
+    if "Action: " not in text:
+        return "<think>hm</think>"
+    position, target = map(int, re.findall(r"at (\d+)\. Go to (\d+)", text)[-1])
+    return "+" if target > position else "-"
+
+
+def test_a_model_helps_from_what_the_agent_has_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+    with chat_server(right) as server:
+        env = AskExpert(NumberLine(size=9), cost=0.25, helper=f"chat:m@{server.url}")
+        env.reset(seed=0)
+        observation, reward, *_ = env.step("ask")
+        assert observation.startswith("The expert has no advice.") and reward == 0
+        env.step("nonsense")
+        observation, reward, *_ = env.step("ask")
+        assert observation.startswith(f"Expert: {env.env.get_wrapper_attr('expert')()}\n")
+        assert reward == -0.25 and "Action: nonsense" in server.requests[-1][-1]["content"]
+        twin = AskExpert(NumberLine(size=9), cost=0.25, helper=f"chat:m@{server.url}")
+        twin.restore(env.snapshot())
+        assert twin.step("ask")[0] == env.step("ask")[0] and len(server.requests) == 2
+
+
+def test_a_person_helps(monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+    answers = iter(["+ ", ""])
+    monkeypatch.setattr("builtins.input", lambda text: asked.append(text) or next(answers))
+    env = AskExpert(NumberLine(size=9), helper="human")
+    start, _ = env.reset(seed=0)
+    assert env.step("ask")[0].startswith("Expert: +\n")
+    assert env.step("ask")[0].startswith("The expert has no advice.")
+    assert start in asked[0] and asked[0].endswith("Next action: ")
+    with pytest.raises(ConfigError, match="helper must be 'expert', 'human'"):
+        AskExpert(NumberLine(), helper="friend")

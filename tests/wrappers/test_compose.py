@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.wrappers import Compose, PrivilegedText
+from agentgym.wrappers.compose import PROMPT
 
+from ..helpers.chat_server import Messages, chat_server
 from ..helpers.echo import DictEcho
 
 IDS = ["Wordle-v0", "Countdown-v0"]
@@ -118,3 +122,38 @@ def test_arguments_out_of_range_are_named(arguments: dict[str, Any], message: st
         Compose(NumberLine(), **arguments)
     with pytest.raises(ConfigError, match="text"):
         Compose(DictEcho())
+
+
+def summed(messages: Messages) -> str:
+    """Writes the targets of all tasks in one sentence, and nothing for those that hold a 1."""
+    text = messages[-1]["content"]
+    assert messages[0]["content"] == PROMPT and text.startswith("Tasks, in this order:\n1. ")
+    targets = re.findall(r"Go to (\d+)", text)
+    return "" if "1" in targets else f"Visit {' and then '.join(targets)}.\nDone."
+
+
+def test_a_model_writes_one_goal_of_all_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+    with chat_server(summed) as server:
+        source = f"chat:m@{server.url}"
+        env = Compose(NumberLine(size=9), 2, goal=source)
+        kinds = set()
+        for number in range(6):
+            start, _ = env.reset(seed=0, options={"task": f"train/{number}"})
+            targets = [re.findall(r"Go to (\d+)", part.goal)[0] for part in env._parts]
+            kinds.add("1" in targets)
+            if "1" in targets:
+                assert start.startswith("Solve all tasks")
+                continue
+            goal = f"Goal: Visit {' and then '.join(targets)}.\nTasks that are over: "
+            assert start.startswith(f"{goal}0 of 2.")
+            last = start
+            while not env._parts[0].over:
+                last, *_ = env.step(str(env.expert()))
+            assert last.startswith(f"{goal}1 of 2.")
+            twin = Compose(NumberLine(size=9), 2, goal=source)
+            assert twin.restore(env.snapshot())[0] == last
+        assert kinds == {False, True} and len(server.requests) == 6
+    with pytest.raises(ConfigError, match="goal must be 'listed'"):
+        Compose(NumberLine(), 2, goal="short")

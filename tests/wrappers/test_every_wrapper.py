@@ -20,12 +20,14 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
 from agentgym import wrappers
+from agentgym.agents import Outcome, View
 from agentgym.data.episode import RecordedEpisode
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.evaluation import evaluate
 from agentgym.time_step import INFO_KEYS
 
+from ..helpers.solved_tools import solved, todo
 from ..helpers.tokenizers import LATIN
 
 Make = Callable[[gymnasium.Env[Any, Any]], gymnasium.Env[Any, Any]]
@@ -41,6 +43,14 @@ def next_step(env: gymnasium.Env[Any, Any]) -> str:
 
 def never(episode: RecordedEpisode) -> float:
     return 0.0
+
+
+def dreamed(view: View, action: str) -> Outcome:
+    return Outcome(f"{len(view.history)} {action}", 0.25, 0.5, action == "+", True, ("+", "-"))
+
+
+def think(rules: str, seen: str, way: list[str], block: str, others: list[str]) -> str:
+    return "+" if block == "answer" else f"{block} {len(way)}"
 
 
 SMALL: dict[str, Any] = {"max_turns": 4, "invalid_penalty": 0.25, "size": 4}
@@ -68,6 +78,9 @@ WRAPPERS: dict[str, Make] = {
     "extract": lambda env: wrappers.ExtractAction(env, "tags"),
     "extract-penalty": lambda env: wrappers.ExtractAction(env, "tool_call", format_penalty=0.5),
     "privileged": lambda env: wrappers.PrivilegedText(env),
+    "abridged": lambda env: wrappers.AbridgedObservation(env),
+    "dream": lambda env: wrappers.Dream(env, f"{__name__}:dreamed", max_turns=5),
+    "evidence": lambda env: wrappers.Evidence(env, f"{__name__}:never"),
     "partial": lambda env: wrappers.PartialObservation(env, 0.4),
     "swap": lambda env: wrappers.SwapWords(env, {"+": "-", "at": "blicket"}),
     "swap-actions": lambda env: wrappers.SwapWords(env, {"+": "-"}, where="actions"),
@@ -88,7 +101,9 @@ WRAPPERS: dict[str, Make] = {
     "expert-start": lambda env: wrappers.ExpertStart(env, share=1.0, last=3),
     "own-start": lambda env: wrappers.OwnStart(env, recorded(), share=1.0),
     "reflector": lambda env: wrappers.Reflector(env, "random", trials=3),
+    "thoughts": lambda env: wrappers.ThoughtGraph(env, f"{__name__}:think", budget=9),
     "tool-rules": lambda env: wrappers.ToolRules(env, allow=["get_*"], deny={"get_x": {"a": "b"}}),
+    "tool-tasks": lambda env: wrappers.ToolTasks(todo(), solved(FOLDER.name)),
     "verb-rules": lambda env: wrappers.ToolRules(env, follow={"": ["left"]}, verbs=True),
     "written-goal": lambda env: wrappers.WrittenGoal(env, f"{__name__}:never"),
     "plan": lambda env: wrappers.WholePlan(env, 2),
@@ -315,7 +330,9 @@ def test_the_wrong_order_is_named():
             make_outer()
 
 
-@pytest.mark.parametrize("name", [name for name in WRAPPERS if name != "reflector"])
+@pytest.mark.parametrize(
+    "name", [name for name in WRAPPERS if name not in ("reflector", "thoughts", "dream")]
+)
 def test_the_experts_actions_pass_through(name: str):
     env = make(name)
     for seed in range(5):
@@ -354,13 +371,14 @@ def test_an_environment_reads_all_actions_unless_a_wrapper_has_its_own(
     name: str, monkeypatch: pytest.MonkeyPatch
 ):
     env, read = make(name, bare=True), list[Any]()
-    step = NumberLine.step
+    inner = type(env.unwrapped)
+    step = inner.step
 
-    def recorded_step(self: NumberLine, action: Any) -> Any:
+    def recorded_step(self: gymnasium.Env[Any, Any], action: Any) -> Any:
         read.append(action)
         return step(self, action)
 
-    monkeypatch.setattr(NumberLine, "step", recorded_step)
+    monkeypatch.setattr(inner, "step", recorded_step)
     same = []
     for number, text in enumerate(OWN_FORMS):
         env.reset(seed=number)

@@ -80,7 +80,7 @@ def states(env: gymnasium.Env[Any, Any], episodes: int = 20, turns: int = 10) ->
     return found
 
 
-@pytest.fixture(params=sorted(WRAPPERS | MORE))
+@pytest.fixture(params=sorted((WRAPPERS | MORE).keys() - {"tool-tasks"}))  # it has other tasks
 def env(request: pytest.FixtureRequest) -> gymnasium.Env[Any, Any]:
     return make(request.param)
 
@@ -130,5 +130,7 @@ def test_equal_states_and_restored_snapshots_have_equal_keys(env: gymnasium.Env[
 
 
 def test_keys_recur_where_the_memory_is_the_same(env: gymnasium.Env[Any, Any]):
+    if isinstance(env, wrappers.Dream | wrappers.Evidence):
+        pytest.skip("all turns are the state: a world model reads them, or they can be cited")
     found = states(env)
     assert len({state.key for state in found}) < len(found) / 2

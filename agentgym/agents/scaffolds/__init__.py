@@ -6,10 +6,13 @@ from agentgym.agents.scaffolds.candidates import CandidatesAgent
 from agentgym.agents.scaffolds.cases import CasesAgent
 from agentgym.agents.scaffolds.examples import ExamplesAgent
 from agentgym.agents.scaffolds.instructions import InstructionsAgent
+from agentgym.agents.scaffolds.lessons import LessonsAgent
+from agentgym.agents.scaffolds.library import LibraryAgent
 from agentgym.agents.scaffolds.plan import PlanExecuteAgent, PlanRefineAgent
 from agentgym.agents.scaffolds.rci import RciAgent
 from agentgym.agents.scaffolds.reflexion import ReflexionAgent
 from agentgym.agents.scaffolds.rules import RulesAgent
+from agentgym.agents.scaffolds.workers import WorkersAgent
 
 SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "reflexion": ReflexionAgent,
@@ -21,7 +24,10 @@ SCAFFOLDS: dict[str, type[ScaffoldAgent]] = {
     "cases": CasesAgent,
     "rules": RulesAgent,
     "instructions": InstructionsAgent,
+    "lessons": LessonsAgent,
+    "library": LibraryAgent,
     "candidates": CandidatesAgent,
+    "workers": WorkersAgent,
 }
 """The scaffolds that `make_agent` wraps around an agent, as in "reflexion:chat:MODEL@URL"."""
 SEATED = tuple(name for name in SCAFFOLDS if name not in ("reflexion", "rules", "candidates"))
@@ -35,10 +41,13 @@ __all__ = [
     "CasesAgent",
     "ExamplesAgent",
     "InstructionsAgent",
+    "LessonsAgent",
+    "LibraryAgent",
     "PlanExecuteAgent",
     "PlanRefineAgent",
     "RciAgent",
     "ReflexionAgent",
     "RulesAgent",
     "ScaffoldAgent",
+    "WorkersAgent",
 ]

@@ -86,7 +86,7 @@ class ExamplesAgent(ScaffoldAgent):
         episode = RecordedEpisode(
             turns,
             view.instructions,
-            env=_env_of(view),
+            env=env_of(view),
             agent=self.name,
             task=str(view.info.get("task", "")),
             success=True,
@@ -104,7 +104,7 @@ class ExamplesAgent(ScaffoldAgent):
 
     def similar(self, view: View, k: int) -> list[RecordedEpisode]:
         """Returns the k kept episodes of the same environment that begin most like this one."""
-        known = [each for each in self.episodes if each.env in ("", _env_of(view))]
+        known = [each for each in self.episodes if each.env in ("", env_of(view))]
         index = TextIndex([each.turns[0].observation for each in known])
         return [known[i] for i in index.search(view.observation, k)]
 
@@ -134,6 +134,6 @@ def _check_lines(data: Path) -> None:
         )
 
 
-def _env_of(view: View) -> str:
+def env_of(view: View) -> str:
     """Returns the id of the environment, "" if it has none."""
     return str(getattr(getattr(view.env, "spec", None), "id", ""))

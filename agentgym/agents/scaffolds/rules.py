@@ -15,7 +15,7 @@ from agentgym.agents.scaffolds.base import (
 )
 from agentgym.errors import ConfigError
 from agentgym.utils.files import replace_text
-from agentgym.utils.note_edits import EDIT, apply_edit
+from agentgym.utils.note_edits import apply_edits
 
 COMPARE = (
     "Compare the attempts. Why did some of them succeed and others fail? Edit the list of rules, "
@@ -98,22 +98,10 @@ class RulesAgent(ScaffoldAgent):
                 self._edit(reply, numbered)
 
     def _edit(self, reply: str, numbered: Sequence[str]) -> None:
-        """Applies the lines of a reply that are possible edits.
-
-        Args:
-            reply: the reply.
-            numbered: the rules that it numbers. Other episodes may have edited the list since.
-        """
-        rules = self.rules
-        places = {i: rules.index(rule) + 1 for i, rule in enumerate(numbered, 1) if rule in rules}
-        lines = (line.strip().removeprefix("- ") for line in reply.splitlines())
-        edits = [edit for edit in map(EDIT.fullmatch, lines) if edit]
-        # From the last rule to the first: numbers are those of the list before all edits.
-        edits.sort(key=lambda edit: -int(edit["place"] or edit["old"] or 0))
-        for edit in edits:
-            apply_edit(edit, rules, size=self.size, length=self.length, places=places)
+        """Applies the edits of a reply to the rules, which it numbers as they were shown."""
+        apply_edits(reply, self.rules, numbered, size=self.size, length=self.length)
         if self.data is not None:
-            replace_text(self.data, "".join(f"{rule}\n" for rule in rules))
+            replace_text(self.data, "".join(f"{rule}\n" for rule in self.rules))
 
     def _shown(self) -> str:
         if not self.rules:

@@ -373,3 +373,27 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: str):
 def test_arguments_out_of_range(arguments: dict[str, object]):
     with pytest.raises(ValueError, match=next(iter(arguments))):
         SearchQA(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("gaps", [2, 3, 4])
+def test_each_gap_is_what_the_next_sentence_is_about(gaps: int):
+    for number in range(6):
+        env = SearchQA(masked=gaps)
+        env.reset(seed=0, options={"task": f"train/{number}"})
+        question = env.question
+        fills = question.answer.split("; ")
+        assert len(fills) == gaps and len(question.titles) >= gaps
+        # The fills are the pages after the first ones of the chain, and its end.
+        assert fills[:-1] == list(question.titles[len(question.titles) - gaps + 1 :])
+        for gap in range(1, gaps + 1):
+            assert question.text.count(f"(gap {gap})") == 1 + (gap < gaps)
+        assert not any(fill in question.text for fill in fills[:-1])
+        ended, info = False, {}
+        while not ended:
+            _, _, terminated, truncated, info = env.step(str(env.expert()))
+            ended = terminated or truncated
+        assert info["success"]
+        env.reset(seed=0, options={"task": f"train/{number}"})
+        assert not env.step(f"answer[{'; '.join(reversed(fills))}]")[4]["success"]
+    with pytest.raises(ValueError, match="masked must be 0 to 1"):
+        SearchQA(masked=gaps, hops=1)

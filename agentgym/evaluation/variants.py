@@ -1,0 +1,120 @@
+"""`write_variants`: a language model proposes arguments of an environment from success rates."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from agentgym.agents import make_agent
+from agentgym.agents.basic.replies import Replies
+from agentgym.errors import AgentGymError, ConfigError, DataError
+from agentgym.reading.typography import without_thoughts
+from agentgym.registration.making import make_env, split_id, tasks_of
+
+PROMPT = (
+    "You choose the environments in which an agent trains. You read what an environment is, its "
+    "arguments, and how often the agent has solved the tasks of some settings. Propose settings "
+    "in which it learns most for the first one: neither solved already nor out of reach, and "
+    "better at what it fails at. Reply with one setting per line, as arguments, such as\n"
+    "size=4, max_turns=20\n"
+    "and nothing else."
+)
+TASKS = 3
+"""Tasks of a new setting that the expert tries."""
+LONGEST = 4000
+"""Characters of the arguments' description that the model reads."""
+
+
+def write_variants(
+    source: str, rates: Mapping[str, float], *, count: int = 4, attempts: int = 3
+) -> list[str]:
+    """Returns new settings of an environment that a language model proposes, and that work.
+
+    "EnvGen: Generating and Adapting Environments via LLMs for Training Embodied Agents" (arXiv
+    2403.12014): a model proposes environments from a description, the policy trains in them, and
+    its success decides about the next ones. Train in the result by `--env-id`, evaluate in the
+    first setting by `--eval-env-id`, and ask again. A setting works if its environment can be made
+    and reset, and its expert, if there is one, solves one of 3 tasks. The model reads what is wrong
+    with the others.
+
+    Args:
+        source: the model: chat:MODEL@URL, policy:FOLDER or model:NAME. Its replies are kept (see
+            `Replies`).
+        rates: success rates in [0, 1] by setting, such as {"TextCraft-v0": 0.1,
+            "TextCraft-v0:depth=1": 0.9}. The first one is that in which the agent shall succeed.
+        count: number of settings.
+        attempts: maximum number of requests.
+
+    Returns:
+        Settings such as "TextCraft-v0:depth=2", at most `count`.
+
+    Raises:
+        ConfigError: if there are no rates, or they are of several ids.
+        DataError: if no proposal works. The message names what is wrong with the last ones.
+        ChatError: if a server sends no usable reply.
+    """
+    ids = {split_id(setting)[0] for setting in rates}
+    if len(ids) != 1:
+        raise ConfigError(f"Expected success rates of settings of one id, got {sorted(ids)}.")
+    [id] = ids
+    first, ask = next(iter(rates)), Replies(make_agent(source), source, PROMPT)
+    parts = [_described(first), "\n".join(f"- {each}: {rate:.0%}" for each, rate in rates.items())]
+    found: list[str] = []
+    wrong: list[str] = []
+    for _ in range(attempts):
+        parts.append(f"Propose {count - len(found)} settings.")
+        [reply] = ask(["\n\n".join(parts)])
+        wrong = []
+        for line in without_thoughts(reply).strip().split("\n"):
+            words = re.sub(r"^[\s*`>#-]*(?:\d+[.)]\s*)?", "", line).strip("`* .")
+            setting = f"{id}:" + re.sub(r",\s+", ",", words)
+            problem = "it is known already" if setting in (*rates, *found) else _problem(setting)
+            if problem:
+                wrong.append(f"- {words[:200]}: {problem}")
+            elif len(found) < count:
+                found.append(setting)
+        if len(found) == count:
+            break
+        parts += ["\n".join(["Proposed so far:", *found])] * bool(found)
+        parts += ["\n".join(["These do not work:", *wrong])] * bool(wrong)
+    if not found:
+        raise DataError(f"{source} proposed no setting of {id} that works:\n" + "\n".join(wrong))
+    return found
+
+
+def _described(setting: str) -> str:
+    """Returns what the environment of a setting is, and its arguments."""
+    id, arguments = split_id(setting)
+    env = make_env(id, **arguments)
+    text = inspect.getdoc(type(env.unwrapped)) or ""
+    env.close()
+    section = re.search(r"^## Arguments\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    listed = section[1].strip() if section else "(none)"
+    return f"{setting}: {text.partition(chr(10))[0]}\n\nArguments:\n{listed[:LONGEST]}"
+
+
+def _problem(setting: str) -> str:
+    """Returns why a setting does not work, "" if it does."""
+    try:
+        id, arguments = split_id(setting)
+        if not arguments:
+            return "it names no argument"
+        env: Any = make_env(id, **arguments)
+    except (AgentGymError, ValueError, TypeError) as error:
+        return f"{error!s:.300}"
+    try:
+        names, solved = tasks_of(env).train, False
+        for number in range(min(TASKS, len(names))):
+            env.reset(seed=number, options={"task": names[number]})
+            if env.get_wrapper_attr("expert")() is None:
+                return ""  # no expert can tell
+            ended, info = False, {}
+            while not ended and (action := env.get_wrapper_attr("expert")()) is not None:
+                _, _, terminated, truncated, info = env.step(action)
+                ended = terminated or truncated
+            solved = solved or bool(info["success"])
+        return "" if solved else f"the expert solves none of {TASKS} tasks"
+    finally:
+        env.close()

@@ -1,0 +1,1 @@
+"""Worlds that are drawn, read from a file or written by a language model."""

@@ -1,0 +1,79 @@
+"""Settings of an environment that a language model proposes, and that are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentgym.cli.main import main
+from agentgym.errors import ConfigError, DataError
+from agentgym.evaluation.variants import PROMPT, write_variants
+from agentgym.registration.making import make_env, split_id
+
+from ..helpers.chat_server import ChatServer, Messages, chat_server
+
+RATES = {"NumberLine-v0:size=40": 0.05, "NumberLine-v0:size=4": 1.0}
+FIRST = """Here are some:
+1. `size=4`
+- size=1, max_turns=9
+* size=90, max_turns=1
+2) size=10,  max_turns=30.
+speed=3"""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ChatServer]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+
+    def propose(messages: Messages) -> str:
+        text = messages[-1]["content"]
+        assert messages[0]["content"] == PROMPT and "integers on the line" in text
+        assert "- NumberLine-v0:size=40: 5%" in text
+        if "Propose 2 settings." not in text:
+            return "I cannot."
+        if "Propose 1 settings." not in text:
+            return FIRST
+        for problem in (
+            "size=4: it is known already",
+            "size must be from 2",
+            "the expert solves none",
+            "Did you mean" if "Did you mean" in text else "speed=3: ",
+        ):
+            assert problem in text
+        assert "Proposed so far:\nNumberLine-v0:size=10,max_turns=30" in text
+        return "<think>size=9</think>size=20"
+
+    with chat_server(propose) as running:
+        yield running
+
+
+def test_settings_that_do_not_work_are_named_and_replaced(server: ChatServer):
+    source = f"chat:m@{server.url}"
+    found = write_variants(source, RATES, count=2)
+    assert found == ["NumberLine-v0:size=10,max_turns=30", "NumberLine-v0:size=20"]
+    assert len(server.requests) == 2
+    assert write_variants(source, RATES, count=2) == found and len(server.requests) == 2
+    for setting in found:
+        id, arguments = split_id(setting)
+        make_env(id, **arguments)
+    with pytest.raises(DataError, match="no setting of NumberLine-v0 that works"):
+        write_variants(source, RATES, count=1, attempts=2)
+
+
+def test_rates_are_of_one_environment():
+    for rates in ({}, {"NumberLine-v0": 0.5, "Maze-v0": 0.1}):
+        with pytest.raises(ConfigError, match="of one id"):
+            write_variants("chat:m@http://127.0.0.1:9/v1", rates)
+
+
+@pytest.mark.slow
+def test_a_policy_trains_in_the_proposed_settings(server: ChatServer, tmp_path: Path):
+    pytest.importorskip("torch")
+    ids = write_variants(f"chat:m@{server.url}", RATES, count=2)
+    words = ["train", "poad", "--env-id", *ids, "--eval-env-id", next(iter(RATES))]
+    words += ["--iterations", "1", "--episodes-per-iteration", "4", "--eval-episodes", "2"]
+    words += ["--curriculum", "levels", "--run-dir", str(tmp_path / "run"), "--device", "cpu"]
+    assert main(words) == 0
