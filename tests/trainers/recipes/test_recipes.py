@@ -116,9 +116,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "archer_iql": {
         **SMALL_CRITIC,
-        "critic_steps": 100,
+        "critic_steps": 50,
         "iterations": 30,
-        "gamma": 0.9,
+        "gamma": 0.8,
         "beta": 10.0,
         "lr": 1e-3,
     },
