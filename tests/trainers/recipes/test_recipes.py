@@ -116,7 +116,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "archer_iql": {
         **SMALL_CRITIC,
-        "critic_steps": 50,
+        "critic_steps": 150,
         "iterations": 30,
         "gamma": 0.8,
         "beta": 10.0,
