@@ -8,6 +8,9 @@ export OMP_NUM_THREADS ?= 1
 # Bytecode is kept: without it, each of the processes of the tests compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# What the tests need in an environment without the extra `dev`: pyproject.toml sets a time limit.
+TESTING := hypothesis pytest pytest-timeout
+
 # The engines of the extras, tested in an environment of their own.
 EXTRAS := .venv-extras
 ENGINES := spacy,chess,minigrid,textworld,alfworld,scienceworld
@@ -104,7 +107,7 @@ $(EXTRAS)/.installed: pyproject.toml setup.cfg constraints.txt
 	$(PYTHON) -m venv $(EXTRAS)
 	$(EXTRAS)/bin/python -m pip install --quiet --upgrade pip
 	$(EXTRAS)/bin/python -m pip install --quiet -c constraints.txt \
-		-e '.[$(ENGINES),$(PROTOCOLS)]' hypothesis pytest pytest-xdist
+		-e '.[$(ENGINES),$(PROTOCOLS)]' $(TESTING) pytest-xdist
 	touch $@
 
 test-vllm: $(VLLM)/.installed
@@ -125,16 +128,24 @@ test-verifiers: $(VERIFIERS)/.installed
 $(VERIFIERS)/.installed: pyproject.toml setup.cfg
 	$(PYTHON) -m venv $(VERIFIERS)
 	$(VERIFIERS)/bin/python -m pip install --quiet --upgrade pip
-	$(VERIFIERS)/bin/python -m pip install --quiet -e '.[verifiers,mcp]' hypothesis pytest
+	$(VERIFIERS)/bin/python -m pip install --quiet -e '.[verifiers,mcp]' $(TESTING)
 	touch $@
 
-test-nemo-gym: $(NEMO_GYM)/.installed
+test-nemo-gym: $(NEMO_GYM)/.installed $(NEMO_GYM)/capture/.installed
 	$(NEMO_GYM)/bin/python -m pytest -q tests/integrations/test_nemo_gym.py
+	PYTHONPATH=$(NEMO_GYM)/capture $(NEMO_GYM)/bin/python -m pytest -q \
+		tests/integrations/test_nemo_gym.py -k token_capture
 
 $(NEMO_GYM)/.installed: pyproject.toml setup.cfg
 	$(PYTHON312) -m venv $(NEMO_GYM)
 	$(NEMO_GYM)/bin/python -m pip install --quiet uv
-	$(NEMO_GYM)/bin/uv pip install --quiet --python $(NEMO_GYM)/bin/python nemo-gym==0.4.0 -e . hypothesis pytest
+	$(NEMO_GYM)/bin/uv pip install --quiet --python $(NEMO_GYM)/bin/python nemo-gym==0.4.0 -e . $(TESTING)
+	touch $@
+
+# The release with token capture wants a later Python than most have. This part of it needs none.
+$(NEMO_GYM)/capture/.installed: $(NEMO_GYM)/.installed
+	$(NEMO_GYM)/bin/python -m pip install --quiet --no-deps --ignore-requires-python \
+		--target $(NEMO_GYM)/capture --upgrade nemo-gym==0.7.0
 	touch $@
 
 test-ray: $(INSTALLED) $(RAY)/.installed

@@ -108,6 +108,16 @@ def test_extras_of_the_table_exist():
     assert set(everything.partition("[")[2].rstrip("]").split(",")) == names
 
 
+def test_every_environment_of_the_tests_has_the_plugins_of_their_settings():
+    assert "timeout" in PROJECT["tool"]["pytest"]["ini_options"]
+    lines = (ROOT / "Makefile").read_text("utf-8").splitlines()
+    [testing] = [line for line in lines if line.startswith("TESTING :=")]
+    assert "pytest-timeout" in testing.split()
+    assert [line for line in lines if "hypothesis pytest" in line] == [testing]
+    for file in ("constraints.txt", "constraints-vllm.txt"):
+        assert "\npytest-timeout==" in (ROOT / file).read_text("utf-8")
+
+
 def test_links_lead_to_the_sources():
     for name in ("envs", "trainers"):
         link = ROOT / "agentgym" / name

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agentgym.errors import ConfigError
+
+SLOW: dict[str, dict[str, int]] = {
+    "AgentGym/TextWorld-Cooking-v0": {"prints": 10, "search": 500},
+    "AgentGym/TextWorld-CoinCollector-v0": {"prints": 20, "search": 1000},
+    "AgentGym/TextWorld-TreasureHunter-v0": {"prints": 20, "search": 1000},
+}
+"""Lower limits of ids whose starts take a second: the game of each task is written anew."""
 
 
 @dataclass(frozen=True)
 class Budget:
     """The limits of a certificate.
 
-    Tasks, steps and turns limit the work, so that a certificate is the same on every machine.
-    Seconds limit it for slow environments: the certificate names the parts that they cut short.
+    Tasks, steps and turns limit the work, so that a certificate is the same on every machine. The
+    clock only ends what hangs: the certificate names the parts that it cut short.
 
     Attributes:
         tasks: test tasks that every player plays.
-        steps: environment steps of the searches, all tasks together.
+        search: environment steps of the searches, all tasks together.
         prints: tasks per split whose transcripts are compared.
         turns: turns after which an episode is left.
-        seconds: wall-clock time of the long parts together.
+        steps: environment steps of the expert, the players and the compared transcripts together.
+        seconds: time after which the clock ends the long parts.
         clock: returns the time in seconds.
 
     Raises:
@@ -29,20 +37,44 @@ class Budget:
     """
 
     tasks: int = 20
-    steps: int = 2000
+    search: int = 2000
     prints: int = 200
     turns: int = 400
-    seconds: float = 60.0
+    steps: int = 20_000
+    seconds: float = 3600.0
     clock: Callable[[], float] = time.perf_counter
 
     def __post_init__(self) -> None:
-        for name, least in (("tasks", 2), ("steps", 1), ("prints", 2), ("turns", 1)):
+        leasts = {"tasks": 2, "search": 1, "prints": 2, "turns": 1, "steps": 1}
+        for name, least in leasts.items():
             if (given := getattr(self, name)) < least:
                 raise ConfigError(f"{name} must be at least {least}, got {given}.")
         if not self.seconds > 0:
             raise ConfigError(f"seconds must be above 0, got {self.seconds}.")
 
-    def part(self, share: float) -> Callable[[], bool]:
-        """Returns a function that returns whether a share of the seconds, from now, is used up."""
-        end = self.clock() + share * self.seconds
-        return lambda: self.clock() >= end
+    def of(self, name: str) -> Budget:
+        """Returns the budget of an environment, which is lower for slow ones."""
+        lower = {key: min(value, getattr(self, key)) for key, value in SLOW.get(name, {}).items()}
+        return replace(self, **lower)
+
+
+@dataclass
+class Part:
+    """The steps of a part of a certificate.
+
+    Attributes:
+        left: environment steps that are left.
+        late: returns whether the clock has ended the part.
+    """
+
+    left: float
+    late: Callable[[], bool]
+
+    def spend(self, steps: int) -> None:
+        """Takes steps that were played."""
+        self.left -= steps
+
+    @property
+    def over(self) -> bool:
+        """Whether the steps are used up, or the clock has ended the part."""
+        return self.left <= 0 or self.late()

@@ -62,7 +62,8 @@ def _certify(subject: Subject, on_check: Callable[[Check], None]) -> Report:
     scores = _unless_error(scores_of, subject, {})
     exploit = _unless_error(exploit_of, subject, None)
     tasks = _unless_error(digest_of, subject, "")
-    return Report(name, results, scores, exploit, tasks, subject.cut_short)
+    cut_short, out_of_time = subject.cut_short, subject.out_of_time
+    return Report(name, results, scores, exploit, tasks, cut_short, out_of_time)
 
 
 def _unless_error(read: Callable[[Subject], Part], subject: Subject, default: Part) -> Part:

@@ -9,8 +9,8 @@ from agentgym.version import __version__
 
 Status = Literal["pass", "warn", "fail", "declared", "skip", "error"]
 Verdict = Literal["pass", "warn", "fail"]
-POLICY = "agentgym-1"
-"""Version of the rules that make a verdict of findings."""
+POLICY = "agentgym-2"
+"""Version of the checks and their limits. A certificate of another version is made again."""
 MOST_EVIDENCE = 20
 """Lines of evidence of a check."""
 LEVELS = {"static": 1, "runtime": 2, "semantic": 3, "statistical": 4, "hub": 4}
@@ -64,7 +64,8 @@ class Report:
         players: the scores of expert and canaries by name.
         exploit: the best plan without success: task, return and actions, if any.
         digest: fingerprint of the sampled tasks. It changes with the tasks or the rules.
-        cut_short: the parts that the seconds of the budget cut short, with their size.
+        cut_short: the parts that the budget cuts short, with their size.
+        out_of_time: those that the clock cut short: another run may cut them elsewhere.
     """
 
     env: str
@@ -73,6 +74,7 @@ class Report:
     exploit: dict[str, Any] | None = None
     digest: str = ""
     cut_short: dict[str, str] = field(default_factory=dict)
+    out_of_time: dict[str, str] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
@@ -96,6 +98,7 @@ class Report:
             "exploit": self.exploit,
             "digest": self.digest,
             "cut_short": self.cut_short,
+            "out_of_time": self.out_of_time,
         }
 
     def to_openenv(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.certify.budget import Budget
+from agentgym.certify.budget import Budget, Part
 from agentgym.certify.episodes import Episode, expert, mean, play, seed_of
 from agentgym.certify.fingerprints import Print, fingerprints
 from agentgym.certify.making import author_of, make_text_env
@@ -16,6 +16,7 @@ from agentgym.certify.players import FLOOR_PLAYERS, canaries, vocabulary_of
 from agentgym.certify.processes import Job, Processes, Replay
 from agentgym.certify.search import Search, search
 from agentgym.core import TextEnv
+from agentgym.registration.making import full_id
 from agentgym.tasks import task_rng
 
 EXPERT = "expert"
@@ -37,7 +38,10 @@ class Subject:
         processes: processes for replays.
 
     Attributes:
-        cut_short: the parts of the record that the seconds of the budget cut short.
+        asked: the limits before those of slow environments.
+        budget: the limits.
+        cut_short: the parts of the record that the budget cuts short, with their size.
+        out_of_time: those that the clock cut short: another run may cut them elsewhere.
     """
 
     def __init__(
@@ -48,8 +52,23 @@ class Subject:
         processes: Processes,
     ):
         self.name, self.env_kwargs = name, dict(env_kwargs or {})
-        self.budget, self._processes = budget, processes
+        self.asked, self.budget = budget, budget.of(full_id(name))
+        self._processes = processes
         self.cut_short: dict[str, str] = {}
+        self.out_of_time: dict[str, str] = {}
+        self._end = budget.clock() + budget.seconds
+
+    def late(self) -> bool:
+        """Returns whether the seconds of the budget have passed."""
+        return self.budget.clock() >= self._end
+
+    def part(self, share: float) -> Part:
+        """Returns a part of the record, with a share of the steps of the budget."""
+        return Part(share * self.budget.steps, self.late)
+
+    def cut(self, name: str, size: str) -> None:
+        """Keeps the size of a part that is cut short."""
+        (self.out_of_time if self.late() else self.cut_short)[name] = size
 
     def make(self) -> TextEnv:
         """Makes the environment."""
@@ -86,22 +105,24 @@ class Subject:
     def record(self) -> dict[str, list[Episode]]:
         """The episodes of each player, in the same tasks."""
         found: dict[str, list[Episode]] = {EXPERT: []}
-        late = self.budget.part(0.25)
+        part = self.part(0.3)
         for task in self.test_tasks:
-            if late() and len(found[EXPERT]) >= 2:
-                self.cut_short["expert"] = f"{len(found[EXPERT])} tasks"
+            if part.over and len(found[EXPERT]) >= 2:
+                self.cut("expert", f"{len(found[EXPERT])} tasks")
                 break
             found[EXPERT].append(self.play(task, expert))
-        late = self.budget.part(0.3)
+            part.spend(len(found[EXPERT][-1].actions))
+        part = self.part(0.4)
         experts = found[EXPERT]
         vocabulary = vocabulary_of(experts)
         for number, own in enumerate(experts):
-            if late() and number >= 2:
-                self.cut_short["players"] = f"{number} tasks"
+            if part.over and number >= 2:
+                self.cut("players", f"{number} tasks")
                 break
             foreign = experts[(number + 1) % len(experts)] if len(experts) > 1 else None
             for name, choose in canaries(own, foreign, vocabulary).items():
                 found.setdefault(name, []).append(self.play(own.task, choose))
+                part.spend(len(found[name][-1].actions))
         return found
 
     @property
@@ -159,24 +180,21 @@ class Subject:
         """Searches for reward without success and for cycles, in the first tasks of the record."""
         found = []
         vocabulary = vocabulary_of(self.experts)
-        steps = self.budget.steps // SEARCHED
+        steps, turns = self.budget.search // SEARCHED, self.budget.turns
         for own in self.experts[:SEARCHED]:
-            late = self.budget.part(0.15)
-            found.append(search(self.env, own.task, vocabulary, steps, self.budget.turns, late))
-            if late():
-                self.cut_short["search"] = f"{sum(each.steps for each in found)} steps"
+            found.append(search(self.env, own.task, vocabulary, steps, turns, self.late))
+        if self.late() or self.budget.search < self.asked.search:
+            self.cut("search", f"{sum(each.steps for each in found)} steps")
         return found
 
     @functools.cached_property
     def prints(self) -> tuple[list[Print], list[Print]]:
         """The fingerprints of training and test tasks."""
-        tasks, count = self.env.tasks, self.budget.prints
-        train, test = (
-            some_tasks(pool, count, "certify/prints") for pool in (tasks.train, tasks.test)
-        )
-        found = fingerprints(self.env, train, test, self.budget.part(0.25))
-        if len(found[1]) < len(test):
-            self.cut_short["fingerprints"] = f"{len(found[0])} + {len(found[1])} tasks"
+        pools, count = (self.env.tasks.train, self.env.tasks.test), self.budget.prints
+        train, test = (some_tasks(pool, self.asked.prints, "certify/prints") for pool in pools)
+        found = fingerprints(self.env, train[:count], test[:count], self.part(0.3))
+        if len(found[0]) < len(train) or len(found[1]) < len(test):
+            self.cut("fingerprints", f"{len(found[0])} + {len(found[1])} tasks")
         return found
 
     @functools.cached_property
@@ -201,8 +219,7 @@ class Subject:
         return self._run(job, "backward", hash_seed=0)
 
     def _run(self, job: Job, process: str, hash_seed: int) -> Replay:
-        seconds = max(60.0, 2 * self.budget.seconds)
-        return self._processes.run(job, process, hash_seed, seconds)
+        return self._processes.run(job, process, hash_seed, max(60.0, self.budget.seconds))
 
     @functools.cached_property
     def _replayed(self) -> list[tuple[str, int, list[str]]]:

@@ -36,7 +36,7 @@ def run_certification(
     *,
     tasks: int = 20,
     search: int = 2000,
-    seconds: float = 60.0,
+    steps: int = 20_000,
     env_kwargs: KeyValues = (),
     json: Path | None = None,
     openenv: Path | None = None,
@@ -52,8 +52,9 @@ def run_certification(
         envs: Ids of environments, module:Class of one that is not registered, or addresses of
             servers, whose experts are not known.
         tasks: Test tasks that are played.
-        search: Environment steps of the searches.
-        seconds: Time of the long parts of an environment. Parts that it cuts short are named.
+        search: Environment steps of the searches, fewer in ids whose episodes start slowly.
+        steps: Environment steps of the players and of compared tasks. Parts that they cut short are
+            named.
         env_kwargs: Arguments of the environments.
         json: Write the certificates to this file.
         openenv: Write the certificate of one environment to this file, as OpenEnv's report.
@@ -63,7 +64,7 @@ def run_certification(
     if openenv and len(envs) > 1:
         raise ConfigError(f"--openenv writes one report, got {len(envs)} environments.")
     json, openenv = (path and path.absolute() for path in (json, openenv))
-    budget = Budget(tasks=tasks, steps=search, seconds=seconds)
+    budget = Budget(tasks=tasks, search=search, steps=steps)
     arguments, console = parse_arguments(env_kwargs), standard_output()
     reports: list[Report] = []
     with Processes() as processes:
@@ -108,8 +109,9 @@ def show(report: Report, console: Console) -> None:
         console.print(findings_table(report.findings))
     if report.players:
         console.print(players_table(report))
-    for part, size in report.cut_short.items():
-        console.print(Text(f"The time ended before all {part}: {size}.", "dim"))
+    for limit, parts in (("budget", report.cut_short), ("time", report.out_of_time)):
+        for part, size in parts.items():
+            console.print(Text(f"The {limit} ended before all {part}: {size}.", "dim"))
 
 
 def findings_table(findings: list[Result]) -> Table:

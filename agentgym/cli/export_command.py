@@ -33,6 +33,9 @@ from agentgym.registration.making import full_id, make_env, split_id
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.files import replace_text
 
+TRACES = ("openenv", "verifiers", "nemo-gym")
+"""Formats of traces."""
+
 Sources = tyro.conf.Positional[
     Annotated[tuple[str, ...], tyro.conf.arg(metavar="[ID|RUN|FILE ...]", help_behavior_hint="")]
 ]
@@ -43,7 +46,17 @@ def export(
     /,
     *,
     out: Path,
-    format: Literal["chat", "sharegpt", "preferences", "own", "minari", "hub", "openenv"] = "chat",
+    format: Literal[
+        "chat",
+        "sharegpt",
+        "preferences",
+        "own",
+        "minari",
+        "hub",
+        "openenv",
+        "verifiers",
+        "nemo-gym",
+    ] = "chat",
     agent: Annotated[tuple[str, ...], tyro.conf.arg(metavar="AGENT [AGENT ...]")] = ("expert",),
     episodes: int = 200,
     split: Literal["train", "test"] = "train",
@@ -69,8 +82,9 @@ def export(
         format: chat (OpenAI, TRL), sharegpt, preferences (the best episode of a task and seed
             against the worse ones: name several agents), own (as agentgym eval --save), or minari.
             hub: the best policy of a run on held-out tasks, with a model card, as a folder for the
-            Hugging Face Hub. RUN/policy is the last one. openenv: traces of agentgym gateway with
-            their tokens, one TrainingTrace of OpenEnv per line.
+            Hugging Face Hub. RUN/policy is the last one. Traces of agentgym gateway are written
+            with their tokens, openenv: a TrainingTrace of OpenEnv per line, verifiers: an Episode
+            of verifiers per line, nemo-gym: a folder of rollouts and TokenEntrys of NeMo Gym.
         agent: One or more of expert, random, chat:MODEL@URL, policy:FOLDER. imagined:MODEL, such as
             imagined:chat:MODEL@URL: a model writes both sides of each episode, and nothing is
             played.
@@ -108,8 +122,8 @@ def export(
         text = f"The policy {taken}{why} and its model card are in {out}."
         standard_output().print(text, soft_wrap=True)
         return 0
-    if format == "openenv":
-        return _export_traces(sources, out)
+    if format in TRACES:
+        return _export_traces(sources, out, format)
     if failures != "keep" and any(each.startswith(PREFIX) for each in agent):
         raise ConfigError(
             f"--failures {failures} needs the outcome of an environment, and nothing is played in "
@@ -165,19 +179,18 @@ def export(
     return 0
 
 
-def _export_traces(sources: Sequence[str], out: Path) -> int:
-    """Writes traces of the gateway in the format of OpenEnv."""
+def _export_traces(sources: Sequence[str], out: Path, format: str) -> int:
+    """Writes traces of the gateway in the format of another project."""
     try:
         found = import_module("agentgym.trainers.gateway.trace_file")
     except ModuleNotFoundError as error:
-        raise MissingExtraError("--format openenv", "train", error.name) from error
+        raise MissingExtraError(f"--format {format}", "train", error.name) from error
     if not sources:
         raise ConfigError("Name at least one file that agentgym gateway --record has written.")
-    rows = [row for source in sources for row in found.training_traces(source)]
-    if not rows:
+    count = found.export_traces(sources, format, out)
+    if not count:
         raise ConfigError("Nothing to write: no trace has a reply with a weight.")
-    replace_text(out, "".join(json.dumps(row) + "\n" for row in rows))
-    standard_output().print(f"{len(rows)} traces in {out}.", soft_wrap=True)
+    standard_output().print(f"{count} traces in {out}.", soft_wrap=True)
     return 0
 
 

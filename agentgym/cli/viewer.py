@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.cli.audit_overlay import add_exact
-from agentgym.data.reading import read_episodes
-from agentgym.data.traces import FORMAT as TRACE
+from agentgym.data.reading import is_trace, read_episodes
 from agentgym.data.writing import own_rows
 from agentgym.errors import ConfigError
 from agentgym.evaluation.index_page import board
@@ -137,7 +136,7 @@ def _evaluation(path: Path, last: int | None) -> dict[str, Any]:
     found = _lines(path)
     if not found:
         raise ConfigError(f"{path} is empty: nothing to show.")
-    if found[0].get("format") == TRACE:
+    if is_trace(found[0]):
         found = list(own_rows(read_episodes([path])))
     for episode in found:
         _check(path, episode, _EPISODE, _OPTIONAL)

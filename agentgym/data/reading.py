@@ -10,6 +10,7 @@ Each line of a file is a JSON object, and its keys decide about the format:
 - `turns`: a trajectory of a training run (`trajectories.jsonl`).
 - `text`: plain text, as the reply to an empty observation.
 - `calls`: a trace of `agentgym gateway --record`, with an episode for each of its conversations.
+- traces of verifiers, OpenEnv and NeMo Gym, likewise (`agentgym.data.foreign_traces`).
 
 In messages, `weight`, `loss` and `train` mask a reply if they are 0 or false. A call of a tool
 (`tool_calls`, `function_call`) is read as JSON with a name and arguments. `system` and `tools`
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
+from agentgym.data.foreign_traces import foreign_chats, is_foreign
 from agentgym.data.messages import (
     OTHERS,
     SYSTEM,
@@ -81,13 +83,24 @@ def _files(paths: str | Path | Sequence[str | Path]) -> Iterator[Path]:
 def _episodes(file: Path) -> Iterator[RecordedEpisode]:
     for where, row in _rows(file):
         try:
-            trace = isinstance(row, dict) and row.get("format") == TRACE
-            found = [_episode(each) for each in (trace_chats(row) if trace else [row])]
+            found = [_episode(each) for each in _chats(row)]
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise DataError(
                 f"{file}, {where}: not an episode ({error!r:.200}). Correct it or delete it."
             ) from error
         yield from found
+
+
+def is_trace(row: Mapping[str, Any]) -> bool:
+    """Whether a row holds the calls of a program, by its keys."""
+    return row.get("format") == TRACE or is_foreign(row)
+
+
+def _chats(row: Any) -> list[Any]:
+    """Returns a row, or the conversations of a trace."""
+    if not isinstance(row, dict) or not is_trace(row):
+        return [row]
+    return trace_chats(row) if row.get("format") == TRACE else foreign_chats(row)
 
 
 def _rows(file: Path) -> Iterator[tuple[str, Any]]:

@@ -36,7 +36,7 @@ declared is open, and a test refuses any that is not listed here.
 
 The *worst exploit* is the plan without success that earns most, found by a search on snapshots
 that knows the future. `python -m benchmarks.certificates` makes all certificates again, and
-`agentgym certify ID` makes one.
+`agentgym certify ID` makes one. Numbers of tasks and steps limit the work, and no clock.
 """
 SHOWN = ("fail", "error", "warn", "declared")
 """The statuses that are findings, the worst first."""
@@ -69,7 +69,7 @@ def page(families: Mapping[str, Sequence[Entry]], links: Mapping[str, str]) -> s
         f"{count['fail']} have open failures. The other {len(TABLE) - len(found)} ids have no "
         "certificate yet, or need a package or files."
     )
-    lines += _open()
+    lines += _again() + _open()
     for title, entries in families.items():
         rows = [_row(entry, links[entry.name]) for entry in entries if entry.id in found]
         if rows:
@@ -86,6 +86,17 @@ def section(entries: Iterable[Entry]) -> list[str]:
     lines += table(HEADER, [_row(entry, f"`{entry.name}`") for entry in known], 4)
     notes = dict.fromkeys(note for entry in known for note in _notes(entry))
     return [*lines, "", *notes] if notes else lines
+
+
+def _again() -> list[str]:
+    """Returns the lines about a second run."""
+    again = project.results("certificates_again")
+    text = (
+        f"Made again in another process, in another order and with another hash seed, "
+        f"{again['equal']} of {again['ids']} certificates were equal"
+    )
+    others = ", ".join(id.partition("/")[2] for id in [*again["different"], *again["in one"]])
+    return ["", f"{text}: not {others}." if others else f"{text}."]
 
 
 def _open() -> list[str]:
@@ -122,12 +133,17 @@ def _length(actions: Sequence[str]) -> str:
 
 
 def _notes(entry: Entry) -> list[str]:
-    """Returns a list item for each finding: its evidence, or the reason of its author."""
-    return [
+    """Returns a list item for each finding, with evidence or reason, and each part cut short."""
+    report = certificates()[entry.id]
+    found = [
         f"- `{result['id']}`, {result['status']}: {_note(entry, result)}."
         for status in SHOWN
-        for result in certificates()[entry.id]["results"]
+        for result in report["results"]
         if result["status"] == status
+    ]
+    return found + [
+        f"- The budget ended before all {part} of `{entry.name}`: {size}."
+        for part, size in report["cut_short"].items()
     ]
 
 

@@ -15,7 +15,7 @@ from agentgym.certify.reward_checks import difficulty_separation, nonsense_floor
 from agentgym.certify.subject import EXPERT, Subject
 
 NAME = "tests.certify.planted:Planted"
-SMALL = Budget(tasks=4, steps=1, prints=2, turns=20, seconds=1e6)
+SMALL = Budget(tasks=4, search=1, prints=2, turns=20, seconds=1e6)
 
 
 @pytest.fixture

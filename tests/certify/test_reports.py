@@ -20,7 +20,7 @@ from tests.certify.planted import CLOCK, Planted
 
 CYCLE = "semantic.positive_cycle"
 NAME = "tests.certify.planted:Planted"
-SMALL = Budget(tasks=3, steps=60, prints=4, turns=20, seconds=1e6, clock=CLOCK)
+SMALL = Budget(tasks=3, search=60, prints=4, turns=20, seconds=1e6, clock=CLOCK)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_a_name_of_no_environment_is_refused(name: str):
 
 def test_the_command_prints_a_table_of_80_columns_and_fails(tmp_path: Path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    small = ["--tasks", "3", "--search", "60", "--seconds", "1000"]
+    small = ["--tasks", "3", "--search", "60", "--steps", "1000"]
     files = ["--json", str(tmp_path / "all.json"), "--openenv", str(tmp_path / "one.json")]
     assert main(["certify", NAME, "--env-kwargs", "flaw=loop", *small, *files]) == 1
     shown = capsys.readouterr().out

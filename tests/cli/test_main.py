@@ -14,6 +14,7 @@ import gymnasium
 import pytest
 
 import agentgym
+import agentgym.trainers
 from agentgym.agents import ChatError, RandomAgent
 from agentgym.agents.basic.chat import Usage
 from agentgym.cli import command_line, eval_command
@@ -600,6 +601,7 @@ def test_an_import_without_torch_says_what_to_install(monkeypatch):
     def absent(name):
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
+    monkeypatch.delitem(vars(agentgym.trainers), "train", raising=False)  # of other tests
     monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(ImportError, match=r"pip install 'agentgym-suite\[train\]'"):
         from agentgym.trainers import train  # noqa: F401

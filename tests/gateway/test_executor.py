@@ -6,7 +6,7 @@ import gc
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -93,8 +93,20 @@ def test_a_number_that_a_function_returns_is_the_reward(policy: Policy):
         assert each.turns[-1].reward == len(each.turns[-1].action)
 
 
+@pytest.fixture
+def own_freeze() -> Iterator[None]:
+    """Takes back the freeze of the tests, and makes it again."""
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+    if frozen:
+        gc.freeze()
+
+
+@pytest.mark.usefixtures("own_freeze")
 def test_the_collector_leaves_out_older_objects_during_a_rollout_alone(policy: Policy):
-    before, counts = gc.get_freeze_count(), list[int]()
+    counts = list[int]()
 
     def program(task: Task) -> None:
         counts.append(gc.get_freeze_count())
@@ -105,13 +117,18 @@ def test_the_collector_leaves_out_older_objects_during_a_rollout_alone(policy: P
 
     with EnvPool(lambda: NumberLine(max_turns=3), num_envs=2) as pool:
         executor = HarnessExecutor(Gateway(policy, SAMPLING), program_of(program), pool)
-        assert gc.get_freeze_count() == before
+        assert gc.get_freeze_count() == 0
         executor.play(SPECS[:1])
-        assert counts[0] > before and gc.get_freeze_count() == 0
+        assert counts[0] > 0 and gc.get_freeze_count() == 0
         executor.on_progress = fail
         with pytest.raises(ZeroDivisionError):
             executor.play(SPECS[:1])
         assert gc.get_freeze_count() == 0
+        executor.on_progress = None
+        gc.freeze()
+        frozen = gc.get_freeze_count()
+        executor.play(SPECS[:1])
+        assert 0 < gc.get_freeze_count() <= counts[-1] <= frozen  # a freeze of the user stays
         executor.close()
 
 

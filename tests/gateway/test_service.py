@@ -138,7 +138,18 @@ def test_traces_are_viewed_exported_and_read_as_episodes(recorded: Recorded, tmp
     assert main(["export", str(recorded.file), "--format", "openenv", "--out", str(out)]) == 0
     traces = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     assert [len(trace["turns"]) for trace in traces] == [2, 1]
-    first, second = read_episodes(recorded.file)
+    episodes = read_episodes(recorded.file)
+    for format, name in {"verifiers": "traces.jsonl", "nemo-gym": "nemo/rollouts.jsonl"}.items():
+        file = tmp_path / name
+        out = file.parent if format == "nemo-gym" else file
+        assert main(["export", str(recorded.file), "--format", format, "--out", str(out)]) == 0
+        assert main(["view", str(file), "--out", str(tmp_path / f"{format}.html")]) == 0
+        found = read_episodes(file)
+        assert [turn.action for each in found for turn in each.turns] == [
+            turn.action for each in episodes for turn in each.turns
+        ]
+        assert [each.reward for each in found] == [each.reward for each in episodes]
+    first, second = episodes
     assert len(first.turns) == 2 and first.turns[0].observation and not second.instructions
     assert first.rewarded and first.reward >= 1.0 and first.instructions
 

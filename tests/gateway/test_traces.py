@@ -10,13 +10,13 @@ import pytest
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.trajectory import Support
+from agentgym.trainers.gateway.openenv_trace import training_trace
 from agentgym.trainers.gateway.prompts import Prompt
 from agentgym.trainers.gateway.record import Record
 from agentgym.trainers.gateway.traces import (
     TracedCall,
     read_trace,
     traced_calls,
-    training_trace,
     write_trace,
 )
 from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, Message
@@ -83,7 +83,9 @@ def test_a_call_holds_only_what_it_adds():
 
 
 def test_openenv_gets_the_calls_that_count():
-    trace = training_trace(traced_calls(episode()), "tiny", {"temperature": 1.0})
+    trace = training_trace(
+        traced_calls(episode()), {"model": "tiny", "sampling": {"temperature": 1.0}}
+    )
     assert trace["schema_version"] == 1 and len(trace["turns"]) == 3
     for turn in trace["turns"]:
         count = len(turn["completion_token_ids"])
@@ -98,7 +100,7 @@ def test_openenv_accepts_the_trace_and_trl_reads_its_turns():
         "openenv.core.harness", reason="needs the extra `openenv`", exc_type=ImportError
     )
     calls = traced_calls(episode())
-    found = harness.TrainingTrace.model_validate(training_trace(calls, "tiny", {}))
+    found = harness.TrainingTrace.model_validate(training_trace(calls, {"model": "tiny"}))
     assert harness.TrainingTrace.model_validate_json(found.model_dump_json()) == found
     assert [turn.completion_token_ids for turn in found.turns] == [[90], [91], [92]]
     reader = pytest.importorskip(

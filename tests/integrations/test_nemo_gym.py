@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import shutil
 import sys
+from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
@@ -15,6 +18,9 @@ import pytest
 from agentgym.errors import ConfigError
 from agentgym.integrations.nemo_gym_rows import nemo_gym_rows
 from agentgym.registration.making import make_env
+
+TRACES = Path(__file__).parents[1] / "golden" / "traces"
+"""What `tests/gateway/test_foreign_traces.py` exports."""
 
 
 def test_rows_cycle_through_the_tasks():
@@ -118,3 +124,28 @@ def test_a_restored_session_has_the_state_of_its_wrappers(sessions: Any):
     found = step("stand", "a")
     assert "Notes:\n1. the dealer is strong\n" in found[0] and "attempt 3 of 3" in found[0]
     assert found == step("stand", "b")
+
+
+def test_token_capture_builds_the_trajectory_of_an_exported_trace(tmp_path: Path):
+    capture = pytest.importorskip(
+        "nemo_gym.token_id_capture", reason="needs NeMo Gym 0.7", exc_type=ImportError
+    )
+    for file in TRACES.iterdir():
+        shutil.copy(file, tmp_path)
+    [row] = map(json.loads, (TRACES / "rollouts.jsonl").read_text("utf-8").splitlines())
+    build = partial(capture.trajectories_for_rollout, "0-0", [tmp_path])
+    found = build(verified_response=row["response"])
+    assert not found["mask_sample"] and found["metrics"]["n_calls"] == 3
+    assert found["metrics"]["terminal_attribution"]["chain"] == "delivered"
+    [item] = found["rebuilt_response"]["output"]
+    assert (item["prompt_token_ids"], item["generation_token_ids"]) == ([1, 4], [92])
+    chain = build(explicit_terminal_call_id="0-0-1")
+    items = chain["rebuilt_response"]["output"]
+    found = [
+        (item["prompt_token_ids"], item["generation_token_ids"])
+        for item in items
+        if "generation_token_ids" in item
+    ]
+    assert not chain["mask_sample"]
+    assert found == [([1, 2], [90]), ([1, 2, 90, 3], [91])]
+    assert items[-1]["generation_log_probs"] == pytest.approx([-1.1])

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentgym.agents import ChatAgent
+from agentgym.data.reading import read_episodes
 from agentgym.evaluation.runner import EpisodeRunner
 from agentgym.registration.games import make_parallel
 from agentgym.registration.making import make_env
 
 vf = pytest.importorskip("verifiers.v1", reason="needs the extra `verifiers`")
+
+TRACES = Path(__file__).parents[1] / "golden" / "traces"
+"""What `tests/gateway/test_foreign_traces.py` exports."""
 
 
 def answer(text: str) -> str:
@@ -126,3 +132,32 @@ def test_a_limit_ends_the_conversation_with_the_return_so_far(server: str):
     [episode] = play(server, 1, limits, env="NumberLine-v0", env_kwargs={"size": 90})
     [trace] = episode.traces
     assert trace.metrics["turns"] == 2 and trace.rewards["return"].score == 0.0
+
+
+def test_episodes_are_read_as_data_of_the_trainer(server: str, tmp_path: Path):
+    store = importlib.import_module("verifiers.v1.utils.trace_store")
+    episodes = play(server, 3, env="NumberLine-v0", env_kwargs={"size": 12}, split="test")
+    for episode in episodes:
+        store.write_episode(tmp_path, episode)
+    found = read_episodes(tmp_path / "traces.jsonl")
+    assert len(found) == 3
+    for one, episode in zip(found, episodes, strict=True):
+        [trace] = episode.traces
+        assert [turn.action for turn in one.turns] == [m.content for m in trace.assistant_messages]
+        assert one.rewarded and one.reward == trace.reward == 1.0
+        assert "number line" in str(one.instructions) and one.turns[0].observation
+
+
+def test_verifiers_reads_exported_traces():
+    store = importlib.import_module("verifiers.v1.utils.trace_store")
+    [episode] = store.read_episodes(TRACES, vf.WireTrace)
+    [trace] = episode.traces
+    found = [(branch.token_ids, branch.sampled_mask) for branch in trace.branches]
+    assert found[0] == ([1, 2, 90, 3, 91], [False, False, True, False, True])
+    assert found[1] == ([1, 4, 92], [False, False, True])
+    assert found[2] == ([8, 9], [False, False])  # a reply without a weight
+    assert trace.branches[0].logprobs == pytest.approx([0, 0, -0.1, 0, -1.1])
+    roles = [message.role for message in trace.branches[0].messages]
+    assert roles == ["system", "user", "assistant", "tool", "assistant"]
+    assert trace.reward == 1.5 and trace.num_turns == 4 and trace.metrics["success"] == 1.0
+    assert [tool.name for tool in trace.branches[0].tools] == ["add"]

@@ -117,12 +117,16 @@ class HarnessExecutor:
         rollout = _Rollout(self, episodes)
         self.gateway.sessions.forget()
         # Requests are so many objects that the collector often looks at all objects of the process,
-        # for a fifth of a second with PyTorch and transformers. It leaves out those of before.
-        gc.freeze()
+        # for a fifth of a second with PyTorch and transformers. It leaves out those of before,
+        # unless somebody has already told it which ones.
+        freezes = not gc.get_freeze_count()
+        if freezes:
+            gc.freeze()
         try:
             rollout.run()
         finally:
-            gc.unfreeze()
+            if freezes:
+                gc.unfreeze()
             rollout.leave()
         for name, count in rollout.counts().items():
             self._counts[name] = self._counts.get(name, 0.0) + count

@@ -23,7 +23,7 @@ from agentgym.trainers.gateway.body import (
     refuse,
     text_of,
 )
-from agentgym.trainers.gateway.chat import ROLES, Body, read_choice, wishes_of
+from agentgym.trainers.gateway.chat import ROLES, Body, message_body, read_choice, wishes_of
 from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, Message, ToolCall
 
 ITEMS = ("message", "function_call", "function_call_output", "reasoning")
@@ -123,23 +123,25 @@ def _join(before: Message, message: Message) -> Message | None:
     return replace(before, calls=before.calls + message.calls)
 
 
-def _output(reply: ChatReply, id: str) -> list[Body]:
-    """Returns the items of a reply."""
+def reply_items(message: Mapping[str, Any], id: str) -> list[Body]:
+    """Returns a reply in the form of chat completions as items, named after an id."""
     items: list[Body] = []
-    if reply.reasoning:
-        parts = [{"type": "reasoning_text", "text": reply.reasoning}]
+    thought, text, calls = (
+        message.get(name) for name in ("reasoning_content", "content", "tool_calls")
+    )
+    if thought:
+        parts = [{"type": "reasoning_text", "text": thought}]
         items.append({"id": f"rs_{id}", "type": "reasoning", "summary": [], "content": parts})
-    if reply.text or not reply.calls:
-        part = {"type": "output_text", "text": reply.text or "", "annotations": [], "logprobs": []}
+    if text or not calls:
+        part = {"type": "output_text", "text": text or "", "annotations": [], "logprobs": []}
         items.append({"id": f"msg_{id}", "type": "message", "role": "assistant", "content": [part]})
-    for number, call in enumerate(reply.calls):
+    for number, call in enumerate(calls or ()):
         items.append(
             {
                 "id": f"fc_{id}_{number}",
                 "type": "function_call",
-                "call_id": call.id,
-                "name": call.name,
-                "arguments": call.arguments,
+                "call_id": call["id"],
+                **call["function"],
             }
         )
     return [{**item, "status": "completed"} for item in items]
@@ -159,7 +161,7 @@ def write_response(reply: ChatReply, request: ChatRequest, id: str, created: int
         "max_output_tokens": request.max_tokens,
         "metadata": {},
         "model": request.model or reply.model,
-        "output": _output(reply, id.removeprefix("resp_")),
+        "output": reply_items(message_body(reply), id.removeprefix("resp_")),
         "parallel_tool_calls": request.parallel,
         "previous_response_id": None,
         "store": False,

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from agentgym.errors import ConfigError, DataError
+from agentgym.trainers.gateway.nemo_gym_trace import rollout_id, rollout_row, token_entries
+from agentgym.trainers.gateway.openenv_trace import training_trace
 from agentgym.trainers.gateway.session import Session
 from agentgym.trainers.gateway.task import Task
-from agentgym.trainers.gateway.traces import (
-    TracedCall,
-    read_trace,
-    traced_calls,
-    training_trace,
-    write_trace,
-)
+from agentgym.trainers.gateway.traces import TracedCall, read_trace, traced_calls, write_trace
+from agentgym.trainers.gateway.verifiers_trace import verifiers_episode
 from agentgym.trainers.policy.sampling import Sampling
+from agentgym.utils.files import replace_text
 
 
 class TraceFile:
@@ -105,16 +104,43 @@ def read_traces(path: str | Path) -> Iterator[tuple[dict[str, Any], list[TracedC
         ) from error
 
 
-def training_traces(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Yields the sessions of a file of traces that have a turn, as OpenEnv's `TrainingTrace`.
+def export_traces(paths: Iterable[str | Path], format: str, out: Path) -> int:
+    """Writes the sessions of files of traces that have a reply with a weight for another project.
+
+    Args:
+        paths: files of traces.
+        format: "openenv": a `TrainingTrace` per line. "verifiers": an `Episode` per line.
+            "nemo-gym": a folder, in which `rollouts.jsonl` has the texts and rewards, and a file
+            per session its `TokenEntry`s, as the store of NeMo Gym's token capture names it.
+        out: the new file or folder.
+
+    Returns:
+        The number of sessions. Nothing is written without any.
 
     Raises:
-        DataError: if the file is missing or a line is damaged.
+        DataError: if a file is missing or a line is damaged.
     """
-    for facts, calls in read_traces(path):
-        sampling = facts.get("sampling")
-        made = training_trace(
-            calls, str(facts.get("model", "")), sampling if isinstance(sampling, dict) else {}
-        )
-        if made["turns"]:
-            yield made
+    sessions = [
+        (facts, calls)
+        for facts, calls in chain.from_iterable(map(read_traces, paths))
+        if any(call.weight for call in calls)
+    ]
+    if not sessions:
+        return 0
+    if format == "openenv":
+        _write(out, [training_trace(calls, facts) for facts, calls in sessions])
+    elif format == "verifiers":
+        _write(out, [verifiers_episode(calls, facts) for facts, calls in sessions])
+    else:
+        out.mkdir()
+        rows = []
+        for number, (facts, calls) in enumerate(sessions):
+            entries = token_entries(calls, facts, number)
+            _write(out / f"{rollout_id(number)}.tokens.jsonl", entries)
+            rows.append(rollout_row(calls, facts, number))
+        _write(out / "rollouts.jsonl", rows)
+    return len(sessions)
+
+
+def _write(file: Path, rows: Iterable[dict[str, Any]]) -> None:
+    replace_text(file, "".join(json.dumps(row) + "\n" for row in rows))

@@ -1,14 +1,13 @@
 """Trace files: the calls of an episode as a line of JSON, with their tokens.
 
-A call holds only the messages and the prompt tokens that it adds to its parent. OpenEnv's
-`TrainingTrace` holds each call whole.
+A call holds only the messages and the prompt tokens that it adds to its parent.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +101,7 @@ def write_trace(calls: Sequence[TracedCall], facts: Mapping[str, Any]) -> dict[s
         name = hashlib.sha256(json.dumps(list(call.tools)).encode()).hexdigest()[:16]
         tools[name] = list(call.tools)
         parent = by_id.get(call.parent) if call.parent is not None else None
-        shared, fed = _common(call, parent)
+        shared, fed = common(call, parent)
         lines.append(
             {
                 "id": call.id,
@@ -127,7 +126,7 @@ def write_trace(calls: Sequence[TracedCall], facts: Mapping[str, Any]) -> dict[s
     return {"format": FORMAT, "version": VERSION, **facts, "tools": tools, "calls": lines}
 
 
-def _common(call: TracedCall, parent: TracedCall | None) -> tuple[int, int]:
+def common(call: TracedCall, parent: TracedCall | None) -> tuple[int, int]:
     """Returns how many messages and prompt tokens a call has in common with its parent.
 
     The tokens are those of the parent's prompt and reply.
@@ -200,41 +199,3 @@ def _read_support(value: Mapping[str, Any] | None) -> Support | None:
     if value is None:
         return None
     return Support(np.array(value["offsets"], np.int32), np.array(value["ids"], np.int32))
-
-
-def training_trace(
-    calls: Iterable[TracedCall], model: str, sampling: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Returns an episode as OpenEnv's `TrainingTrace` (openenv 0.10, `core/harness/capture`).
-
-    It holds the calls with a weight. Rewards, versions and supports have no place in it.
-
-    Args:
-        calls: the calls.
-        model: name of the model.
-        sampling: sampling parameters of the run.
-    """
-    turns = []
-    for index, call in enumerate(each for each in calls if each.weight > 0):
-        choice = {"index": 0, "message": dict(call.reply), "finish_reason": call.finish}
-        turns.append(
-            {
-                "node_id": str(call.id),
-                "prompt_token_ids": call.prompt.tolist(),
-                "completion_token_ids": call.tokens.tolist(),
-                "per_token_logps": [min(0.0, float(value)) for value in call.logprobs],
-                "loss_mask": [0] * len(call.prompt) + [1] * len(call.tokens),
-                "request": {"messages": list(call.messages), "tools": list(call.tools)},
-                "response": {"choices": [choice]},
-                "metadata": {
-                    "node_id": str(call.id),
-                    "index": index,
-                    "model": model,
-                    "n_tools": len(call.tools),
-                    "harness_session_id": None,
-                    "sampling_params": dict(sampling),
-                    "requested_sampling_params": dict(call.overridden),
-                },
-            }
-        )
-    return {"schema_version": 1, "turns": turns}

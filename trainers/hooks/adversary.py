@@ -33,8 +33,8 @@ class AdversarialPairs(RecipeHooks):
     """Adds a pair of actions for each preferred episode: one of its own, and a worse one.
 
     A language model reads the observation and the action of a random valid turn of the episode and
-    writes the worse action. An empty reply, the same action as the environment reads it, or one
-    that is not admissible makes no pair.
+    writes the worse action, which gets the thoughts of the good one. An empty reply, the same
+    action as the environment reads it, or one that is not admissible makes no pair.
 
     Source: the adversarial agent of "Enhancing Language Multi-Agent Learning with Multi-Agent
     Credit Re-Assignment for Interactive Environment Generalization" (CollabUIAgents, arXiv
@@ -89,8 +89,10 @@ class AdversarialPairs(RecipeHooks):
         text: str | None = reply
         if turn.admissible:
             text = match_action(reply, turn.admissible, cased=True)
-        if not text or plain(text) == plain(without_thoughts(turn.action)):
+        own = without_thoughts(turn.action)
+        if not text or plain(text) == plain(own):
             return None
+        text = turn.action.removesuffix(own) + text
         tokens = np.array(self.trainer.policy.encode_action(text), np.int32)
         support, choice = None, None
         if turn.choice is not None:  # a whole action, as `policy.candidates` samples it

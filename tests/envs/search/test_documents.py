@@ -274,5 +274,5 @@ def test_a_rubric_that_shows_the_outcome_is_refused(tmp_path: Path, files: Files
 
 @pytest.mark.slow
 def test_certify_finds_nothing_in_documents(files: Files):
-    report = certify("SearchQA-v0", {**files}, Budget(tasks=2, steps=50, prints=2))
+    report = certify("SearchQA-v0", {**files}, Budget(tasks=2, search=50, prints=2))
     assert report.verdict == "pass", report.findings

@@ -93,6 +93,14 @@ def test_the_same_action_in_other_words_and_an_invalid_turn_make_no_pair(
     assert hooks.metrics["adversarial_pairs"] > 0
     for each in fresh:
         for turn in each.turns:
+            turn.action = f"<think>\n- or +?\n</think>\n{turn.action[-1]}"
+    config.rollout.constrain = False
+    *_, one, other = hooks.on_rollout_end(fresh, 0, rng).trajectories
+    assert hooks.metrics["adversarial_pairs"] > 0
+    both = {turn.action for each in (one, other) for turn in each.turns}
+    assert both == {f"<think>\n- or +?\n</think>\n{action}" for action in "+-"}
+    for each in fresh:
+        for turn in each.turns:
             turn.valid = False
     hooks.on_rollout_end(fresh, 0, rng)
     assert hooks.metrics["adversarial_pairs"] == 0
