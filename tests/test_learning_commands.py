@@ -51,7 +51,10 @@ LEARNS = (
     Short("poad turn --config benchmarks/numberline.yaml", "--iterations 4"),
     Short("poad turn rloo --env-id KG-QA-v0", "--iterations 4"),
     Short("poad turn --env-id KG-QA-v0", "--iterations 4"),
-    Short("poad --env-id vault:Vault-v0", "--iterations 1"),
+    Short(
+        "poad --env-id vault:Vault-v0",
+        "--iterations 1 --bc-demonstrations 40 --bc-batch-tokens 4096",
+    ),
     Short("rae --env-id KuhnPoker-v0 --env-kwargs hands=1", "--iterations 8", equilibrium=True),
     Short("poad --env-id nim:Mine/Nim-v0", "--iterations 1"),
     Short("poad --env-id TicTacToe-v0", "--iterations 2"),

@@ -40,7 +40,7 @@ SHORTER = {
 }
 """Training, of which no output is compared, ends early, unless the outputs are to be stored."""
 CHECKED = "from tests.helpers.training_calls import check_all; check_all()"
-"""Added to the first cell: no call of `train` ends below its start."""
+"""Added to the first cell of a notebook with a call of `train`: none ends below its start."""
 FORKED = "from tests.helpers.launch import fork_runs; fork_runs()"
 """Added to the first cell of a notebook with a sweep."""
 LARGEST = 300_000
@@ -124,9 +124,10 @@ def test_a_notebook_shows_the_outputs_of_its_code(
     if path.stem in SHORTER and not update:
         shorten(notebook, *SHORTER[path.stem])
     if not update:
-        first = next(cell for cell in notebook.cells if cell.cell_type == "code")
-        sweeps = any('"sweep ' in cell.source for cell in notebook.cells)
-        first.source += f"\n{CHECKED}\n{FORKED if sweeps else ''}"
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        for word, line in (("train(", CHECKED), ("sweep ", FORKED)):
+            if any(re.search(rf"\b{re.escape(word)}", cell.source) for cell in code):
+                code[0].source += f"\n{line}"
     before = set(path.parent.iterdir())
     resources = {"metadata": {"path": str(path.parent)}}
     client = nbclient.NotebookClient(

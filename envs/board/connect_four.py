@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -32,17 +32,17 @@ class Grid:
     rows: int = 6
     columns: int = 7
 
-    @property
+    @cached_property
     def directions(self) -> tuple[int, ...]:
         """Bit distances between neighbours in a column, a row and the two diagonals."""
         return 1, self.rows + 1, self.rows, self.rows + 2
 
-    @property
+    @cached_property
     def bottom(self) -> int:
         """The bottom row."""
         return sum(1 << column * (self.rows + 1) for column in range(self.columns))
 
-    @property
+    @cached_property
     def full(self) -> int:
         """All cells."""
         return self.bottom * ((1 << self.rows) - 1)

@@ -6,6 +6,7 @@ Import this module only if TextWorld is installed.
 from __future__ import annotations
 
 import contextlib
+import copy
 import gzip
 import hashlib
 import importlib
@@ -13,7 +14,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,15 @@ def _make(kind: str, settings: dict[str, Any], seed: int, options: GameOptions) 
         level = 100 * MODES.index(settings["mode"]) + settings["quest_length"]
         chosen: Any = {"level": level}
         return coin_collector.make(chosen, options)
-    options.kb = KnowledgeBase.load(treasure_hunter.KB_PATH)
+    options.kb = copy.deepcopy(_knowledge(treasure_hunter.KB_PATH))
     options.nb_rooms, options.quest_length = settings["rooms"], settings["quest_length"]
     return treasure_hunter.make_game(settings["mode"], options)
+
+
+@cache
+def _knowledge(path: str) -> KnowledgeBase:
+    """Returns the rules and the grammar of a folder, whose parsing takes longer than a game."""
+    return KnowledgeBase.load(path)
 
 
 @contextlib.contextmanager

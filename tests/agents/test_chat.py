@@ -19,6 +19,7 @@ class Server(ThreadingHTTPServer):
     """A chat server on a free port with scripted replies, then `reply`. Records all requests."""
 
     daemon_threads = True
+    request_queue_size = 128  # a connection that finds no place is tried again after a second
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)

@@ -191,10 +191,12 @@ def test_an_error_keeps_its_status(gateway: tuple[StubBackend, str]):
 def test_a_cancelled_request_is_a_session_that_is_over(gateway: tuple[StubBackend, str]):
     backend, url = gateway
 
-    def ended(_: ChatRequest) -> None:
-        threading.Timer(0.01, lambda: backend.requests[-1][2].cancel()).start()
+    def end() -> None:
+        assert backend.wait_for(lambda: bool(backend.requests))
+        backend.requests[-1][2].cancel()
 
-    backend.reply = ended
+    backend.reply = held
+    threading.Thread(target=end).start()
     status, body, _ = post(url, ask())
     assert (status, body["error"]["code"]) == (400, "session_over")
 

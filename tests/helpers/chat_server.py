@@ -21,6 +21,7 @@ class JsonServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 128  # a connection that finds no place is tried again after a second
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)

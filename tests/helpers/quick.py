@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import shutil
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -17,13 +20,19 @@ from agentgym.trainers.data.packing import pack
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.imitation import behaviour_cloning
 from agentgym.trainers.imitation.behaviour_cloning import fit_demonstrations
+from agentgym.trainers.policy import loading
+from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.run import conclusion, evaluation, setup
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.saving import Saver
 
+open_policy, open_model = setup._open_policy, loading._load_base
 MADE: dict[tuple[str, int, str], Path] = {}
 """Folders of new models, by environment, seed and size."""
+OPENED: OrderedDict[str, tuple[Any, Any]] = OrderedDict()
+"""The models and tokenizers that were opened last, by the files of their folder."""
+KEPT = 8
 FITTED: dict[str, list[torch.Tensor]] = {}
 """Weights at the end of behaviour cloning, by all that determines them."""
 
@@ -38,6 +47,28 @@ def copied_policy(make_env: Callable[[], Any], *, seed: int, size: str, folder: 
     else:
         tiny_policy(make_env, seed=seed, size=size, folder=folder)
         MADE[key] = folder
+
+
+def copied_model(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
+    """Does as `open_model`, but copies the model that the same files gave before."""
+    digest = hashlib.sha256(repr((dtype, trust)).encode())
+    for file in sorted(Path(name).glob("*.*")):
+        digest.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
+    key = digest.hexdigest()
+    if key not in OPENED:
+        OPENED[key] = open_model(name, dtype, trust)
+    OPENED.move_to_end(key)
+    while len(OPENED) > KEPT:
+        OPENED.popitem(last=False)
+    model, tokenizer = copy.deepcopy(OPENED[key])
+    model.name_or_path = model.config._name_or_path = tokenizer.name_or_path = name
+    return model, tokenizer
+
+
+def opened_policy(*arguments: Any) -> Policy:
+    """Opens the policy of a run, copied if the same files were opened before."""
+    with mock.patch.object(loading, "_load_base", copied_model):
+        return open_policy(*arguments)
 
 
 def copied_fit(
@@ -85,11 +116,12 @@ def leave_out_files(change: Callable[[Any, str, Any], None] = setattr) -> None:
 
 
 def quicken(change: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Makes the files of a new model once, draws no curve and does not wait for the disk.
+    """Makes and opens a new model once, draws no curve and does not wait for the disk.
 
     Args:
         change: sets an attribute, such as `monkeypatch.setattr`.
     """
     change(os, "fsync", lambda _: None)
     change(setup, "tiny_policy", copied_policy)
+    change(setup, "_open_policy", opened_policy)
     change(conclusion, "draw_curve", lambda *_: None)

@@ -116,9 +116,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "archer_iql": {
         **SMALL_CRITIC,
-        "critic_steps": 100,
+        "critic_steps": 150,
         "iterations": 30,
-        "gamma": 0.9,
+        "gamma": 0.8,
         "beta": 10.0,
         "lr": 1e-3,
     },
@@ -227,7 +227,7 @@ def train(recipe: str, folder: Path, **changes: Any) -> list[dict[str, Any]]:
     }
     known = settings_of(recipes.load(recipe).Config)
     given = {k: v for k, v in settings.items() if k in known} | SETTINGS.get(recipe, {}) | changes
-    if not given["bc_demonstrations"]:
+    if not given["bc_demonstrations"] and "bc_share" not in given:
         unused = ("bc_epochs", "bc_lr", "bc_batch_tokens")
         given = {k: v for k, v in given.items() if k not in unused}
     if not given["eval_episodes"]:
@@ -671,13 +671,13 @@ def test_settings_that_cannot_work_are_refused(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_budget_is_divided_between_demonstrations_and_play(tmp_path: Path):
-    budget = {"bc_demonstrations": 0, "env_steps": 400, "eval_episodes": 8, "iterations": 50}
+    budget = {"bc_demonstrations": 0, "env_steps": 120, "eval_episodes": 8, "iterations": 50}
     few = {"episodes_per_iteration": 8, "bc_epochs": 1}
     rows = train("poad", tmp_path / "half", bc_share=0.5, **budget, **few)
     begun = rows[0]["env_steps"]
-    assert 200 <= begun < 220  # the last demonstration is played to its end
+    assert 60 <= begun < 70  # the last demonstration is played to its end
     played = [row for row in rows if "rollout/turns" in row]
-    assert played and rows[-1]["env_steps"] >= 400 > played[-2]["env_steps"]
+    assert played and rows[-1]["env_steps"] >= 120 > played[-2]["env_steps"]
     rows = train("poad", tmp_path / "all", bc_share=1.0, **budget, **few)
     assert not any("rollout/turns" in row for row in rows)
     for wrong in ({"bc_share": 1.5}, {"bc_share": 0.5, "env_steps": None}):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -11,6 +11,8 @@ import pytest
 from agentgym.errors import ConfigError
 from agentgym.trainers import recipes, train
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.callbacks import Callback
+from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.settings import groups_of
 from agentgym.trainers.settings.schema import settings_of
@@ -219,16 +221,32 @@ def by_turns(trajectory: Any) -> int:
     return len(trajectory.turns)
 
 
-def outcome(recipe: str, folder: Path, settings: dict[str, Any]) -> Any:
-    """The metrics and the weights of a run."""
-    own = None if "opponents" in settings else reward
-    trainer = make_trainer(recipe, **settings, reward=own, run_dir=str(folder))
-    trainer.run()
-    rows = [
+class UntilDifferent(Callback):
+    """Stops a run when its metrics differ from the rows of another run."""
+
+    def __init__(self, rows: list[Any]):
+        self.rows = rows
+
+    def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
+        rows = timeless(trainer.folder.path)
+        return rows == self.rows[: len(rows)]
+
+
+def timeless(folder: Path) -> list[dict[str, Any]]:
+    """The metrics of a run, without times."""
+    return [
         {name: value for name, value in row.items() if not name.startswith("time/")}
         for row in read_metrics(folder)
     ]
-    return rows, [float(p.detach().double().sum()) for p in trainer.policy.parameters()]
+
+
+def outcome(recipe: str, folder: Path, settings: dict[str, Any], other: Any = None) -> Any:
+    """The metrics and the weights of a run, up to a difference from another one's."""
+    own = None if "opponents" in settings else reward
+    until = [] if other is None else [UntilDifferent(other[0])]
+    trainer = make_trainer(recipe, **settings, reward=own, callbacks=until, run_dir=str(folder))
+    trainer.run()
+    return timeless(folder), [float(p.detach().double().sum()) for p in trainer.policy.parameters()]
 
 
 @pytest.mark.slow
@@ -248,6 +266,6 @@ def test_every_own_setting_changes_a_run(recipe: str, start: Path, tmp_path: Pat
         if (key := str(companions)) not in runs:
             runs[key] = outcome(recipe, tmp_path / f"base{number}", settings)
         value = values.get(full, values.get(name)) or legal(recipe, name, hint, settings)
-        if outcome(recipe, tmp_path / name, settings | {name: value}) == runs[key]:
+        if outcome(recipe, tmp_path / name, settings | {name: value}, runs[key]) == runs[key]:
             idle.append(f"{name}={value!r}")
     assert not idle
