@@ -327,7 +327,7 @@ def draw(found: dict[str, Any], path: Path) -> None:
                 steps,
                 np.mean(curves, axis=0),
                 color=colormaps["tab20"](number % 20),
-                linestyle=("-", "--")[number % 2],
+                linestyle=("-", "--", ":", "-.")[number % 2 + number // 20 * 2],
                 linewidth=1.6,
             )[0]
         axes.axhline(about["baselines"]["expert"], color="0.5", linestyle=":")
