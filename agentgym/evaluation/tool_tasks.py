@@ -15,7 +15,7 @@ from agentgym.errors import DataError
 from agentgym.reading.typography import without_thoughts
 from agentgym.utils.files import replace_text
 from agentgym.utils.serialization import from_json, to_json
-from agentgym.wrappers.tool_tasks import ToolTask, played, tool_env
+from agentgym.wrappers.tool_tasks import ToolTask, has_calls, played, tool_env
 
 PROMPT = (
     "You write a task for an agent that uses tools. You read the rules with the documentation of "
@@ -120,15 +120,10 @@ def _read(reply: str, start: str, goals: list[str]) -> tuple[ToolTask | None, st
         if not isinstance(data, dict):
             return None, "it holds no JSON object"
         task = from_json(ToolTask, {"wrong": [], **data, "start": start})
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         return None, f"{error!s:.300}"
-    calls = [each for one in (task.calls, *task.wrong) for each in one]
-    if any(each.keys() != {"name", "arguments"} for each in calls) or not task.calls:
-        return None, "calls have a name and arguments"
-    if any(not isinstance(each["name"], str) for each in calls):
-        return None, "the name of a call is a text"
-    if any(not isinstance(each["arguments"], dict) for each in calls):
-        return None, "the arguments of a call are an object"
+    if not task.calls or not has_calls(task):
+        return None, "a call has a name, which is a text, and arguments, which are an object"
     if not task.goal.strip() or task.goal in goals:
         return None, "the goal is empty or taken"
     return task, ""

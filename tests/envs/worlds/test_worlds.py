@@ -184,6 +184,8 @@ def test_a_file_of_rules_is_played_and_a_bad_one_is_refused(tmp_path: Path):
     (tmp_path / "small.json").write_text(rules_text(counter(3)))
     with pytest.raises(DataError, match="no good world"):
         GeneratedWorlds(dynamics=str(tmp_path / "small.json"))
+    with pytest.raises(DataError, match="must be a JSON object"):
+        parse_rules('{"about": ' + "[" * 100_000 + "]" * 100_000 + "}")
     with pytest.raises(DataError, match="cannot be read"):
         load_rules(tmp_path / "none.json")
     with pytest.raises(ConfigError, match="dynamics must be"):
