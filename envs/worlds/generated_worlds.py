@@ -50,7 +50,8 @@ class GeneratedWorlds(TextEnv):
 
     ## Starting State
     The task determines the first state and a goal that is 2 to 8 actions away, and the world too
-    unless `world` does. Worlds of training tasks are no worlds of test tasks.
+    unless `world` does. Levels of training tasks are no levels of test tasks. Worlds are drawn
+    anew for each task, but kinds with few of them, such as "row", repeat some.
 
     ## Episode End
     Termination: the goal is reached. Truncation: after `max_turns` turns.
