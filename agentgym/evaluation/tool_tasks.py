@@ -21,9 +21,9 @@ PROMPT = (
     "You write a task for an agent that uses tools. You read the rules with the documentation of "
     "all tools, and what the agent of another task is told at the start. Write a goal that the "
     "state at the start allows and that needs several calls, the calls of a solution, of which the "
-    "last one ends the episode, and sequences of calls that look plausible and miss the goal. The "
-    "goal is what a user would ask for: it names all that decides the outcome, and no tools. Reply "
-    "with one JSON object:\n"
+    "last one ends the episode, and sequences of calls that end it, too, look plausible and miss "
+    "the goal. The goal is what a user would ask for: it names all that decides the outcome, and "
+    "no tools. Reply with one JSON object:\n"
     '{"goal": "...", "calls": [{"name": "...", "arguments": {}}], "wrong": [[{"name": "...", '
     '"arguments": {}}]]}'
 )
@@ -48,7 +48,7 @@ def write_tool_tasks(
 
     - The calls of the solution are valid and end the episode, twice in the same state.
     - Its last call alone ends in another state.
-    - There are failure cases, none of which ends in this state.
+    - There are failure cases, which end the episode, and none in this state.
 
     A model whose task does not pass reads the answers to its calls, and the error.
 
@@ -107,7 +107,9 @@ def problems(env: gymnasium.Env[Any, Any], task: ToolTask) -> str:
     if not task.wrong:
         return "there are no failure cases"
     for i, calls in enumerate(task.wrong, 1):
-        if run(calls).target == first.target:
+        if not (target := run(calls).target):
+            return f"failure case {i} does not end the episode"
+        if target == first.target:
             return f"failure case {i} ends in the state of the solution"
     return ""
 

@@ -67,6 +67,8 @@ TASK = ToolTask(
         ([*NONE, *PEARS], [NONE], "does not end with the last call"),
         (NONE, [PEARS], "the last call alone is a solution"),
         (PEARS, [], "there are no failure cases"),
+        (PEARS, [[]], "failure case 1 does not end the episode"),
+        (PEARS, [NONE, PEARS[:2]], "failure case 2 does not end the episode"),
         (PEARS, [NONE, [PEARS[1], PEARS[0], *NONE]], "failure case 2 ends in the state"),
     ],
 )
