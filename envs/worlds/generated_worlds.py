@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -122,6 +123,8 @@ class GeneratedWorlds(TextEnv):
                 known = (DRAWN, *LAYERS[layer])
                 raise ConfigError(f"{layer} must be one of {known}, got {given!r:.80}.")
         super().__init__(max_turns=max_turns, **kwargs)
+        if dynamics.endswith(".json"):
+            dynamics = str(Path(dynamics).absolute())
         self.world_number = world
         self._made: tuple[str, tuple[World, Level, np.ndarray] | None] = ("", None)
         self._layers = (max_turns, dynamics, words, observation, reward)
