@@ -32,7 +32,8 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ChatServ
         name = "Lantern" if "lantern" in query else "Moon"
         return (
             f"<think>Page: A: b</think>Here:\n- **Page:** The {name}: A book by Ada Brin.\n"
-            f"Page: the   author: She wrote it in 1950.\nPage: The {name}: Another one.\nPage: x\nPage: : y"
+            f"Page: the   author: She wrote it in 1950.\nPage: The {name}: Another one.\nPage: x\n"
+            "Page: : y"
         )
 
     with chat_server(engine) as running:
