@@ -15,15 +15,15 @@ from agentgym.errors import DataError
 from agentgym.reading.typography import without_thoughts
 from agentgym.utils.files import replace_text
 from agentgym.utils.serialization import from_json, to_json
-from agentgym.wrappers.tool_tasks import ToolTask, played, tool_env
+from agentgym.wrappers.tool_tasks import ToolTask, has_calls, played, tool_env
 
 PROMPT = (
     "You write a task for an agent that uses tools. You read the rules with the documentation of "
     "all tools, and what the agent of another task is told at the start. Write a goal that the "
     "state at the start allows and that needs several calls, the calls of a solution, of which the "
-    "last one ends the episode, and sequences of calls that look plausible and miss the goal. The "
-    "goal is what a user would ask for: it names all that decides the outcome, and no tools. Reply "
-    "with one JSON object:\n"
+    "last one ends the episode, and sequences of calls that end it, too, look plausible and miss "
+    "the goal. The goal is what a user would ask for: it names all that decides the outcome, and "
+    "no tools. Reply with one JSON object:\n"
     '{"goal": "...", "calls": [{"name": "...", "arguments": {}}], "wrong": [[{"name": "...", '
     '"arguments": {}}]]}'
 )
@@ -48,7 +48,7 @@ def write_tool_tasks(
 
     - The calls of the solution are valid and end the episode, twice in the same state.
     - Its last call alone ends in another state.
-    - There are failure cases, none of which ends in this state.
+    - There are failure cases, which end the episode, and none in this state.
 
     A model whose task does not pass reads the answers to its calls, and the error.
 
@@ -107,7 +107,9 @@ def problems(env: gymnasium.Env[Any, Any], task: ToolTask) -> str:
     if not task.wrong:
         return "there are no failure cases"
     for i, calls in enumerate(task.wrong, 1):
-        if run(calls).target == first.target:
+        if not (target := run(calls).target):
+            return f"failure case {i} does not end the episode"
+        if target == first.target:
             return f"failure case {i} ends in the state of the solution"
     return ""
 
@@ -120,15 +122,10 @@ def _read(reply: str, start: str, goals: list[str]) -> tuple[ToolTask | None, st
         if not isinstance(data, dict):
             return None, "it holds no JSON object"
         task = from_json(ToolTask, {"wrong": [], **data, "start": start})
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         return None, f"{error!s:.300}"
-    calls = [each for one in (task.calls, *task.wrong) for each in one]
-    if any(each.keys() != {"name", "arguments"} for each in calls) or not task.calls:
-        return None, "calls have a name and arguments"
-    if any(not isinstance(each["name"], str) for each in calls):
-        return None, "the name of a call is a text"
-    if any(not isinstance(each["arguments"], dict) for each in calls):
-        return None, "the arguments of a call are an object"
+    if not task.calls or not has_calls(task):
+        return None, "a call has a name, which is a text, and arguments, which are an object"
     if not task.goal.strip() or task.goal in goals:
         return None, "the goal is empty or taken"
     return task, ""

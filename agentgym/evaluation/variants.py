@@ -23,8 +23,12 @@ PROMPT = (
 )
 TASKS = 3
 """Tasks of a new setting that the expert tries."""
+TURNS = 1000
+"""Turns of the expert."""
 LONGEST = 4000
 """Characters of the arguments' description that the model reads."""
+_OUTSIDE = re.compile(r"[:/\\~*]|\.\w")
+"""What names of files, models, functions and masked secrets have in them."""
 
 
 def write_variants(
@@ -36,8 +40,8 @@ def write_variants(
     2403.12014): a model proposes environments from a description, the policy trains in them, and
     its success decides about the next ones. Train in the result by `--env-id`, evaluate in the
     first setting by `--eval-env-id`, and ask again. A setting works if its environment can be made
-    and reset, and its expert, if there is one, solves one of 3 tasks. The model reads what is wrong
-    with the others.
+    and reset, and its expert, if there is one, solves one of 3 tasks. No argument may name a
+    file, a model or a function. The model reads what is wrong with the others.
 
     Args:
         source: the model: chat:MODEL@URL, policy:FOLDER or model:NAME. Its replies are kept (see
@@ -99,22 +103,33 @@ def _problem(setting: str) -> str:
     """Returns why a setting does not work, "" if it does."""
     try:
         id, arguments = split_id(setting)
-        if not arguments:
-            return "it names no argument"
-        env: Any = make_env(id, **arguments)
+        texts = {key: value for key, value in arguments.items() if not isinstance(value, float)}
+        outside = [key for key, value in texts.items() if _OUTSIDE.search(str(value))]
+        if outside:
+            return f"{outside[0]} may name no file, model or function"
+        return _tried(id, arguments) if arguments else "it names no argument"
     except (AgentGymError, ValueError, TypeError) as error:
         return f"{error!s:.300}"
+
+
+def _tried(id: str, arguments: Mapping[str, Any]) -> str:
+    """Returns "" if an environment has no expert, or one that solves a task of it."""
+    env: Any = make_env(id, **arguments)
     try:
-        names, solved = tasks_of(env).train, False
-        for number in range(min(TASKS, len(names))):
-            env.reset(seed=number, options={"task": names[number]})
-            if env.get_wrapper_attr("expert")() is None:
+        names = tasks_of(env).train[:TASKS]
+        for number, name in enumerate(names):
+            _, info = env.reset(seed=number, options={"task": name})
+            expert = env.get_wrapper_attr("expert")
+            if expert() is None:
                 return ""  # no expert can tell
-            ended, info = False, {}
-            while not ended and (action := env.get_wrapper_attr("expert")()) is not None:
+            for _ in range(TURNS):
+                if (action := expert()) is None:
+                    break
                 _, _, terminated, truncated, info = env.step(action)
-                ended = terminated or truncated
-            solved = solved or bool(info["success"])
-        return "" if solved else f"the expert solves none of {TASKS} tasks"
+                if terminated or truncated:
+                    break
+            if info["success"]:
+                return ""
+        return f"the expert solves none of {TASKS} tasks"
     finally:
         env.close()

@@ -73,16 +73,18 @@ class Induced:
 
     Attributes:
         rubric: the criteria.
-        matches: the places of the criteria that each note is about.
+        matches: the places of the criteria that each note is about. None: the reply about it cannot
+            be read, and the note does not count.
     """
 
     rubric: Rubric
-    matches: tuple[tuple[int, ...], ...]
+    matches: tuple[tuple[int, ...] | None, ...]
 
     @property
     def coverage(self) -> float:
         """The share of notes that are about a criterion."""
-        return sum(bool(found) for found in self.matches) / len(self.matches)
+        read = [found for found in self.matches if found is not None]
+        return sum(bool(found) for found in read) / max(1, len(read))
 
     @property
     def redundancy(self) -> float:
@@ -134,7 +136,7 @@ def induced(source: str, notes: Sequence[str], *, rounds: int = 2) -> Induced:
             best = found
         if found.coverage == 1:
             break
-        left = [text for text, places in zip(texts, found.matches, strict=True) if not places]
+        left = [text for text, places in zip(texts, found.matches, strict=True) if places == ()]
         missed = "\n".join(f"- {text}" for text in left[:AT_ONCE])
         parts = [numbered, f"Earlier criteria:\n{rubric.lines}", f"They miss:\n{missed}"]
     if best is None:
@@ -152,10 +154,12 @@ def read_criteria(reply: str) -> tuple[Criterion, ...]:
     return tuple(found.values())
 
 
-def _numbers(reply: str, count: int) -> tuple[int, ...]:
-    """Returns the places of the criteria that a reply names, from 0 on."""
+def _numbers(reply: str, count: int) -> tuple[int, ...] | None:
+    """Returns the places of the criteria that a reply names, None if it cannot be read."""
     line = without_thoughts(reply).strip().split("\n")[0].strip(" .")
-    words = [word.strip() for word in line.split(",")]
-    if not all(re.fullmatch(r"\d{1,4}", word) for word in words):
+    if line.lower() == "none":
         return ()
-    return tuple(sorted({int(word) - 1 for word in words if 1 <= int(word) <= count}))
+    words = [word.strip() for word in line.split(",")]
+    if not all(re.fullmatch(r"\d{1,4}", word) and 1 <= int(word) <= count for word in words):
+        return None
+    return tuple(sorted({int(word) - 1 for word in words}))

@@ -30,7 +30,7 @@ _RANGE = re.compile(r"(\d{1,6})(?:\s*-\s*(\d{1,6}))?")
 class AbridgedObservation(TextWrapper):
     """Leaves out lines of an observation.
 
-    Pruned observations are half of "AgentOccam: A Simple Yet Strong Baseline for LLM-Based Web
+    Pruned observations are a part of "AgentOccam: A Simple Yet Strong Baseline for LLM-Based Web
     Agents" (arXiv 2410.13825), and the abstraction of states that "Synapse:
     Trajectory-as-Exemplar Prompting with Memory for Computer Control" (arXiv 2306.07863) has of a
     language model: examples of the agents `examples` and `cases` are abridged too, since they hold

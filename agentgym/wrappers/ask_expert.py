@@ -124,10 +124,11 @@ class AskExpert(TextWrapper):
         now = f"Observation: {self._current[0][:LONGEST]}"
         text = "\n\n".join([rules, *turns, now])
         if self.helper == HUMAN:
-            return (
-                input(f"{printable(text)}\n\nThe agent asks for help. Next action: ").strip()
-                or None
-            )
+            question = f"{printable(text)}\n\nThe agent asks for help. Next action: "
+            try:
+                return input(question).strip() or None
+            except EOFError:  # nobody is at the terminal
+                return None
         return text_model(self.helper, PROMPT)([text])[0] or None
 
     def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +13,7 @@ from gymnasium.error import ResetNeeded
 
 from agentgym.agents import Outcome, View, WorldModel, make_agent
 from agentgym.agents.text_model import MODELS
+from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.time_step import state_digest
 from agentgym.utils.arguments import imported
@@ -43,8 +45,8 @@ class Dream(TextWrapper):
     **Episode end**: in a dream, the predicted one, or truncation after `max_turns` turns.
 
     **Info**: `dreamed` (bool) is added. In a dream, `success`, `progress` and the admissible
-    actions are predicted, all actions are valid, the other reward terms are 0, and `state_key` is
-    that of the turns so far.
+    actions are predicted, all readable actions are valid, the other reward terms are 0, and
+    `state_key` is that of the turns so far.
 
     Args:
         env: an environment with text observations and actions, tasks, and AgentGym's info keys.
@@ -106,10 +108,13 @@ class Dream(TextWrapper):
         if self._now.over or turn >= self.max_turns:
             raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
         rules = str(self.env.get_wrapper_attr("instructions"))
-        history = [(seen, played) for seen, played in self._turns]
-        view = View.of_text(rules, self._now.observation, history, self._info)
-        self._turns.append([self._now.observation, str(action)])
-        self._now = _world(self.world)(view, str(action))
+        history, seen = [(one, played) for one, played in self._turns], self._shown()
+        self._turns.append([seen, str(action)])
+        if isinstance(action, UnreadableAction):
+            self._unread, self._now = action.feedback, replace(self._now, reward=0.0)
+        else:
+            view = View.of_text(rules, seen, history, self._info)
+            self._unread, self._now = "", _world(self.world)(view, str(action))
         reward = min(1.0, max(-1.0, self._now.reward))
         observation, info = self._view("", self._info)
         info["reward_terms"][TERM] = reward
@@ -127,17 +132,22 @@ class Dream(TextWrapper):
         dreamed = {
             "dreamed": True,
             "turn": len(self._turns),
-            "valid": True,
+            "valid": not self._unread,
             "success": now.over and now.success,
             "progress": min(1.0, max(0.0, now.progress)),
             "admissible": () if over else now.admissible,
             "state_key": state_digest(key),
             "reward_terms": dict.fromkeys(terms, 0.0),
         }
-        return now.observation, {**info, **dreamed}
+        return self._shown(), {**info, **dreamed}
+
+    def _shown(self) -> str:
+        """Returns what the agent sees: the observation behind the feedback, if there is any."""
+        now = self._now.observation
+        return f"{self._unread}\n\n{now}" if self._unread else now
 
     def _begin(self) -> None:
-        self._dreams, self._turns = False, list[list[str]]()
+        self._dreams, self._unread, self._turns = False, "", list[list[str]]()
         self._now, self._info = Outcome(""), dict[str, Any]()
 
     def _memory(self) -> dict[str, Any]:
@@ -147,6 +157,7 @@ class Dream(TextWrapper):
             "turns": [[*turn] for turn in self._turns],
             "now": [now.observation, now.reward, now.progress, now.over, now.success],
             "admissible": list(now.admissible),
+            "unread": self._unread,
         }
 
     def _remember(self, memory: dict[str, Any]) -> None:
@@ -156,7 +167,8 @@ class Dream(TextWrapper):
         self._now = Outcome(
             str(observation), float(reward), float(progress), bool(over), bool(success), admissible
         )
-        self._dreams, self._turns = bool(memory["dreams"]), turns
+        self._dreams, self._unread = bool(memory["dreams"]), str(memory["unread"])
+        self._turns = turns
 
 
 @lru_cache(maxsize=8)

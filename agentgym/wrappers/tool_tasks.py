@@ -216,9 +216,21 @@ def load_tool_tasks(file: str) -> list[ToolTask]:
     """
     try:
         found = from_json(list[ToolTask], json.loads(Path(file).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataError(f"{file} holds no list of written tasks: {error!s:.300}") from error
-    called = [call for task in found for calls in (task.calls, *task.wrong) for call in calls]
-    if not found or any(call.keys() != {"name", "arguments"} for call in called):
-        raise DataError(f"{file} must hold tasks whose calls have a name and arguments.")
+    if not found or not all(map(has_calls, found)):
+        raise DataError(
+            f"{file} must hold tasks whose calls have a name, a text, and arguments, an object."
+        )
     return found
+
+
+def has_calls(task: ToolTask) -> bool:
+    """Whether the calls of a task are calls."""
+    return all(
+        call.keys() == {"name", "arguments"}
+        and isinstance(call["name"], str)
+        and isinstance(call["arguments"], dict)
+        for calls in (task.calls, *task.wrong)
+        for call in calls
+    )

@@ -14,7 +14,7 @@ PROMPT = (
     "would find, from what you know. Each page is one line, a title and a text, such as\n"
     "Page: The Silver Lantern: The Silver Lantern is a novel by Ada Brin, published in 1950."
 )
-_PAGE = re.compile(r"(?im)^[\s*_`>#-]*page[\s*_`]*:[\s*_`]*([^:\n]{1,80}):\s*(\S.{0,1800})$")
+_PAGE = re.compile(r"(?im)^[\s*_`>#-]*page[\s*_`]*:[\s*_`]*([^:\s][^:\n]{0,79}):\s*(\S.{0,1800})$")
 
 
 class ModelCorpus(Corpus):

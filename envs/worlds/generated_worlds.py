@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -50,7 +51,8 @@ class GeneratedWorlds(TextEnv):
 
     ## Starting State
     The task determines the first state and a goal that is 2 to 8 actions away, and the world too
-    unless `world` does. Worlds of training tasks are no worlds of test tasks.
+    unless `world` does. Levels of training tasks are no levels of test tasks. Worlds are drawn
+    anew for each task, but kinds with few of them, such as "row", repeat some.
 
     ## Episode End
     Termination: the goal is reached. Truncation: after `max_turns` turns.
@@ -121,6 +123,8 @@ class GeneratedWorlds(TextEnv):
                 known = (DRAWN, *LAYERS[layer])
                 raise ConfigError(f"{layer} must be one of {known}, got {given!r:.80}.")
         super().__init__(max_turns=max_turns, **kwargs)
+        if dynamics.endswith(".json"):
+            dynamics = str(Path(dynamics).absolute())
         self.world_number = world
         self._made: tuple[str, tuple[World, Level, np.ndarray] | None] = ("", None)
         self._layers = (max_turns, dynamics, words, observation, reward)

@@ -118,7 +118,7 @@ def parse_rules(text: str) -> Rules:
     """
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"Rules must be a JSON object: {error}.") from error
     if not isinstance(data, dict) or data.keys() - {"about", "variables", "actions", "goal"}:
         raise DataError(

@@ -61,6 +61,7 @@ def test_a_failed_attempt_becomes_a_lesson_for_the_next_ones(design: str, tmp_pa
     assert f"{kind.capitalize()}:\n- Walk to the target." in model.seen[-1]
     [lesson] = agent.lessons
     assert (lesson.text, lesson.uses, lesson.wins) == (f"{kind}: Walk to the target.", 5, 5)
+    assert [(row["uses"], row["wins"]) for row in json.loads(file.read_text())] == [(5, 5)]
     # Another agent goes on with the file.
     assert successes(LessonsAgent(Learner(), design=design, data=str(file)), 2) == [True, True]
 
@@ -97,6 +98,17 @@ def test_the_worst_lessons_go_and_the_best_are_shown():
     agent.lessons = [Lesson(f"rule: {i}", "", 4, wins) for i, wins in enumerate((0, 4, 1, 3))]
     view = View.of_text("", "nothing in common")
     assert [each.text for each in agent.select(view)] == ["rule: 1", "rule: 3"]
+
+
+def test_lessons_of_another_design_are_kept_and_not_shown(tmp_path: Path):
+    file = tmp_path / "lessons.json"
+    name = "AgentGym/NumberLine-v0"
+    file.write_text(json.dumps([{"text": "mistake: Walk to the target.", "env": name}]))
+    agent = LessonsAgent(Learner("remember: rule: Count."), design="playbook", data=str(file))
+    assert successes(agent, 2) == [False, False]
+    texts = [row["text"] for row in json.loads(file.read_text())]
+    assert texts == ["mistake: Walk to the target.", "rule: Count."]
+    assert [each.text for each in agent.lessons if each.uses] == ["rule: Count."]
 
 
 def test_lessons_are_about_one_environment():

@@ -124,3 +124,30 @@ def test_the_library_is_bounded_and_its_file_is_checked(tmp_path: Path):
         (tmp_path / "library.json").write_text(text)
         with pytest.raises(DataError, match=r"library\.json"):
             LibraryAgent(Coder(), data=str(tmp_path / "library.json"))
+
+
+def test_functions_that_all_name_each_other_are_gathered_once():
+    names = [f"f{i}" for i in range(20)]
+    agent = LibraryAgent(Coder("f0()"))
+    agent.functions = [
+        Function(f"def {name}():\n    return {' + '.join(f'{other}()' for other in names)}")
+        for name in names
+    ]
+    [action] = agent.act([View.of_text("Rules.", "Now.")])
+    assert [action.count(f"def {name}()") for name in names] == [1] * 20
+
+
+def test_a_definition_that_is_nested_too_deeply_is_left_out():
+    deep = f"def f():\n    return 1{' + 1' * 900}"
+    assert definitions(deep) == []
+    assert definitions(f"def f():\n    return 1{' + 1' * 9}") != []
+
+
+def test_the_last_definition_of_a_success_counts_and_other_programs_do_not_hide_it():
+    agent, view = LibraryAgent(Coder()), View.of_text("Rules.", "Now.")
+    agent.act([view])
+    programs = ["def f():\n    return 1", "x = (", "def f():\n    return 2\nf()"]
+    view.history = [("Now.", block(f"{program}\n")) for program in programs]
+    view.info = {**view.info, "success": True}
+    agent.finish(view)
+    assert [each.source for each in agent.functions] == ["def f():\n    return 2"]

@@ -13,6 +13,7 @@ import pytest
 from agentgym import FunctionToolEnv, ToolError, tool
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, DataError
+from agentgym.evaluation import tool_tasks
 from agentgym.evaluation.tool_tasks import PROMPT, problems, write_tool_tasks
 from agentgym.tools import Call, write_call
 from agentgym.wrappers import ToolTasks
@@ -66,12 +67,19 @@ TASK = ToolTask(
         ([*NONE, *PEARS], [NONE], "does not end with the last call"),
         (NONE, [PEARS], "the last call alone is a solution"),
         (PEARS, [], "there are no failure cases"),
+        (PEARS, [[]], "failure case 1 does not end the episode"),
+        (PEARS, [NONE, PEARS[:2]], "failure case 2 does not end the episode"),
         (PEARS, [NONE, [PEARS[1], PEARS[0], *NONE]], "failure case 2 ends in the state"),
     ],
 )
 def test_solutions_and_failure_cases_must_agree(calls: Any, wrong: Any, said: str):
     found = problems(shop(), ToolTask("train/0", "Do it.", calls, wrong))
     assert re.search(said, found) if said else found == ""
+
+
+def test_a_reply_that_is_nested_too_deeply_is_no_task():
+    task, wrong = tool_tasks._read('{"goal": ' + "[" * 100_000 + "]" * 100_000 + "}", "", [])
+    assert task is None and "recursion" in wrong
 
 
 def written(messages: Messages) -> str:
@@ -169,6 +177,8 @@ def test_files_are_checked(tmp_path: Path):
         "[]",
         '[{"goal": "a"}]',
         json.dumps([vars(TASK) | {"calls": [{"name": "x"}]}]),
+        json.dumps([vars(TASK) | {"calls": [{"name": "x", "arguments": 3}]}]),
+        json.dumps([vars(TASK) | {"wrong": [[{"name": 7, "arguments": {}}]]}]),
     ):
         file = tmp_path / f"{len(text)}.json"
         file.write_text(text)

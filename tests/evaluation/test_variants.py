@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from agentgym.cli.main import main
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, DataError
+from agentgym.evaluation import variants
 from agentgym.evaluation.variants import PROMPT, write_variants
 from agentgym.registration.making import make_env, split_id
 
@@ -67,6 +69,39 @@ def test_rates_are_of_one_environment():
     for rates in ({}, {"NumberLine-v0": 0.5, "Maze-v0": 0.1}):
         with pytest.raises(ConfigError, match="of one id"):
             write_variants("chat:m@http://127.0.0.1:9/v1", rates)
+
+
+NAMES = (
+    ("GeneratedWorlds-v0", f"reward={__name__}:called"),
+    ("NumberLine-v0", f'size=9,wrap=["RewardFunction:function={__name__}:called"]'),
+    ("GeneratedWorlds-v0", "dynamics=rules.json"),
+    ("GeneratedWorlds-v0", "dynamics=/etc/passwd"),
+)
+
+
+@pytest.mark.parametrize(("id", "arguments"), NAMES)
+def test_a_model_may_name_no_file_and_no_function(
+    id: str, arguments: str, monkeypatch: pytest.MonkeyPatch
+):
+    def made(*args: object, **kwargs: object) -> None:
+        raise AssertionError("no environment is made")
+
+    monkeypatch.setattr(variants, "make_env", made)
+    assert "may name no file, model or function" in variants._problem(f"{id}:{arguments}")
+
+
+def test_levels_that_cannot_be_drawn_are_a_problem(monkeypatch: pytest.MonkeyPatch):
+    def fails(*args: object, **kwargs: object) -> None:
+        raise DataError("No level.")
+
+    monkeypatch.setattr(NumberLine, "reset", fails)
+    assert variants._problem("NumberLine-v0:size=9") == "No level."
+
+
+def test_an_expert_that_goes_on_forever_solves_nothing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(NumberLine, "expert", lambda self: "?")
+    problem = variants._problem("NumberLine-v0:size=9,max_turns=null")
+    assert problem == "the expert solves none of 3 tasks"
 
 
 @pytest.mark.slow

@@ -83,6 +83,18 @@ def test_without_notes_or_criteria_there_is_no_rubric(server: ChatServer):
         induced(f"chat:m@{server.url}", ["It waits."])
 
 
+def test_a_reply_about_a_note_that_cannot_be_read_does_not_count(server: ChatServer):
+    def vague(messages: Messages) -> str:
+        if messages[0]["content"] != MATCH or "guess" not in messages[-1]["content"]:
+            return reply(messages)
+        return "7" if "slow" in messages[-1]["content"] else "Perhaps the first?"
+
+    server.reply = vague
+    found = induced(f"chat:m@{server.url}", NOTES, rounds=1)
+    assert found.matches == ((0,), None, (0,), None, ())
+    assert (found.coverage, found.redundancy) == (2 / 3, 0)
+
+
 def test_criteria_are_lines_with_a_name():
     text = "1. no\n- a b: C d.\n-nothing: x\n- (x): y\n* A B: again\n- c: d: e"
     assert [(each.name, each.text) for each in read_criteria(text)] == [

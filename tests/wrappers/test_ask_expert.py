@@ -141,5 +141,11 @@ def test_a_person_helps(monkeypatch: pytest.MonkeyPatch):
     assert env.step("ask")[0].startswith("Expert: +\n")
     assert env.step("ask")[0].startswith("The expert has no advice.")
     assert start in asked[0] and asked[0].endswith("Next action: ")
+
+    def closed(text: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", closed)
+    assert env.step("ask")[0].startswith("The expert has no advice.")
     with pytest.raises(ConfigError, match="helper must be 'expert', 'human'"):
         AskExpert(NumberLine(), helper="friend")

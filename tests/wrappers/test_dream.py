@@ -10,6 +10,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from agentgym.agents import Outcome, View
+from agentgym.core import UnreadableAction
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.wrappers import Dream
@@ -76,6 +77,21 @@ def test_predictions_are_bounded_and_success_needs_an_end():
         env.step("dig")
     with pytest.raises(TypeError):
         make().step(3)  # type: ignore[arg-type]
+
+
+def test_an_unreadable_action_is_invalid_and_nobody_predicts():
+    env = make(max_turns=3)
+    start, _ = env.reset(seed=0, options={"task": "train/0"})
+    for turn in (1, 2):
+        text, reward, terminated, truncated, info = env.step(UnreadableAction("+", "Write + or -."))
+        assert text == f"Write + or -.\n\n{start}" and reward == 0 and not info["valid"]
+        assert info["turn"] == turn and not (terminated or truncated)
+    twin = make(max_turns=3)
+    again, restored = twin.restore(env.snapshot())
+    assert again == text and restored["valid"] is False
+    for each in (env, twin):
+        text, _, terminated, truncated, info = each.step("+")
+        assert info["valid"] and "Write" not in text and truncated != terminated
 
 
 def test_arguments_are_checked():

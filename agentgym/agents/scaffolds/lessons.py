@@ -172,10 +172,12 @@ class LessonsAgent(ScaffoldAgent):
         for lesson in self._running.pop(id(view.rng))[0]:
             lesson.uses, lesson.wins = lesson.uses + 1, lesson.wins + won
         self._attempts.append((env_of(view), won, text))
+        self._save()
 
     def select(self, view: View) -> list[Lesson]:
         """Returns the lessons for an attempt that begins."""
-        known = [each for each in self.lessons if each.env == env_of(view)]
+        mine = [each for each in self.lessons if each.env == env_of(view)]
+        known = [each for each in mine if _kind(each) in self.kinds]
         similar = TextIndex([each.text for each in known]).search(view.observation, 2 * self.k)
         # Lessons without a word of the observation come last.
         places = dict.fromkeys([*similar, *range(len(known))])
@@ -201,11 +203,14 @@ class LessonsAgent(ScaffoldAgent):
         old = {each.text: each for each in self.lessons if each.env == env}
         texts = [*old]
         apply_edits(reply, texts, numbered, size=len(texts) + self.size, length=self.length)
-        kept = [text for text in dict.fromkeys(texts) if text.partition(":")[0] in self.kinds]
-        mine = [old.get(text) or Lesson(text, env) for text in kept]
+        new = [old.get(text) or Lesson(text, env) for text in dict.fromkeys(texts)]
+        mine = [each for each in new if each.text in old or _kind(each) in self.kinds]
         while len(mine) > self.size:
             mine.remove(min(mine, key=lambda each: each.value))
         self.lessons = [each for each in self.lessons if each.env != env] + mine
+        self._save()
+
+    def _save(self) -> None:
         if self.data is not None:
             rows = [asdict(each) for each in self.lessons]
             replace_text(self.data, json.dumps(rows, indent=1) + "\n")

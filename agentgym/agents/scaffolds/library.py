@@ -145,8 +145,9 @@ class LibraryAgent(ScaffoldAgent):
                 each.source, each.before = each.before, ""
                 each.uses = each.wins = 0
         if won:
-            code = (block for _, action in view.history for block in code_blocks(action))
-            self._add(env, "\n".join(code), replace=False)
+            code = [block for _, action in view.history for block in code_blocks(action)]
+            for block in reversed(code):  # the last definition of a name counts
+                self._add(env, block, replace=False)
         else:
             self._failed.append((env, transcript(view.history, view.observation)))
         if self.data is not None:
@@ -161,7 +162,7 @@ class LibraryAgent(ScaffoldAgent):
             code: the program.
             replace: whether functions of the same name are replaced.
         """
-        for name, source in definitions(code):
+        for name, source in dict(definitions(code)).items():
             old = self.known(env).get(name)
             if len(source) > self.length or (old and (not replace or old.source == source)):
                 continue
@@ -178,25 +179,26 @@ class LibraryAgent(ScaffoldAgent):
 def definitions(code: str) -> list[tuple[str, str]]:
     """Returns the name and the source of each function that a program defines, [] if it is none."""
     try:
-        parsed = ast.parse(code)
+        found = [each for each in ast.parse(code).body if isinstance(each, ast.FunctionDef)]
+        return [(each.name, ast.unparse(each)) for each in found]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    found = [each for each in parsed.body if isinstance(each, ast.FunctionDef)]
-    return [(each.name, ast.unparse(each)) for each in found]
 
 
 def _needed(code: str, known: dict[str, Function]) -> list[str]:
     """Returns the functions of the library that a program needs, each after those it names."""
     own = {name for name, _ in definitions(code)}
     found: list[str] = []
+    seen: set[str] = set()
 
-    def visit(text: str, above: frozenset[str]) -> None:
-        for name in sorted(_names(text) & known.keys() - own - above):
-            visit(known[name].source, above | {name})
-            if name not in found:
+    def visit(text: str) -> None:
+        for name in sorted(_names(text) & known.keys() - own):
+            if name not in seen:
+                seen.add(name)
+                visit(known[name].source)
                 found.append(name)
 
-    visit(code, frozenset())
+    visit(code)
     return found
 
 

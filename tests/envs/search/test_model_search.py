@@ -32,7 +32,8 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ChatServ
         name = "Lantern" if "lantern" in query else "Moon"
         return (
             f"<think>Page: A: b</think>Here:\n- **Page:** The {name}: A book by Ada Brin.\n"
-            f"Page: the   author: She wrote it in 1950.\nPage: The {name}: Another one.\nPage: x"
+            f"Page: the   author: She wrote it in 1950.\nPage: The {name}: Another one.\nPage: x\n"
+            "Page: : y"
         )
 
     with chat_server(engine) as running:
@@ -55,6 +56,7 @@ def test_the_pages_of_a_query_are_those_that_the_model_writes(env: SearchQA, ser
     observation, *_ = env.step("search[silver lantern]")
     assert "- The Lantern: A book by Ada Brin" in observation and "the author: She" in observation
     assert "Another" not in observation and "A: b" not in observation
+    assert observation.count("\n- ") == 1
     assert "A book by Ada Brin." in env.step("open[the lantern]")[0]
     assert "She wrote it" in env.step("open[The Author]")[0]
     observation, *_ = env.step("search[the moon]")

@@ -175,6 +175,17 @@ def test_an_error_in_rules_is_named(change: dict[str, object], said: str):
         parse_rules(json.dumps(json.loads(EXAMPLE) | change))
 
 
+def test_a_file_of_rules_is_that_of_the_folder_in_which_the_environment_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "rules.json").write_text(EXAMPLE)
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    env = GeneratedWorlds(dynamics="rules.json", **PLAIN)
+    monkeypatch.chdir(tmp_path / "other")
+    assert "workshop" in env.reset(seed=0, options={"task": "train/5"})[0]
+
+
 def test_a_file_of_rules_is_played_and_a_bad_one_is_refused(tmp_path: Path):
     rules = make_world("world/0", 30, "levers", **PLAIN).rules
     assert parse_rules(rules_text(rules)) == rules
@@ -184,6 +195,8 @@ def test_a_file_of_rules_is_played_and_a_bad_one_is_refused(tmp_path: Path):
     (tmp_path / "small.json").write_text(rules_text(counter(3)))
     with pytest.raises(DataError, match="no good world"):
         GeneratedWorlds(dynamics=str(tmp_path / "small.json"))
+    with pytest.raises(DataError, match="must be a JSON object"):
+        parse_rules('{"about": ' + "[" * 100_000 + "]" * 100_000 + "}")
     with pytest.raises(DataError, match="cannot be read"):
         load_rules(tmp_path / "none.json")
     with pytest.raises(ConfigError, match="dynamics must be"):
