@@ -6,6 +6,8 @@ identify, so they are left out.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
@@ -90,23 +92,23 @@ def _verifiers(row: Mapping[str, Any], env: str) -> list[dict[str, Any]]:
 def _sampled(nodes: Sequence[Mapping[str, Any]]) -> dict[int, TreeCall]:
     """Returns the replies of a model among the nodes, by their index."""
     found: dict[int, TreeCall] = {}
-    messages = [_flat_message(node["message"]) for node in nodes]
-    paths: list[list[int]] = []
+    roots: list[int] = []
     for index, node in enumerate(nodes):
         parent = node.get("parent")
         if parent is not None and not 0 <= parent < index:
             raise ValueError(f"node {index} has the parent {parent!r:.80}, which is not before it")
-        paths.append([*(paths[parent] if parent is not None else ()), index])
+        roots.append(index if parent is None else roots[parent])
         if not node.get("sampled"):
             continue
-        *before, _ = paths[-1]
-        root = nodes[paths[-1][0]]
-        tools = [_nested(tool) for tool in root.get("tools") or ()]
+        between = []
+        while parent is not None and parent not in found:
+            between.append(_flat_message(nodes[parent]["message"]))
+            parent = nodes[parent].get("parent")
+        tools = [_nested(tool) for tool in nodes[roots[index]].get("tools") or ()]
         masked = node.get("token_ids") and not any(node.get("mask") or ())
-        weight = 0.0 if masked else 1.0
-        call = TreeCall([messages[i] for i in before], messages[index], tools, 0.0, weight)
-        call.follow(next((found[i] for i in reversed(before) if i in found), None))
-        found[index] = call
+        reply, weight = _flat_message(node["message"]), 0.0 if masked else 1.0
+        found[index] = TreeCall(between[::-1], reply, tools, 0.0, weight)
+        found[index].follow(None if parent is None else found[parent])
     return found
 
 
@@ -139,13 +141,19 @@ def _text(content: Any) -> str:
 def _openenv(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     _check_version(row["schema_version"])
     calls: list[TreeCall] = []
+    answered: dict[bytes, list[TreeCall]] = {}
     for turn in row["turns"]:
         request, (choice,) = turn["request"], turn["response"]["choices"]
-        messages = [{**m, "content": _text(m.get("content"))} for m in request["messages"]]
+        before, begin, digest = None, 0, b""
+        for place, message in enumerate(request["messages"]):
+            if message["role"] == "assistant" and digest in answered:
+                before, begin = _answered(answered[digest], message), place + 1
+            digest = _digest(digest, message)
+        messages = [{**m, "content": _text(m.get("content"))} for m in request["messages"][begin:]]
         weight = 1.0 if any(turn["loss_mask"]) else 0.0
         call = TreeCall(messages, choice["message"], request.get("tools") or (), 0.0, weight)
-        known = [each for each in calls if _goes_on(call, each)]
-        call.follow(max(known, key=lambda each: len(each.messages), default=None))
+        call.follow(before)
+        answered.setdefault(digest, []).append(call)
         calls.append(call)
     model = str(row["turns"][0]["metadata"].get("model") or "") if row["turns"] else ""
     rows = conversations(calls, {"agent": model})
@@ -154,12 +162,23 @@ def _openenv(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _goes_on(call: TreeCall, before: TreeCall) -> bool:
-    """Whether a conversation begins with that of another call and a reply."""
-    count = len(before.messages)
-    if len(call.messages) <= count or list(call.messages[:count]) != list(before.messages):
-        return False
-    return call.messages[count].get("role") == "assistant"
+def _answered(calls: Sequence[TreeCall], message: Mapping[str, Any]) -> TreeCall:
+    """Returns the call whose reply a message is, among calls with one conversation.
+
+    It is the latest one where a program has changed the reply.
+    """
+    keys = ("content", "tool_calls")
+    equal = [
+        call
+        for call in calls
+        if all((call.reply.get(key) or "") == (message.get(key) or "") for key in keys)
+    ]
+    return [*calls, *equal][-1]
+
+
+def _digest(before: bytes, message: Mapping[str, Any]) -> bytes:
+    """Returns the digest of a conversation, from that of the part before its last message."""
+    return hashlib.sha256(before + json.dumps(message, sort_keys=True).encode()).digest()
 
 
 # NeMo Gym: one conversation as items of the Responses API.
