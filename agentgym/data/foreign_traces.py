@@ -32,7 +32,8 @@ def foreign_chats(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     These formats are read:
 
     - verifiers: an `Episode` (a line of `traces.jsonl`) or a `Trace` of version 1. Its reward is
-      that of the last reply of each conversation.
+      that of the last reply of each conversation. Replies of an agent that is not trained, and
+      summaries that the agent did not take, have no weight.
     - OpenEnv: a `TrainingTrace` of version 1. It has no rewards.
     - NeMo Gym: a row of collected rollouts, with `responses_create_params` and `response`. Its
       replies have no weight if its `mask_sample` is true.
@@ -74,9 +75,12 @@ def _verifiers(row: Mapping[str, Any], env: str) -> list[dict[str, Any]]:
         "env": env,
         "task": str(next((each for each in names if each is not None), "")),
         "agent": str(model or row["agent"].get("name") or ""),
-        "terminated": not str(row.get("stop_condition") or "").startswith("max_"),
+        "terminated": not _is_cut_off(row),
     } | facts_of(own)
     calls = _sampled(row["nodes"])
+    untrained = _rejected(row["nodes"]) if row["agent"].get("trainable", True) else calls.keys()
+    for index in untrained & calls.keys():
+        calls[index].weight = 0.0
     scores = [each for each in (row.get("rewards") or {}).values() if each is not None]
     total = sum(float(each["score"]) * float(each.get("weight", 1)) for each in scores)
     rewards = own.get("rewards")
@@ -87,6 +91,25 @@ def _verifiers(row: Mapping[str, Any], env: str) -> list[dict[str, Any]]:
         for each in rows:
             del each["rewards"]
     return rows
+
+
+def _is_cut_off(row: Mapping[str, Any]) -> bool:
+    """Whether a limit, a time limit or an error ended a trace."""
+    stop = str(row.get("stop_condition") or "")
+    limits = stop.startswith("max_") or stop == "compaction_failed"
+    failed = row.get("errors") and not row.get("ok")  # an earlier attempt may have failed
+    return limits or bool(row.get("is_timeout") or failed)
+
+
+def _rejected(nodes: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Returns the summaries of a conversation that no node goes on from."""
+    links = [
+        (index, link)
+        for index, node in enumerate(nodes)
+        for link in node.get("semantic_parents") or ()
+    ]
+    tried = {index for index, link in links if link["type"] == "compaction_attempt"}
+    return tried - {link["node"] for _, link in links if link["type"] == "compaction"}
 
 
 def _sampled(nodes: Sequence[Mapping[str, Any]]) -> dict[int, TreeCall]:
@@ -113,14 +136,23 @@ def _sampled(nodes: Sequence[Mapping[str, Any]]) -> dict[int, TreeCall]:
 
 
 def _nested(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a tool in the form of chat completions."""
+    """Returns a tool in the form of chat completions, or as it is if it is no function."""
+    if "name" not in tool:
+        return dict(tool)
+    tool = _qualified(tool)
     facts = {name: tool[name] for name in ("name", "description", "parameters") if name in tool}
     return {"type": "function", "function": facts}
 
 
+def _qualified(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a tool or a call of one with its namespace, if any, in its name."""
+    space = named.get("namespace")
+    return {**named, "name": f"{space}.{named['name']}" if space else named["name"]}
+
+
 def _flat_message(message: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a message of verifiers in the form of chat completions."""
-    calls = [{"function": call} for call in message.get("tool_calls") or ()]
+    calls = [{"function": _qualified(call)} for call in message.get("tool_calls") or ()]
     text = _text(message.get("content"))
     return {**message, "content": text, "tool_calls": calls}
 
@@ -129,10 +161,13 @@ def _text(content: Any) -> str:
     """Returns the text of a content, which may have parts."""
     if content is None or isinstance(content, str):
         return content or ""
+    texts = []
     for part in content:
-        if not isinstance(part.get("text"), str):
+        text = part.get("refusal" if part.get("type") == "refusal" else "text")
+        if not isinstance(text, str):
             raise ValueError(f"expected parts that are texts, got one of type {part.get('type')!r}")
-    return "".join(part["text"] for part in content)
+        texts.append(text)
+    return "".join(texts)
 
 
 # OpenEnv: calls one after the other, each with its whole conversation.

@@ -93,7 +93,9 @@ def _episodes(file: Path) -> Iterator[RecordedEpisode]:
 
 def is_trace(row: Mapping[str, Any]) -> bool:
     """Whether a row holds the calls of a program, by its keys."""
-    return row.get("format") == TRACE or is_foreign(row)
+    if row.get("format") == TRACE or "responses_create_params" in row:
+        return True
+    return is_foreign(row) and not any(key in row for key in FORMATS if key != "turns")
 
 
 def _chats(row: Any) -> list[Any]:

@@ -72,3 +72,70 @@ def test_reading_a_long_episode_takes_no_more_memory_than_its_messages(format: s
     tracemalloc.stop()
     assert sum(message["role"] == "assistant" for message in chat["messages"]) == 400
     assert peak < 2e6  # the pairs of calls are 160,000, of eight bytes or more each
+
+
+@pytest.mark.parametrize("column", ["nodes", "traces", "generation_token_ids"])
+def test_a_chat_with_a_column_of_such_a_name_is_a_chat(column: str, tmp_path: Path):
+    chat = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "gone"}]
+    file = tmp_path / "chats.jsonl"
+    file.write_text(json.dumps({"messages": chat, column: []}), "utf-8")
+    [found] = read_episodes(file)
+    assert [turn.action for turn in found.turns] == ["gone"]
+
+
+def graph(**changes: Any) -> dict[str, Any]:
+    """Returns a trace of verifiers with a question and two replies, each to the question."""
+    call = {"id": "c", "name": "run", "namespace": "shell", "arguments": '{"line": "ls"}'}
+    nodes = [
+        {"parent": None, "message": {"role": "user", "content": "go"}},
+        {"parent": 0, "message": {"role": "assistant", "tool_calls": [call]}, "sampled": True},
+        {"parent": 0, "message": {"role": "assistant", "content": "in short"}, "sampled": True},
+    ]
+    row = {"version": 1, "task": {"data": {}}, "agent": {"name": "solver"}, "nodes": nodes}
+    return row | changes
+
+
+def test_replies_of_verifiers_that_train_no_policy_have_no_weight(tmp_path: Path):
+    file = tmp_path / "traces.jsonl"
+    attempt, judge = graph(), graph(agent={"name": "judge", "trainable": False})
+    attempt["nodes"][2]["semantic_parents"] = [{"node": 1, "type": "compaction_attempt"}]
+    taken = graph(nodes=[*attempt["nodes"], {"parent": None, "message": {"role": "assistant"}}])
+    taken["nodes"][3] |= {"sampled": True, "semantic_parents": [{"node": 2, "type": "compaction"}]}
+    weights = []
+    for row in (graph(), attempt, taken, judge):
+        file.write_text(json.dumps(row), "utf-8")
+        weights.append([turn.weight for each in read_episodes(file) for turn in each.turns])
+    assert weights == [[1, 1], [1], [1, 1, 1], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("end", "terminated"),
+    [
+        ({"stop_condition": "agent_completed"}, True),
+        ({"stop_condition": "max_total_tokens"}, False),
+        ({"stop_condition": "compaction_failed"}, False),
+        ({"stop_condition": "agent_timeout", "is_timeout": True}, False),
+        ({"stop_condition": "error", "errors": [{"type": "E", "message": "no"}]}, False),
+        ({"ok": True, "errors": [{"type": "E", "message": "in the first attempt"}]}, True),
+    ],
+)
+def test_only_a_trace_of_verifiers_that_nothing_cut_off_has_ended(
+    end: dict[str, Any], terminated: bool, tmp_path: Path
+):
+    file = tmp_path / "traces.jsonl"
+    file.write_text(json.dumps(graph(**end)), "utf-8")
+    first, _ = read_episodes(file)
+    assert first.terminated == terminated
+    assert first.turns[0].action == '{"name": "shell.run", "arguments": {"line": "ls"}}'
+
+
+def test_a_refusal_of_nemo_gym_is_the_text_of_its_reply(tmp_path: Path):
+    part = {"type": "refusal", "refusal": "I cannot."}
+    output = [{"type": "message", "role": "assistant", "content": [part]}]
+    tools = [{"type": "web_search"}]
+    row = {"responses_create_params": {"input": "go", "tools": tools}}
+    file = tmp_path / "rollouts.jsonl"
+    file.write_text(json.dumps(row | {"response": {"output": output}}), "utf-8")
+    [found] = read_episodes(file)
+    assert found.turns[0].action == "I cannot."
+    assert "web_search" in str(found.instructions)
