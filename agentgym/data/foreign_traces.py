@@ -272,7 +272,9 @@ def _of_a_reply(item: Mapping[str, Any]) -> bool:
 def _reply(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     thoughts = [item for item in items if item.get("type") == "reasoning"]
     parts = [part for item in thoughts for part in (item.get("content") or item["summary"])]
-    calls = [{"function": item} for item in items if item.get("type") == "function_call"]
+    calls = [
+        {"function": _qualified(item)} for item in items if item.get("type") == "function_call"
+    ]
     texts = [_text(item["content"]) for item in items if item.get("role") == "assistant"]
     return {
         "role": "assistant",

@@ -13,6 +13,7 @@ import pytest
 
 from agentgym.data.foreign_traces import foreign_chats
 from agentgym.data.reading import read_episodes
+from agentgym.errors import DataError
 from agentgym.trainers.gateway.trace_file import export_traces
 from agentgym.trainers.gateway.traces import TracedCall, traced_calls
 
@@ -139,3 +140,28 @@ def test_a_refusal_of_nemo_gym_is_the_text_of_its_reply(tmp_path: Path):
     [found] = read_episodes(file)
     assert found.turns[0].action == "I cannot."
     assert "web_search" in str(found.instructions)
+
+
+@pytest.mark.parametrize("format", READ)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"messages": [{"role": "tool", "content": "7"}]},
+        {"messages": [{}]},
+        {"reply": None},
+        {"reply": {"role": "assistant", "tool_calls": [{"id": "c"}]}},
+    ],
+)
+def test_a_damaged_trace_is_no_half_written_export(
+    format: str, change: dict[str, Any], tmp_path: Path
+):
+    file, out = recorded(tmp_path, traced_calls(episode())), tmp_path / "out"
+    row = json.loads(file.read_text("utf-8"))
+    row["calls"][0] |= change
+    file.write_text(json.dumps(row), "utf-8")
+    if format == "openenv" and change.get("reply", 0) is not None:
+        assert export_traces([file], format, out) == 1  # it holds messages as they are
+        return
+    with pytest.raises(DataError, match=r"own\.jsonl: a trace is damaged"):
+        export_traces([file], format, out)
+    assert not out.exists()
