@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -165,3 +166,18 @@ def test_a_damaged_trace_is_no_half_written_export(
     with pytest.raises(DataError, match=r"own\.jsonl: a trace is damaged"):
         export_traces([file], format, out)
     assert not out.exists()
+
+
+def test_deep_tools_are_an_episode_or_an_error_with_the_line(tmp_path: Path):
+    file = tmp_path / "rollouts.jsonl"
+    output = [{"role": "assistant", "content": "x"}]
+    tool = {"name": "f", "parameters": "DEEP"}
+    asked = {"input": "go", "tools": [tool]}
+    text = json.dumps({"responses_create_params": asked, "response": {"output": output}})
+    limit = sys.getrecursionlimit()
+    for depth in (5, *range(limit - 60, limit), 9 * limit):
+        file.write_text(text.replace('"DEEP"', '{"a":' * depth + "1" + "}" * depth), "utf-8")
+        try:
+            assert len(read_episodes(file)) == 1
+        except DataError as error:
+            assert depth > 5 and "line 1" in str(error)
