@@ -22,7 +22,7 @@ class TreeCall:
     """A call of a model.
 
     Attributes:
-        messages: its conversation.
+        messages: the messages between the reply that it answers, or the start, and its own reply.
         reply: the reply.
         tools: the tools that it may call.
         reward: the reward of the reply.
@@ -62,25 +62,26 @@ def conversations(calls: Iterable[TreeCall], facts: Mapping[str, Any]) -> list[d
     return weighted or rows
 
 
-def _chat(call: TreeCall, seen: set[int]) -> dict[str, Any]:
+def _chat(last: TreeCall, seen: set[int]) -> dict[str, Any]:
     """Returns a conversation, with the replies of calls that are not in another one yet."""
-    places: dict[int, TreeCall] = {}
-    each: TreeCall | None = call
-    while each is not None:
-        places[len(each.messages)] = each
-        each = each.before
+    path: list[TreeCall] = []
+    call: TreeCall | None = last
+    while call is not None:
+        path.append(call)
+        call = call.before
     messages: list[dict[str, Any]] = []
     rewards: list[float] = []
-    for place, message in enumerate([*call.messages, call.reply]):
-        own = places.get(place)
-        shown = plain(message if own is None else own.reply)
-        if shown["role"] == "assistant":
-            shown["weight"] = 0.0 if own is None or id(own) in seen else own.weight
-            rewards.append(0.0 if own is None else own.reward)
-        if own is not None:
-            seen.add(id(own))
-        messages.append(shown)
-    return {"messages": messages, "tools": call.tools, "rewards": rewards}
+    for each in reversed(path):
+        for message in each.messages:
+            messages.append(plain(message))
+            if messages[-1]["role"] == "assistant":
+                messages[-1]["weight"] = 0.0
+                rewards.append(0.0)
+        weight = 0.0 if id(each) in seen else each.weight
+        seen.add(id(each))
+        messages.append(plain(each.reply) | {"weight": weight})
+        rewards.append(each.reward)
+    return {"messages": messages, "tools": last.tools, "rewards": rewards}
 
 
 def plain(message: Body) -> dict[str, Any]:

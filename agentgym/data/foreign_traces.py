@@ -6,6 +6,8 @@ identify, so they are left out.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
@@ -30,7 +32,8 @@ def foreign_chats(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     These formats are read:
 
     - verifiers: an `Episode` (a line of `traces.jsonl`) or a `Trace` of version 1. Its reward is
-      that of the last reply of each conversation.
+      that of the last reply of each conversation. Replies of an agent that is not trained, and
+      summaries that the agent did not take, have no weight.
     - OpenEnv: a `TrainingTrace` of version 1. It has no rewards.
     - NeMo Gym: a row of collected rollouts, with `responses_create_params` and `response`. Its
       replies have no weight if its `mask_sample` is true.
@@ -72,9 +75,12 @@ def _verifiers(row: Mapping[str, Any], env: str) -> list[dict[str, Any]]:
         "env": env,
         "task": str(next((each for each in names if each is not None), "")),
         "agent": str(model or row["agent"].get("name") or ""),
-        "terminated": not str(row.get("stop_condition") or "").startswith("max_"),
+        "terminated": not _is_cut_off(row),
     } | facts_of(own)
     calls = _sampled(row["nodes"])
+    untrained = _rejected(row["nodes"]) if row["agent"].get("trainable", True) else calls.keys()
+    for index in untrained & calls.keys():
+        calls[index].weight = 0.0
     scores = [each for each in (row.get("rewards") or {}).values() if each is not None]
     total = sum(float(each["score"]) * float(each.get("weight", 1)) for each in scores)
     rewards = own.get("rewards")
@@ -87,38 +93,66 @@ def _verifiers(row: Mapping[str, Any], env: str) -> list[dict[str, Any]]:
     return rows
 
 
+def _is_cut_off(row: Mapping[str, Any]) -> bool:
+    """Whether a limit, a time limit or an error ended a trace."""
+    stop = str(row.get("stop_condition") or "")
+    limits = stop.startswith("max_") or stop == "compaction_failed"
+    failed = row.get("errors") and not row.get("ok")  # an earlier attempt may have failed
+    return limits or bool(row.get("is_timeout") or failed)
+
+
+def _rejected(nodes: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Returns the summaries of a conversation that no node goes on from."""
+    links = [
+        (index, link)
+        for index, node in enumerate(nodes)
+        for link in node.get("semantic_parents") or ()
+    ]
+    tried = {index for index, link in links if link["type"] == "compaction_attempt"}
+    return tried - {link["node"] for _, link in links if link["type"] == "compaction"}
+
+
 def _sampled(nodes: Sequence[Mapping[str, Any]]) -> dict[int, TreeCall]:
     """Returns the replies of a model among the nodes, by their index."""
     found: dict[int, TreeCall] = {}
-    messages = [_flat_message(node["message"]) for node in nodes]
-    paths: list[list[int]] = []
+    roots: list[int] = []
     for index, node in enumerate(nodes):
         parent = node.get("parent")
         if parent is not None and not 0 <= parent < index:
             raise ValueError(f"node {index} has the parent {parent!r:.80}, which is not before it")
-        paths.append([*(paths[parent] if parent is not None else ()), index])
+        roots.append(index if parent is None else roots[parent])
         if not node.get("sampled"):
             continue
-        *before, _ = paths[-1]
-        root = nodes[paths[-1][0]]
-        tools = [_nested(tool) for tool in root.get("tools") or ()]
+        between = []
+        while parent is not None and parent not in found:
+            between.append(_flat_message(nodes[parent]["message"]))
+            parent = nodes[parent].get("parent")
+        tools = [_nested(tool) for tool in nodes[roots[index]].get("tools") or ()]
         masked = node.get("token_ids") and not any(node.get("mask") or ())
-        weight = 0.0 if masked else 1.0
-        call = TreeCall([messages[i] for i in before], messages[index], tools, 0.0, weight)
-        call.follow(next((found[i] for i in reversed(before) if i in found), None))
-        found[index] = call
+        reply, weight = _flat_message(node["message"]), 0.0 if masked else 1.0
+        found[index] = TreeCall(between[::-1], reply, tools, 0.0, weight)
+        found[index].follow(None if parent is None else found[parent])
     return found
 
 
 def _nested(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a tool in the form of chat completions."""
+    """Returns a tool in the form of chat completions, or as it is if it is no function."""
+    if "name" not in tool:
+        return dict(tool)
+    tool = _qualified(tool)
     facts = {name: tool[name] for name in ("name", "description", "parameters") if name in tool}
     return {"type": "function", "function": facts}
 
 
+def _qualified(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a tool or a call of one with its namespace, if any, in its name."""
+    space = named.get("namespace")
+    return {**named, "name": f"{space}.{named['name']}" if space else named["name"]}
+
+
 def _flat_message(message: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a message of verifiers in the form of chat completions."""
-    calls = [{"function": call} for call in message.get("tool_calls") or ()]
+    calls = [{"function": _qualified(call)} for call in message.get("tool_calls") or ()]
     text = _text(message.get("content"))
     return {**message, "content": text, "tool_calls": calls}
 
@@ -127,10 +161,13 @@ def _text(content: Any) -> str:
     """Returns the text of a content, which may have parts."""
     if content is None or isinstance(content, str):
         return content or ""
+    texts = []
     for part in content:
-        if not isinstance(part.get("text"), str):
+        text = part.get("refusal" if part.get("type") == "refusal" else "text")
+        if not isinstance(text, str):
             raise ValueError(f"expected parts that are texts, got one of type {part.get('type')!r}")
-    return "".join(part["text"] for part in content)
+        texts.append(text)
+    return "".join(texts)
 
 
 # OpenEnv: calls one after the other, each with its whole conversation.
@@ -139,13 +176,19 @@ def _text(content: Any) -> str:
 def _openenv(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     _check_version(row["schema_version"])
     calls: list[TreeCall] = []
+    answered: dict[bytes, list[TreeCall]] = {}
     for turn in row["turns"]:
         request, (choice,) = turn["request"], turn["response"]["choices"]
-        messages = [{**m, "content": _text(m.get("content"))} for m in request["messages"]]
+        before, begin, digest = None, 0, b""
+        for place, message in enumerate(request["messages"]):
+            if message["role"] == "assistant" and digest in answered:
+                before, begin = _answered(answered[digest], message), place + 1
+            digest = _digest(digest, message)
+        messages = [{**m, "content": _text(m.get("content"))} for m in request["messages"][begin:]]
         weight = 1.0 if any(turn["loss_mask"]) else 0.0
         call = TreeCall(messages, choice["message"], request.get("tools") or (), 0.0, weight)
-        known = [each for each in calls if _goes_on(call, each)]
-        call.follow(max(known, key=lambda each: len(each.messages), default=None))
+        call.follow(before)
+        answered.setdefault(digest, []).append(call)
         calls.append(call)
     model = str(row["turns"][0]["metadata"].get("model") or "") if row["turns"] else ""
     rows = conversations(calls, {"agent": model})
@@ -154,12 +197,23 @@ def _openenv(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _goes_on(call: TreeCall, before: TreeCall) -> bool:
-    """Whether a conversation begins with that of another call and a reply."""
-    count = len(before.messages)
-    if len(call.messages) <= count or list(call.messages[:count]) != list(before.messages):
-        return False
-    return call.messages[count].get("role") == "assistant"
+def _answered(calls: Sequence[TreeCall], message: Mapping[str, Any]) -> TreeCall:
+    """Returns the call whose reply a message is, among calls with one conversation.
+
+    It is the latest one where a program has changed the reply.
+    """
+    keys = ("content", "tool_calls")
+    equal = [
+        call
+        for call in calls
+        if all((call.reply.get(key) or "") == (message.get(key) or "") for key in keys)
+    ]
+    return [*calls, *equal][-1]
+
+
+def _digest(before: bytes, message: Mapping[str, Any]) -> bytes:
+    """Returns the digest of a conversation, from that of the part before its last message."""
+    return hashlib.sha256(before + json.dumps(message, sort_keys=True).encode()).digest()
 
 
 # NeMo Gym: one conversation as items of the Responses API.
@@ -218,7 +272,9 @@ def _of_a_reply(item: Mapping[str, Any]) -> bool:
 def _reply(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     thoughts = [item for item in items if item.get("type") == "reasoning"]
     parts = [part for item in thoughts for part in (item.get("content") or item["summary"])]
-    calls = [{"function": item} for item in items if item.get("type") == "function_call"]
+    calls = [
+        {"function": _qualified(item)} for item in items if item.get("type") == "function_call"
+    ]
     texts = [_text(item["content"]) for item in items if item.get("role") == "assistant"]
     return {
         "role": "assistant",

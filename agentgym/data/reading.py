@@ -41,6 +41,9 @@ from agentgym.data.traces import FORMAT as TRACE
 from agentgym.data.traces import trace_chats
 from agentgym.errors import DataError
 
+_FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a row that is no episode raises."""
+
 
 def read_episodes(paths: str | Path | Sequence[str | Path]) -> list[RecordedEpisode]:
     """Returns the episodes of files, in order.
@@ -84,7 +87,7 @@ def _episodes(file: Path) -> Iterator[RecordedEpisode]:
     for where, row in _rows(file):
         try:
             found = [_episode(each) for each in _chats(row)]
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except _FAULTS as error:
             raise DataError(
                 f"{file}, {where}: not an episode ({error!r:.200}). Correct it or delete it."
             ) from error
@@ -93,7 +96,9 @@ def _episodes(file: Path) -> Iterator[RecordedEpisode]:
 
 def is_trace(row: Mapping[str, Any]) -> bool:
     """Whether a row holds the calls of a program, by its keys."""
-    return row.get("format") == TRACE or is_foreign(row)
+    if row.get("format") == TRACE or "responses_create_params" in row:
+        return True
+    return is_foreign(row) and not any(key in row for key in FORMATS if key != "turns")
 
 
 def _chats(row: Any) -> list[Any]:

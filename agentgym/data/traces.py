@@ -34,25 +34,26 @@ def facts_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _calls(row: Mapping[str, Any]) -> list[TreeCall]:
     found: dict[int, TreeCall] = {}
+    whole: dict[int, list[Any]] = {}
     for each in row["calls"]:
-        parent, shared = found.get(each["parent"]), int(each["shared_messages"])
-        if shared < 0 or shared > (0 if parent is None else len(parent.messages)):
+        parent, shared = each["parent"], int(each["shared_messages"])
+        before, added = whole.get(parent, []), each["messages"]
+        if not 0 <= shared <= len(before):
             raise ValueError(f"a call shares {shared} messages, and its parent has fewer")
-        messages = [*(parent.messages[:shared] if parent is not None else ()), *each["messages"]]
+        messages = [*before[:shared], *added]
+        goes_on = parent in found and shared == len(before) and _begins_with_a_reply(added)
         call = TreeCall(
-            messages,
+            messages[shared + 1 :] if goes_on else messages,
             each["reply"],
             row["tools"][each["tools"]],
             float(each["reward"]),
             float(each["weight"]),
         )
-        call.follow(parent if _answers(parent, messages, shared) else None)
-        found[each["id"]] = call
+        call.follow(found[parent] if goes_on else None)
+        found[each["id"]], whole[each["id"]] = call, messages
     return list(found.values())
 
 
-def _answers(parent: TreeCall | None, messages: Sequence[Mapping[str, Any]], shared: int) -> bool:
-    """Whether a conversation goes on behind the reply of a call."""
-    if parent is None or shared < len(parent.messages) or len(messages) <= shared:
-        return False
-    return messages[shared].get("role") == "assistant"
+def _begins_with_a_reply(added: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a conversation goes on behind the reply of the call before."""
+    return bool(added) and added[0].get("role") == "assistant"

@@ -51,8 +51,10 @@ def copied_policy(make_env: Callable[[], Any], *, seed: int, size: str, folder: 
 
 def copied_model(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
     """Does as `open_model`, but copies the model that the same files gave before."""
+    if not (files := sorted(Path(name).glob("*.*"))):
+        return open_model(name, dtype, trust)  # of the hub, or none
     digest = hashlib.sha256(repr((dtype, trust)).encode())
-    for file in sorted(Path(name).glob("*.*")):
+    for file in files:
         digest.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
     key = digest.hexdigest()
     if key not in OPENED:

@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -120,26 +119,35 @@ def export_traces(paths: Iterable[str | Path], format: str, out: Path) -> int:
     Raises:
         DataError: if a file is missing or a line is damaged.
     """
-    sessions = [
-        (facts, calls)
-        for facts, calls in chain.from_iterable(map(read_traces, paths))
-        if any(call.weight for call in calls)
-    ]
-    if not sessions:
-        return 0
-    if format == "openenv":
-        _write(out, [training_trace(calls, facts) for facts, calls in sessions])
-    elif format == "verifiers":
-        _write(out, [verifiers_episode(calls, facts) for facts, calls in sessions])
-    else:
+    writers = {
+        "openenv": lambda facts, calls, _: training_trace(calls, facts),
+        "verifiers": lambda facts, calls, _: verifiers_episode(calls, facts),
+        "nemo-gym": lambda facts, calls, number: rollout_row(calls, facts, number),
+    }
+    rows: list[dict[str, Any]] = []
+    tokens: list[list[dict[str, Any]]] = []
+    for path in paths:
+        for facts, calls in read_traces(path):
+            if not any(call.weight for call in calls):
+                continue
+            number = len(rows)
+            try:
+                rows.append(writers[format](facts, calls, number))
+                if format == "nemo-gym":
+                    tokens.append(token_entries(calls, facts, number))
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                raise DataError(
+                    f"{path}: a trace is damaged ({error!r:.200}). Record it again, or delete its "
+                    "line."
+                ) from error
+    if rows and format == "nemo-gym":
         out.mkdir()
-        rows = []
-        for number, (facts, calls) in enumerate(sessions):
-            entries = token_entries(calls, facts, number)
+        for number, entries in enumerate(tokens):
             _write(out / f"{rollout_id(number)}.tokens.jsonl", entries)
-            rows.append(rollout_row(calls, facts, number))
         _write(out / "rollouts.jsonl", rows)
-    return len(sessions)
+    elif rows:
+        _write(out, rows)
+    return len(rows)
 
 
 def _write(file: Path, rows: Iterable[dict[str, Any]]) -> None:

@@ -62,6 +62,8 @@ class TracedCall:
 def traced_calls(record: Record) -> list[TracedCall]:
     """Returns the answered calls of an episode, in the order of their replies."""
     found = []
+    messages = {id(each): each for call in record.turns() for each in call.request.messages}
+    bodies = {key: message_body(each) for key, each in messages.items()}  # calls share them
     for call, weight in zip(record.turns(), record.weights(), strict=True):
         sample, reply = call.sample, call.reply
         assert sample is not None and reply is not None
@@ -70,7 +72,7 @@ def traced_calls(record: Record) -> list[TracedCall]:
                 id=call.number,
                 parent=call.prompt.parent,
                 relation=call.prompt.relation,
-                messages=tuple(message_body(message) for message in call.request.messages),
+                messages=tuple(bodies[id(each)] for each in call.request.messages),
                 tools=tuple(call.request.tools),
                 reply=message_body(reply),
                 prompt=call.prompt.tokens,
@@ -134,7 +136,8 @@ def common(call: TracedCall, parent: TracedCall | None) -> tuple[int, int]:
     if parent is None:
         return 0, 0
     pairs = zip(call.messages, parent.messages, strict=False)
-    shared = next((i for i, (one, other) in enumerate(pairs) if one != other), None)
+    different = (i for i, (a, b) in enumerate(pairs) if a is not b and a != b)
+    shared = next(different, None)
     if shared is None:
         shared = min(len(call.messages), len(parent.messages))
     whole = np.concatenate([parent.prompt, parent.tokens])
@@ -169,8 +172,10 @@ def _read_calls(line: Mapping[str, Any]) -> list[TracedCall]:
     found: dict[int, TracedCall] = {}
     for each in line["calls"]:
         parent = found.get(each["parent"])
-        before: list[Any] = [] if parent is None else [parent.prompt, parent.tokens]
-        fed = np.concatenate(before)[: each["shared_tokens"]] if before else []
+        before = np.zeros(0, np.int32)
+        if parent is not None:
+            before = np.concatenate([parent.prompt, parent.tokens])
+        fed, added = before[: each["shared_tokens"]], np.array(each["prompt"], np.int32)
         shared = parent.messages[: each["shared_messages"]] if parent is not None else ()
         call = TracedCall(
             id=each["id"],
@@ -179,7 +184,7 @@ def _read_calls(line: Mapping[str, Any]) -> list[TracedCall]:
             messages=(*shared, *each["messages"]),
             tools=tuple(line["tools"][each["tools"]]),
             reply=each["reply"],
-            prompt=np.concatenate([fed, each["prompt"]]).astype(np.int32),
+            prompt=np.concatenate([fed, added]),
             tokens=np.array(each["tokens"], np.int32),
             logprobs=np.array(each["logprobs"], np.float32),
             support=_read_support(each["support"]),

@@ -269,3 +269,14 @@ def test_every_own_setting_changes_a_run(recipe: str, start: Path, tmp_path: Pat
         if outcome(recipe, tmp_path / name, settings | {name: value}, runs[key]) == runs[key]:
             idle.append(f"{name}={value!r}")
     assert not idle
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_files")
+@pytest.mark.parametrize("recipe", ["dpo", "grpo", "poad"])
+def test_a_run_with_equal_settings_has_no_difference(recipe: str, start: Path, tmp_path: Path):
+    settings = BASE | {"model": str(start), "eval_episodes": 8}
+    known = settings_of(recipes.load(recipe).Config)
+    settings = {key: value for key, value in settings.items() if key in known}
+    one = outcome(recipe, tmp_path / "one", settings)
+    assert outcome(recipe, tmp_path / "other", settings, one) == one
