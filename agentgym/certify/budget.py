@@ -41,7 +41,7 @@ class Budget:
     prints: int = 200
     turns: int = 400
     steps: int = 20_000
-    seconds: float = 3600.0
+    seconds: float = 900.0
     clock: Callable[[], float] = time.perf_counter
 
     def __post_init__(self) -> None:
