@@ -116,6 +116,7 @@ def both(make_policy: Any) -> Any:
 
     def make(kind: str, capture: Any = None, **changes: Any) -> Any:
         policy = make_policy(kind, **changes)
+        policy.model.double()  # in single precision, the order of sums, and so the CPU, decides
         decoder = GraphDecoder(policy, capture)
         return (
             policy,
