@@ -139,9 +139,10 @@ def repaired(episode: RecordedEpisode, env: gymnasium.Env[Any, Any]) -> Recorded
 def traced(episode: RecordedEpisode, env: gymnasium.Env[Any, Any]) -> RecordedEpisode | None:
     """Returns a failed episode as an example for a model that names its decisive turn.
 
-    The label is found by counterfactual replay, as in AgenTracer (arXiv 2509.03312): the expert succeeds from the state before the turn and
-    fails from the one after it (see `repaired`). The example has one turn: its observation is the
-    text of the episode, and its action the number of the turn, as a judge writes it.
+    The label is found by counterfactual replay, as in AgenTracer (arXiv 2509.03312): the expert
+    succeeds from the state before the turn and fails from the one after it (see `repaired`). The
+    example has one turn: its observation is the text of the episode, and its action the number of
+    the turn, as a judge writes it.
 
     Args:
         episode: an episode that did not succeed.
