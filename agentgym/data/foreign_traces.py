@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
+from itertools import groupby
 from typing import Any
 
 from agentgym.data.call_tree import TreeCall, conversations, plain
@@ -250,19 +250,16 @@ def _joined(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     if not all(isinstance(item, Mapping) for item in items):
         raise ValueError("expected items of the Responses API, got lists of them or others")
     found: list[dict[str, Any]] = []
-    rest = list(items)
-    while rest:
-        reply = list(takewhile(_of_a_reply, rest))
-        if reply:
-            del rest[: len(reply)]
-            found.append(_reply(reply))
-            continue
-        item = rest.pop(0)
-        if item.get("type") == "function_call_output":
-            found.append({"role": "tool", "content": _text(item["output"])})
-        else:
-            found.append({"role": item["role"], "content": _text(item["content"])})
+    for of_a_reply, group in groupby(items, _of_a_reply):
+        some = list(group)
+        found += [_reply(some)] if of_a_reply else map(_of_others, some)
     return found
+
+
+def _of_others(item: Mapping[str, Any]) -> dict[str, Any]:
+    if item.get("type") == "function_call_output":
+        return {"role": "tool", "content": _text(item["output"])}
+    return {"role": item["role"], "content": _text(item["content"])}
 
 
 def _of_a_reply(item: Mapping[str, Any]) -> bool:
