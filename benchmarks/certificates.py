@@ -9,8 +9,8 @@ A second run writes a file of its own, from the last id to the first: what the p
 other environments is different, too. `--compare` then counts the certificates that are equal.
 
     python -m benchmarks.certificates [--ids WebShop]
-    PYTHONHASHSEED=7 python -m benchmarks.certificates --out /tmp/again.json
-    python -m benchmarks.certificates --compare /tmp/again.json
+    PYTHONHASHSEED=7 python -m benchmarks.certificates --out again.json
+    python -m benchmarks.certificates --compare again.json
 """
 
 from __future__ import annotations

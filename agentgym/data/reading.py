@@ -37,12 +37,9 @@ from agentgym.data.messages import (
     string,
     system_texts,
 )
+from agentgym.data.traces import FAULTS, trace_chats
 from agentgym.data.traces import FORMAT as TRACE
-from agentgym.data.traces import trace_chats
 from agentgym.errors import DataError
-
-_FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What a row that is no episode raises."""
 
 
 def read_episodes(paths: str | Path | Sequence[str | Path]) -> list[RecordedEpisode]:
@@ -87,7 +84,7 @@ def _episodes(file: Path) -> Iterator[RecordedEpisode]:
     for where, row in _rows(file):
         try:
             found = [_episode(each) for each in _chats(row)]
-        except _FAULTS as error:
+        except FAULTS as error:
             raise DataError(
                 f"{file}, {where}: not an episode ({error!r:.200}). Correct it or delete it."
             ) from error

@@ -11,6 +11,8 @@ from typing import Any
 from agentgym.data.call_tree import TreeCall, conversations
 
 FORMAT, VERSION = "agentgym-trace", 1
+FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Errors of reading a row whose parts are missing or of another type."""
 FACTS = ("env", "task", "seed", "success", "terminated")
 """Facts about an episode that its conversations keep."""
 

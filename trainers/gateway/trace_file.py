@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from agentgym.data.traces import FAULTS
 from agentgym.errors import ConfigError, DataError
 from agentgym.trainers.gateway.nemo_gym_trace import rollout_id, rollout_row, token_entries
 from agentgym.trainers.gateway.openenv_trace import training_trace
@@ -135,7 +136,7 @@ def export_traces(paths: Iterable[str | Path], format: str, out: Path) -> int:
                 rows.append(writers[format](facts, calls, number))
                 if format == "nemo-gym":
                     tokens.append(token_entries(calls, facts, number))
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            except FAULTS as error:
                 raise DataError(
                     f"{path}: a trace is damaged ({error!r:.200}). Record it again, or delete its "
                     "line."

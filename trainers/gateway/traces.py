@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from agentgym.data.traces import FORMAT, VERSION
+from agentgym.data.traces import FAULTS, FORMAT, VERSION
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.trajectory import FloatArray, Support, Tokens
 from agentgym.trainers.gateway.chat import message_body
@@ -164,7 +164,7 @@ def read_trace(line: Mapping[str, Any]) -> list[TracedCall]:
         )
     try:
         return _read_calls(line)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except FAULTS as error:
         raise ConfigError(f"The trace is damaged: {error!r:.200}. Write it again.") from error
 
 
