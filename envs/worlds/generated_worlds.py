@@ -50,9 +50,10 @@ class GeneratedWorlds(TextEnv):
     action costs 0.5 divided by the turn limit.
 
     ## Starting State
-    The task determines the first state and a goal that is 2 to 8 actions away, and the world too
-    unless `world` does. Levels of training tasks are no levels of test tasks. Worlds are drawn
-    anew for each task, but kinds with few of them, such as "row", repeat some.
+    The task determines the first state and a goal that is 2 to 8 actions away, and the world too unless `world` does. Levels of training tasks are no levels of
+    test tasks. Worlds are drawn anew for each task. The worlds of test tasks share their rules
+    with no world of a training task or of a number. Within a split, kinds with few worlds, such as
+    "row", repeat some.
 
     ## Episode End
     Termination: the goal is reached. Truncation: after `max_turns` turns.

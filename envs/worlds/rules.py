@@ -75,12 +75,27 @@ class Rules:
             after[name] = (after[name] + places) % len(self.variables[name])
         return tuple(after.values())
 
+    def content(self) -> list[list[Any]]:
+        """Returns the variables and the cases of actions, sorted.
+
+        Rules that differ in their order, their text or the variables of goals alone have equal
+        contents.
+        """
+        variables = sorted((name, sorted(values)) for name, values in self.variables.items())
+        actions = sorted((name, sorted(map(_content, self.actions[name]))) for name in self.actions)
+        return [variables, actions]
+
     def told(self, action: str) -> str:
         """Returns in words what an action does."""
         cases = [
             _condition(case) + (_effect(case) or "nothing changes") for case in self.actions[action]
         ]
         return "; else ".join(cases)
+
+
+def _content(case: Case) -> list[list[Any]]:
+    when = {name: sorted(values) for name, values in case.when.items()}
+    return [sorted(part.items()) for part in (when, case.put, case.add, case.copy)]
 
 
 def _condition(case: Case) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from agentgym.envs.worlds.kinds import KINDS
 from agentgym.envs.worlds.rules import Rules, Values, load_rules
 from agentgym.errors import DataError
-from agentgym.tasks import draw_level, task_rng
+from agentgym.tasks import draw_level, is_test_level, task_rng
 
 DRAWN = "drawn"
 WORDS = ("told", "named", "invented", "inverse")
@@ -126,8 +126,8 @@ class World:
     def level(self, task: str, turns: int) -> Level:
         """Returns the level of a task in a world that passes `check_world`.
 
-        Its goal is 2 to 8 actions away, and random actions reach it in at most half of the
-        episodes.
+        Its goal is 2 to 8 actions away, and random actions reach it
+        in at most half of the episodes.
 
         Args:
             task: the task.
@@ -196,8 +196,8 @@ def check_world(world: World, turns: int) -> list[str]:
         if found < least:
             problems.append(
                 f"{found} of {draws} pairs of states make a level, not {least}: its goal must be "
-                f"{DISTANCE[0]} to {DISTANCE[1]} actions away, and random actions may reach it in "
-                f"at most {LUCK:.0%} of the episodes"
+                f"{DISTANCE[0]} to {DISTANCE[1]} actions away, and random actions may "
+                f"reach it in at most {LUCK:.0%} of the episodes"
             )
     return problems
 
@@ -222,8 +222,11 @@ def make_world(
 ) -> World:
     """Returns a world that passes `check_world`.
 
+    Drawn worlds of test tasks and other worlds never share rules (see `Rules.content`). The rules
+    of a file are those of all tasks.
+
     Args:
-        name: name of the world, which seeds all that is drawn.
+        name: name of the world, which seeds all that is drawn: a task, or "world/" and a number.
         turns: the turn limit.
         dynamics: a key of `KINDS`, "drawn", or a file of rules that ends in .json.
         words: one of `WORDS`, or "drawn", and so on for each layer.
@@ -240,9 +243,11 @@ def make_world(
         if chosen[layer] == DRAWN:
             chosen[layer] = drawn
     kind = chosen.pop("dynamics")
-    problems: list[str] = []
+    problems = ["none belongs to its split"]
     for _ in range(TRIES if kind in KINDS else 1):
         rules = KINDS[kind](rng) if kind in KINDS else load_rules(kind)
+        if kind in KINDS and is_test_level(rules.content()) != name.startswith("test/"):
+            continue
         world = _with_layers(rules, task_rng(name, "layers"), **chosen)
         if not (problems := check_world(world, turns)):
             return world

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentgym.envs.worlds.generated_worlds import GeneratedWorlds
 from agentgym.envs.worlds.kinds import KINDS
@@ -47,6 +50,51 @@ def test_every_kind_is_drawn_and_its_levels_are_neither_trivial_nor_impossible(k
             _, _, _, _, info = env.step(action)
             turns += 1
         assert info["success"] and turns == distances[world.places[level.start]]
+
+
+def effects(rules: Rules) -> str:
+    """Returns what each action does in 20 states, which the order of the rules does not change."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(20):
+        state = {
+            name: str(rng.choice(sorted(rules.variables[name]))) for name in sorted(rules.variables)
+        }
+        places = [rules.variables[name].index(state[name]) for name in rules.variables]
+        for action in sorted(rules.actions):
+            after = zip(rules.variables.items(), rules.move(tuple(places), action), strict=True)
+            found.append((state, action, sorted((name, known[i]) for (name, known), i in after)))
+    return repr(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_worlds_of_test_tasks_share_rules_with_no_other_world(kind: str):
+    env = GeneratedWorlds(dynamics=kind, **PLAIN)
+    seen = {effects(env.world_of(f"train/{i}").rules) for i in range(60)}
+    seen |= {effects(make_world(f"world/{i}", 30, kind, **PLAIN).rules) for i in range(20)}
+    assert not seen & {effects(env.world_of(f"test/{i}").rules) for i in range(60)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=st.integers(0, 2**32))
+def test_the_content_of_rules_does_not_depend_on_their_order(kind: str, seed: int):
+    rng = np.random.default_rng(seed)
+    rules = KINDS[kind](rng)
+
+    def mixed(of: Mapping[str, Any]) -> dict[str, Any]:
+        return {str(name): of[str(name)] for name in rng.permutation([*of])}
+
+    actions = {
+        name: tuple(
+            Case(mixed(case.when), mixed(case.put), mixed(case.add), mixed(case.copy))
+            for case in cases
+        )
+        for name, cases in mixed(rules.actions).items()
+    }
+    other = Rules("A world.", mixed(rules.variables), actions, rules.goal[:1])
+    assert other.content() == rules.content() and effects(other) == effects(rules)
+    name = next(iter(actions))
+    assert replace(other, actions=actions | {name: ()}).content() != rules.content()
 
 
 def test_the_probability_of_luck_is_that_of_playing_at_random():
