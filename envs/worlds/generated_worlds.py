@@ -10,7 +10,7 @@ import numpy as np
 
 from agentgym.core import TextEnv
 from agentgym.envs.worlds.kinds import KINDS
-from agentgym.envs.worlds.world import DRAWN, LAYERS, Level, World, make_world
+from agentgym.envs.worlds.world import DISTANCE, DRAWN, LAYERS, Level, World, make_world
 from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
@@ -50,7 +50,8 @@ class GeneratedWorlds(TextEnv):
     action costs 0.5 divided by the turn limit.
 
     ## Starting State
-    The task determines the first state and a goal that is 2 to 8 actions away, and the world too unless `world` does. Levels of training tasks are no levels of
+    The task determines the first state and a goal that is 2 to 8 actions away, no more than
+    `max_turns`, and the world too unless `world` does. Levels of training tasks are no levels of
     test tasks. Worlds are drawn anew for each task. The worlds of test tasks share their rules
     with no world of a training task or of a number. Within a split, kinds with few worlds, such as
     "row", repeat some.
@@ -72,7 +73,7 @@ class GeneratedWorlds(TextEnv):
     - `observation` (str, default "drawn"): "full", "changes" (the variables that the last action
       changed) or "hidden" (one variable is not shown after the first turn).
     - `reward` (str, default "drawn"): "goal", "progress" or "price".
-    - `max_turns` (int, default 30): turn limit.
+    - `max_turns` (int, default 30): turn limit, at least 2.
 
     ## Notes
     `agentgym.envs.worlds.written.write_rules` lets a language model write the rules of a file. The
@@ -123,6 +124,11 @@ class GeneratedWorlds(TextEnv):
             if given not in (DRAWN, *LAYERS[layer]):
                 known = (DRAWN, *LAYERS[layer])
                 raise ConfigError(f"{layer} must be one of {known}, got {given!r:.80}.")
+        if max_turns < DISTANCE[0]:
+            raise ConfigError(
+                f"max_turns must be at least {DISTANCE[0]}, the least number of actions to a goal, "
+                f"got {max_turns}. Give more turns."
+            )
         super().__init__(max_turns=max_turns, **kwargs)
         if dynamics.endswith(".json"):
             dynamics = str(Path(dynamics).absolute())

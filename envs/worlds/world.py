@@ -126,7 +126,7 @@ class World:
     def level(self, task: str, turns: int) -> Level:
         """Returns the level of a task in a world that passes `check_world`.
 
-        Its goal is 2 to 8 actions away, and random actions reach it
+        Its goal is 2 to 8 actions away, no more than the turn limit, and random actions reach it
         in at most half of the episodes.
 
         Args:
@@ -149,7 +149,7 @@ class World:
         goal = {name: self.rules.variables[name][last[name]] for name in self.rules.goal}
         reached = self.met(goal)
         least, largest = DISTANCE
-        if not least <= self.distances(reached)[start] <= largest:
+        if not least <= self.distances(reached)[start] <= min(largest, turns):
             return None
         lucky = self.luck(start, reached, turns) > LUCK
         return None if lucky else Level(self.states[start], goal)
@@ -196,7 +196,7 @@ def check_world(world: World, turns: int) -> list[str]:
         if found < least:
             problems.append(
                 f"{found} of {draws} pairs of states make a level, not {least}: its goal must be "
-                f"{DISTANCE[0]} to {DISTANCE[1]} actions away, and random actions may "
+                f"{DISTANCE[0]} to {min(DISTANCE[1], turns)} actions away, and random actions may "
                 f"reach it in at most {LUCK:.0%} of the episodes"
             )
     return problems

@@ -97,6 +97,20 @@ def test_the_content_of_rules_does_not_depend_on_their_order(kind: str, seed: in
     assert replace(other, actions=actions | {name: ()}).content() != rules.content()
 
 
+@pytest.mark.parametrize("turns", [2, 3, 7])
+def test_every_level_can_be_solved_within_a_small_turn_limit(turns: int):
+    env = GeneratedWorlds(max_turns=turns)
+    for number in range(40):
+        env.reset(seed=0, options={"task": f"train/{number}"})
+        world, level, distances = env._level()
+        assert 2 <= distances[world.places[level.start]] <= turns
+
+
+def test_a_turn_limit_below_every_level_is_refused():
+    with pytest.raises(ConfigError, match=r"max_turns must be at least 2.*got 1\. Give more turns"):
+        GeneratedWorlds(max_turns=1)
+
+
 def test_the_probability_of_luck_is_that_of_playing_at_random():
     world, rng, episodes = (
         make_world("world/3", 30, "dials", **PLAIN),
