@@ -7,6 +7,7 @@ A task is identified by its name, a string. The same name denotes the same task 
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -74,6 +75,9 @@ class Tasks:
 
     Raises:
         ValueError: if a split is empty or not a sequence of names.
+
+    Warns:
+        RuntimeWarning: if lists of names have names in common.
     """
 
     train: Sequence[str]
@@ -85,6 +89,12 @@ class Tasks:
             if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not len(tasks):
                 raise ValueError(
                     f"Tasks needs a non-empty sequence of names for {name!r}, got {tasks!r:.80}."
+                )
+        if isinstance(self.train, (list, tuple)) and isinstance(self.test, (list, tuple)):
+            if shared := {*self.train} & {*self.test}:
+                warn_not_held_out(
+                    f"{len(shared)} of {len(self.test)} test tasks are training tasks, such as "
+                    f"{min(shared)!r}"
                 )
 
     def split(self, name: str) -> Sequence[str]:
@@ -126,6 +136,16 @@ class Tasks:
             size: number of tasks per split.
         """
         return cls(NumberedTasks("train/", range(size)), NumberedTasks("test/", range(size)))
+
+
+def warn_not_held_out(problem: str) -> None:
+    """Warns that training tasks are played in tests.
+
+    Args:
+        problem: which tasks are.
+    """
+    message = f"{problem}, so that evaluations are not held out. Expected other tasks for tests: "
+    warnings.warn(f"{message}add tasks, or evaluate in another environment.", RuntimeWarning, 4)
 
 
 def task_number(task: str) -> int:

@@ -83,6 +83,14 @@ def test_a_split_without_tasks_is_refused(split: object):
         Tasks(["a"], split)  # type: ignore[arg-type]
 
 
+def test_tasks_of_both_splits_give_a_warning():
+    with pytest.warns(
+        RuntimeWarning, match=r"1 of 2 test tasks .* 'b', so .* Expected other tasks"
+    ):
+        Tasks(["a", "b"], ("b", "c"))
+    Tasks(["a", "b"], ["c"])
+
+
 def test_task_number():
     assert task_number("goal/12") == 12
 

@@ -65,11 +65,12 @@ class ToolTasks(TextWrapper):
 
     Args:
         env: a `ToolEnv`.
-        file: JSON list of tasks (see `ToolTask`). One in five is a test task.
+        file: JSON list of at least two tasks (see `ToolTask`). One in five is a test task, the last
+            one of fewer than five.
 
     Raises:
         ConfigError: if the environment has no tools.
-        DataError: if the file holds no tasks, or the calls of a task are no solution.
+        DataError: if the file holds fewer tasks, or the calls of a task are no solution.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], file: str):
@@ -77,6 +78,11 @@ class ToolTasks(TextWrapper):
         tool_env(env)
         self.file = str(Path(file).absolute())
         self._written = load_tool_tasks(self.file)
+        if len(self._written) < 2:
+            raise DataError(
+                f"{self.file}: expected at least 2 tasks, of which one is held out for tests, got "
+                f"1. Add a task."
+            )
         self._begin()
 
     @property
@@ -84,7 +90,7 @@ class ToolTasks(TextWrapper):
         """The written tasks."""
         names = [f"written/{i}" for i in range(len(self._written))]
         test = names[TEST - 1 :: TEST] or names[-1:]
-        return Tasks([name for name in names if name not in test] or names, test)
+        return Tasks([name for name in names if name not in test], test)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

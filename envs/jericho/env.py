@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from agentgym.core import TextEnv
 from agentgym.envs.jericho.emulator import Emulator, EmulatorFailed, EmulatorStopped
 from agentgym.errors import ConfigError, DataError, MissingExtraError
-from agentgym.tasks import Tasks
+from agentgym.tasks import Tasks, warn_not_held_out
 from agentgym.time_step import TimeStep
 
 SUFFIX = re.compile(r"\.z[1-8]")
@@ -123,6 +123,8 @@ class Jericho(TextEnv):
         paths = [_small_game()] if rom is None else _checked(rom)
         named = list(enumerate(paths))
         lone = len(paths) == 1
+        if lone and rom is not None:
+            warn_not_held_out(f"{paths[0]} is the only story of training and tests")
         train = {f"train/{i}/{path.stem}": path for i, path in named if i % 5 or lone}
         test = {f"test/{i}/{path.stem}": path for i, path in named if i % 5 == 0}
         self._paths = {**train, **test}

@@ -13,7 +13,7 @@ import numpy as np
 
 from agentgym.core import TextEnv
 from agentgym.errors import DataError, MissingExtraError
-from agentgym.tasks import NumberedTasks, Tasks, task_rng
+from agentgym.tasks import NumberedTasks, Tasks, task_rng, warn_not_held_out
 from agentgym.time_step import TimeStep
 
 if TYPE_CHECKING:
@@ -108,8 +108,10 @@ class TextWorldGame(TextEnv):
             paths += [p for p in inside if p.suffix == ".z8" or p.stem not in compiled]
         if not paths:
             raise DataError(f"There are no {' or '.join(SUFFIXES)} files in {list(files)}.")
+        if lone := len(paths) == 1:
+            warn_not_held_out(f"{paths[0]} is the only game of training and tests")
         numbered = [(i, path) for i, path in enumerate(paths)]
-        train = {f"train/{i}/{p.stem}": p for i, p in numbered if i % 5 or len(paths) == 1}
+        train = {f"train/{i}/{p.stem}": p for i, p in numbered if i % 5 or lone}
         test = {f"test/{i}/{p.stem}": p for i, p in numbered if i % 5 == 0}
         self._files = {**train, **test}
         return Tasks(tuple(train), tuple(test))

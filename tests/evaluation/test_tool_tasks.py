@@ -186,7 +186,11 @@ def test_files_are_checked(tmp_path: Path):
             ToolTasks(shop(), str(file))
     with pytest.raises(ConfigError, match="ToolEnv"):
         ToolTasks(NumberLine(), str(file))
+    file = tmp_path / "one.json"
+    file.write_text(json.dumps([vars(TASK)]))
+    with pytest.raises(DataError, match=r"expected at least 2 tasks.* got 1\. Add a task"):
+        ToolTasks(shop(), str(file))
     file = tmp_path / "endless.json"
-    file.write_text(json.dumps([vars(TASK) | {"calls": PEARS[:2]}]))
+    file.write_text(json.dumps([vars(TASK) | {"calls": PEARS[:2]}] * 2))
     with pytest.raises(DataError, match="do not end the episode"):
         ToolTasks(shop(), str(file)).reset(seed=0)

@@ -199,14 +199,15 @@ def test_games_of_files(tmp_path: Path):
     _, info = solve(env, 0)
     assert info["success"]
     (tmp_path / "broken.json").write_text("{}")
-    lone = CoinCollector(files=[str(tmp_path / "broken.json")])
+    with pytest.warns(RuntimeWarning, match=r"broken\.json is the only game .* not held out"):
+        lone = CoinCollector(files=[str(tmp_path / "broken.json")])
     assert (lone.tasks.train, lone.tasks.test) == (("train/0/broken",), ("test/0/broken",))
     with pytest.raises(DataError, match="no TextWorld game"):
         lone.reset(seed=0)
     with pytest.raises(DataError, match=r"no \.z8 or \.json"):
         CoinCollector(files=str(tmp_path / "none"))
     (tmp_path / "story.z8").write_bytes(b"")
-    with pytest.raises(DataError, match="Jericho"):
+    with pytest.raises(DataError, match="Jericho"), pytest.warns(RuntimeWarning, match="only game"):
         CoinCollector(files=str(tmp_path / "story.z8")).reset(seed=0)
 
 
