@@ -23,6 +23,9 @@ INFO_KEYS = (
     "reward_terms",
 )
 
+UNJUDGED = "unjudged"
+"""Key of `info` that is True at the end of an episode whose outcome a judge should have decided, if
+its reply is unreadable. Otherwise it is absent. Training leaves the episode out."""
 LARGEST_REWARD = 1e100
 """Largest absolute value of a reward term: sums and squares of smaller ones stay finite."""
 

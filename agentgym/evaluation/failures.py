@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentgym.time_limits import TIMED_OUT
+from agentgym.time_step import UNJUDGED
 
 FAILURES = {
     "timeout": "environment too slow",
+    "unjudged": "verdict unreadable",
     "overflow": "context overflow",
     "invalid": "invalid actions",
     "wrong": "wrong end",
@@ -26,6 +28,7 @@ def failure_of(
     """Returns the kind of failure of an episode, the first that applies, or "" for a success.
 
     - timeout: a call of the environment took longer than its time limit.
+    - unjudged: a judge should have decided the outcome, and its reply is unreadable.
     - overflow: the context of the agent overflowed.
     - invalid: at least half of the actions were invalid.
     - wrong: the episode terminated, with a wrong answer or a lost game for example.
@@ -42,6 +45,8 @@ def failure_of(
         return ""
     if infos[-1].get(TIMED_OUT):
         return "timeout"
+    if infos[-1].get(UNJUDGED):
+        return "unjudged"
     if overflows:
         return "overflow"
     if 2 * sum(not info["valid"] for info in infos) >= len(infos):

@@ -29,7 +29,7 @@ from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_limits import TIMED_OUT
-from agentgym.time_step import INFO_KEYS, state_digest
+from agentgym.time_step import INFO_KEYS, UNJUDGED, state_digest
 from agentgym.utils.masking import masked_text
 
 
@@ -289,7 +289,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
             "reward_terms": {"task": reward},
         }
         if self._own:
-            sent = {name: seen[name] for name in (*INFO_KEYS, TIMED_OUT) if name in seen}
+            sent = {name: seen[name] for name in (*INFO_KEYS, TIMED_OUT, UNJUDGED) if name in seen}
             info |= {name: checked_info(name, value) for name, value in sent.items()}
         return text, reward, done and not truncated, truncated, info
 

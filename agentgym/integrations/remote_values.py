@@ -33,7 +33,7 @@ def checked_info(name: str, value: Any) -> Any:
     match name:
         case "task" | "state_key":
             return checked(value, name, str)
-        case "valid" | "success" | "timed_out":
+        case "valid" | "success" | "timed_out" | "unjudged":
             return checked(value, name, bool)
         case "turn":
             if not 0 <= checked(value, name, int) < 2**53:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -214,6 +215,26 @@ def outcome_judge(source: str) -> Judge:
             "'outcome: hidden'."
         )
     return judge
+
+
+def outcome_of(source: str, episode: RecordedEpisode) -> Verdict:
+    """Returns the verdict of `outcome_judge` on an episode.
+
+    An environment then marks it with `agentgym.time_step.UNJUDGED` if it is unreadable.
+
+    Warns:
+        RuntimeWarning: if it is unreadable.
+    """
+    judge = outcome_judge(source)
+    [verdict] = judge([episode])
+    if verdict.score is None:
+        warnings.warn(
+            f"A reply of the judge {judge.name} cannot be read. Expected one score for each "
+            "criterion: its episode has no outcome.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return verdict
 
 
 def _single(source: str) -> Judge:

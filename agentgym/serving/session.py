@@ -26,7 +26,7 @@ from agentgym.serving.protocol import (
 from agentgym.serving.seal import Seal
 from agentgym.snapshots import chance_probe, restore_snapshot, snapshot_of
 from agentgym.time_limits import TIMED_OUT, limit_env
-from agentgym.time_step import INFO_KEYS
+from agentgym.time_step import INFO_KEYS, UNJUDGED
 
 RESET: dict[str, type] = {"seed": int, "episode_id": str, "task": str, "max_turns": int}
 """The arguments of a reset and their types. Each may be left out or null."""
@@ -186,7 +186,8 @@ class Session:
         truncated: bool,
         more: Mapping[str, Any],
     ) -> dict[str, Any]:
-        info = {name: self._info[name] for name in (*INFO_KEYS, TIMED_OUT) if name in self._info}
+        names = (*INFO_KEYS, TIMED_OUT, UNJUDGED)
+        info = {name: self._info[name] for name in names if name in self._info}
         ends = {"terminated": bool(terminated), "truncated": bool(truncated) and not terminated}
         return {
             "observation": {"text": text, **info, **ends, **more, "metadata": {}},

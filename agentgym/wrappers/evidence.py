@@ -10,7 +10,8 @@ import gymnasium
 from agentgym.core import UnreadableAction
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.errors import ConfigError
-from agentgym.judges import outcome_judge
+from agentgym.judges import Verdict, outcome_judge, outcome_of
+from agentgym.time_step import UNJUDGED
 from agentgym.wrappers.base import TextWrapper
 
 TERM = "evidence"
@@ -34,10 +35,11 @@ class Evidence(TextWrapper):
     **Observations**: text, each of which begins with its number, such as `Observation 3:`.
 
     **Rewards**: those of the environment, and the judge's score in [0, 1] at the end of an episode
-    with a citation (term `evidence`).
+    with a citation (term `evidence`). It is 0 if the judge's reply cannot be read, and training
+    leaves the episode out.
 
     **Info**: `cited` (the numbers of the cited observations) is added. The admissible actions are
-    unchanged.
+    unchanged. If the verdict cannot be read, `unjudged` is True. Otherwise this key is absent.
 
     Args:
         env: an environment with text observations and actions, and AgentGym's info keys.
@@ -84,22 +86,23 @@ class Evidence(TextWrapper):
         self._seen.append(observation)
         observation, info = self._view(observation, info)
         if self._over and self._cited:
-            score = self._score()
-            info["reward_terms"][TERM] = score
-            reward = float(reward) + score
+            score = self._judged().score
+            info["reward_terms"][TERM] = score or 0.0
+            reward = float(reward) + (score or 0.0)
+            if score is None:
+                info[UNJUDGED] = True
         return observation, float(reward), terminated, truncated, info
 
     def _room(self) -> bool:
         return len(self._cited) < self.size
 
-    def _score(self) -> float:
-        """Returns the judge's score of the evidence, 0 if its reply is unreadable."""
+    def _judged(self) -> Verdict:
+        """Returns the judge's verdict on the evidence."""
         rules = str(self.env.get_wrapper_attr("instructions"))
         shown = [self._seen[number] for number in sorted({0, *self._cited})]
         turns = [RecordedTurn(text, "(not shown)") for text in shown[:-1]]
         episode = RecordedEpisode([*turns, RecordedTurn(shown[-1], CLAIM)], instructions=rules)
-        [verdict] = outcome_judge(self.judge)([episode])
-        return verdict.score or 0.0
+        return outcome_of(self.judge, episode)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

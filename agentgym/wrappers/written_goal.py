@@ -9,8 +9,9 @@ import gymnasium
 
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.errors import ConfigError
-from agentgym.judges import outcome_judge
+from agentgym.judges import Verdict, outcome_judge, outcome_of
 from agentgym.tasks import Tasks
+from agentgym.time_step import UNJUDGED
 from agentgym.utils.printable import printable
 from agentgym.wrappers.base import TextWrapper
 
@@ -82,12 +83,14 @@ class WrittenGoal(TextWrapper):
     **Observations**: text. With a written goal, each begins with `Goal: TEXT`.
 
     **Rewards**: with a written goal, 1 at the end of an episode that the judge considers solved,
-    else 0, and the penalties of invalid actions. If its reply cannot be read, the reward is 0.
+    else 0, and the penalties of invalid actions. If its reply cannot be read, the reward is 0, and
+    training leaves the episode out.
 
     **Episode end**: unchanged.
 
     **Info**: the reward term `goal` is added. With a written goal, `task` is the whole name,
-    `success` is the verdict, `progress` is 1 after a success, and the other terms are 0.
+    `success` is the verdict, `progress` is 1 after a success, and the other terms are 0. If the
+    verdict cannot be read, `unjudged` is True. Otherwise this key is absent.
 
     Args:
         env: an environment with text observations and actions, tasks, and AgentGym's info keys.
@@ -136,21 +139,20 @@ class WrittenGoal(TextWrapper):
             self._turns.append((self._seen, str(action)))
             self._seen = observation
             if terminated or truncated:
-                self._solved = self._judged(observation)
+                verdict = self._judged(observation)
+                self._solved, self._unjudged = bool(verdict.success), verdict.score is None
         observation, info = self._view(observation, info)
         if self._goal:
             reward = sum(info["reward_terms"].values())
         return observation, float(reward), terminated, truncated, info
 
-    def _judged(self, last: str) -> bool:
-        """Returns whether the judge considers the goal of the episode reached."""
+    def _judged(self, last: str) -> Verdict:
+        """Returns the judge's verdict on the goal of the episode."""
         rules = str(self.env.get_wrapper_attr("instructions"))
         goal = f"The goal of this episode, in place of any other one: {self._goal}"
         turns = [RecordedTurn(*turn) for turn in self._turns]
-        [verdict] = outcome_judge(self.judge)(
-            [RecordedEpisode(turns, instructions=f"{rules}\n\n{goal}", last_observation=last)]
-        )
-        return bool(verdict.success)
+        episode = RecordedEpisode(turns, instructions=f"{rules}\n\n{goal}", last_observation=last)
+        return outcome_of(self.judge, episode)
 
     def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         missing = [key for key in ("task", "success", "reward_terms") if key not in info]
@@ -169,10 +171,12 @@ class WrittenGoal(TextWrapper):
             "progress": float(self._solved),
             "reward_terms": {**terms, TERM: float(self._solved)},
         }
+        if self._unjudged:
+            added[UNJUDGED] = True
         return with_goal(self._goal, observation), self._keyed({**info, **added}, self._goal)
 
     def _begin(self) -> None:
-        self._goal, self._seen, self._solved = "", "", False
+        self._goal, self._seen, self._solved, self._unjudged = "", "", False, False
         self._turns: list[tuple[str, str]] = []
 
     def _memory(self) -> dict[str, Any]:
@@ -180,6 +184,7 @@ class WrittenGoal(TextWrapper):
             "goal": self._goal,
             "seen": self._seen,
             "solved": self._solved,
+            "unjudged": self._unjudged,
             "turns": [list(turn) for turn in self._turns],
         }
 
@@ -187,3 +192,4 @@ class WrittenGoal(TextWrapper):
         turns = [(str(observation), str(action)) for observation, action in memory["turns"]]
         self._goal, self._seen = str(memory["goal"]), str(memory["seen"])
         self._solved, self._turns = bool(memory["solved"]), turns
+        self._unjudged = bool(memory.get("unjudged", False))

@@ -8,7 +8,6 @@ from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.episode_text import LONGEST
 from agentgym.envs.search.questions import Question
 from agentgym.envs.search.world import Page
-from agentgym.judges import Verdict, outcome_judge
 
 REPORT = LONGEST
 """Maximum number of characters of a report, all of which a judge reads."""
@@ -33,9 +32,3 @@ def report_episode(
     actions = [*(f"open[{page.title}]" for page in pages), f"report[{report}]"]
     turns = [RecordedTurn(*pair) for pair in zip(observations, actions, strict=True)]
     return RecordedEpisode(turns, instructions=rules)
-
-
-def score_report(source: str, episode: RecordedEpisode) -> Verdict:
-    """Returns the verdict of a judge on a report."""
-    [verdict] = outcome_judge(source)([episode])
-    return verdict

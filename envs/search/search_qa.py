@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from agentgym.agents.text_model import MODELS
 from agentgym.core import TextEnv
@@ -22,14 +22,15 @@ from agentgym.envs.search.questions import (
     exact_match,
     world_of,
 )
-from agentgym.envs.search.reports import REPORT, report_episode, score_report
+from agentgym.envs.search.reports import REPORT, report_episode
 from agentgym.envs.search.rules import ANSWERS, instructions
 from agentgym.envs.search.world import Corpus, Page
 from agentgym.errors import ConfigError, DataError
-from agentgym.judges import outcome_judge
+from agentgym.judges import outcome_judge, outcome_of
 from agentgym.tasks import Tasks
-from agentgym.time_step import TimeStep
+from agentgym.time_step import UNJUDGED, TimeStep
 from agentgym.utils.action_parsing import command
+from agentgym.utils.serialization import ADDED
 
 SHOWN = 5
 LONGEST = 500
@@ -51,6 +52,7 @@ class State:
         query: the last query.
         score: score of the answer, or None before it.
         right: whether the answer is an exact match.
+        unjudged: whether the judge's verdict on a report cannot be read.
     """
 
     opened: list[str] = field(default_factory=list)
@@ -59,6 +61,7 @@ class State:
     query: str = ""
     score: float | None = None
     right: bool = False
+    unjudged: bool = field(default=False, metadata=ADDED)
 
 
 @lru_cache(maxsize=8192)
@@ -122,7 +125,8 @@ class SearchQA(TextEnv):
     ## Information
     The common keys. `admissible` is empty. `success` is an exact match, or a report with a
     score of at least 0.5. `progress` is the share of the needed pages that have been opened, and 1
-    for a right answer.
+    for a right answer. If the judge's reply cannot be read, `unjudged` is True, and training leaves
+    the episode out. Otherwise this key is absent.
 
     ## Arguments
     - `hops` (int or None, default None): number of facts of a chain, 1 to 4. None: sampled.
@@ -295,9 +299,9 @@ class SearchQA(TextEnv):
         found = (self.corpus.page(title) for title in dict.fromkeys(self.state.read))
         pages = [page for page in found if page is not None]
         episode = report_episode(self.instructions, self.question, pages, text)
-        verdict = score_report(self.score, episode)
+        verdict = outcome_of(self.score, episode)
         self.state.score = verdict.score or 0.0
-        self.state.right = bool(verdict.success)
+        self.state.right, self.state.unjudged = bool(verdict.success), verdict.score is None
         unread = "The reply of the judge cannot be read."
         return self._look(unread if verdict.score is None else f"Score: {verdict.score:.2f}.")
 
@@ -311,6 +315,10 @@ class SearchQA(TextEnv):
             success=state.right,
             progress=1.0 if state.right else share,
         )
+
+    def _info(self, step: TimeStep) -> dict[str, Any]:
+        info = super()._info(step)
+        return info | {UNJUDGED: True} if self.state.unjudged else info
 
     def expert(self) -> str | None:
         """Searches for pages that are not named, opens the needed pages and answers.

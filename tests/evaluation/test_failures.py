@@ -46,6 +46,12 @@ def test_the_first_kind_that_applies(
     assert failure_of("s", infos(keys, valid, True), terminated=True, overflows=overflows) == ""
 
 
+def test_an_unreadable_verdict_is_a_kind_of_its_own():
+    turns = infos("abc", "---")
+    turns[-1]["unjudged"] = True
+    assert failure_of("s", turns, terminated=True, overflows=1) == "unjudged"
+
+
 @given(st.text("sab", min_size=1), st.booleans(), st.booleans(), st.integers(0, 2))
 def test_every_failure_has_one_kind(keys: str, success: bool, terminated: bool, overflows: int):
     turns = infos(keys, success=success)

@@ -7,7 +7,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
+from agentgym.time_step import TimeStep
 from agentgym.trainers.data.packing import pack
 from agentgym.trainers.gateway import executor as module
 from agentgym.trainers.gateway.executor import HarnessExecutor, ProgramError
@@ -169,6 +170,26 @@ def test_one_failure_costs_one_episode(policy: Policy):
         found = play(policy, sometimes)
     assert [len(each) for each in found] == [1, 0, 1, 1]
     assert tries.count("train/1") == module.TRIES
+
+
+class Unjudged(NumberLine):
+    """A judge's verdict on the task "train/1" cannot be read."""
+
+    def _info(self, step: TimeStep) -> dict[str, Any]:
+        unread = self.task == "train/1" and self._turn == 3
+        return super()._info(step) | ({"unjudged": True} if unread else {})
+
+
+@pytest.mark.parametrize("score", [None, lambda _: 1.0])
+def test_an_episode_whose_verdict_is_unreadable_is_left_out(policy: Policy, score: Any):
+    with EnvPool(lambda: Unjudged(max_turns=3), num_envs=2) as pool:
+        program = program_of(programs.chat, None)
+        executor = HarnessExecutor(Gateway(policy, SAMPLING), program, pool, score=score)
+        said = pytest.warns(UserWarning, match=r"left out .*verdict of the judge cannot be read")
+        with said if score is None else nullcontext():
+            found = executor.start(SPECS)()
+        executor.close()
+    assert [len(each) for each in found] == [1, 0 if score is None else 1, 1, 1]
 
 
 def test_a_program_that_does_not_act_ends_with_the_reward_so_far(policy: Policy):

@@ -179,9 +179,10 @@ def sent(reward: Any = 0.5, done: Any = False, **changes: Any) -> str:
 
 
 def test_a_right_answer_is_read():
-    text, reward, terminated, truncated, info = answer(sent(done=True, timed_out=True))
+    ends = {"timed_out": True, "unjudged": True}
+    text, reward, terminated, truncated, info = answer(sent(done=True, **ends))
     assert (text, reward, terminated, truncated) == ("Hello", 0.5, True, False)
-    assert info == {**INFO, "admissible": ("a",), "timed_out": True}
+    assert info == {**INFO, "admissible": ("a",), **ends}
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,22 @@ def test_bad_or_no_evidence_has_no_reward():
     assert results[-1][2] and results[-1][4]["reward_terms"]["evidence"] == 0 and not READ
 
 
+def unread(episode: RecordedEpisode) -> None:
+    """Gives no verdict."""
+
+
+def test_evidence_without_a_readable_verdict_marks_the_episode_alone():
+    env, _ = make()
+    env.judge = f"{__name__}:unread"
+    steps = [env.step("cite 0")]
+    steps += [env.step(str(env.get_wrapper_attr("expert")())) for _ in range(2)]
+    assert not any("unjudged" in step[4] for step in steps)
+    with pytest.warns(RuntimeWarning, match="test_evidence:unread cannot be read"):
+        _, reward, terminated, _, info = env.step(str(env.get_wrapper_attr("expert")()))
+    assert terminated and reward == 1 and info["reward_terms"]["evidence"] == 0
+    assert info["unjudged"]
+
+
 def test_citations_are_of_observations_once_and_few():
     env, _ = make()
     env.step("+")

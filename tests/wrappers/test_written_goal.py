@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +47,17 @@ def test_the_judge_decides_the_outcome_of_a_written_goal(
     env: WrittenGoal, wanted: int, solved: bool
 ):
     task = f"train/3 goal: Steps to the right: {wanted}"
-    steps = play(env, task, "+", "jump", "-", "+")
+    unread = pytest.warns(RuntimeWarning, match="test_written_goal:right cannot be read")
+    with unread if wanted == 9 else nullcontext():
+        steps = play(env, task, "+", "jump", "-", "+")
     assert all(step[0].startswith(f"Goal: Steps to the right: {wanted}\n") for step in steps)
     assert [step[1] for step in steps] == [0.0, 0.0, -0.25, 0.0, float(solved)]
     last = steps[-1][4]
     assert last["success"] is solved and last["progress"] == solved and last["task"] == task
     assert last["reward_terms"]["task"] == 0 and last["reward_terms"]["goal"] == solved
     assert not any(step[4]["success"] for step in steps[:-1])
+    assert [step[4].get("unjudged", False) for step in steps] == [*[False] * 4, wanted == 9]
+    assert ("unjudged" in env.restore(env.snapshot())[1]) == (wanted == 9)
     [episode] = SEEN  # judged once, with the observations of the environment
     assert [turn.action for turn in episode.turns] == ["+", "jump", "-", "+"]
     assert not any("Goal:" in turn.observation for turn in episode.turns)

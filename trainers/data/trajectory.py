@@ -146,6 +146,7 @@ class RolloutStats:
         overflow: whether the context had no room for another turn.
         at_limit: whether the context or the turn limit ended the episode.
         timed_out: whether the environment took too long.
+        unjudged: whether the verdict of a judge, which decides the outcome, is unreadable.
         left_out: whether earlier turns were left out of a prompt.
         cut: whether an observation was shortened.
         env_turns: turns that the environment has counted at the end, as its turn limit does. An
@@ -156,6 +157,7 @@ class RolloutStats:
     overflow: bool = False
     at_limit: bool = False
     timed_out: bool = False
+    unjudged: bool = False
     left_out: bool = False
     cut: bool = False
     env_turns: int = 0

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agentgym.errors import AgentGymError, ConfigError
+from agentgym.time_step import UNJUDGED
 from agentgym.trainers.data.trajectory import Tokens, Trajectory
 from agentgym.trainers.gateway.environment import HeldEnv
 from agentgym.trainers.gateway.gateway import Gateway
@@ -303,6 +304,8 @@ class _Rollout:
         if outcome.error and not record.over:
             return outcome.error, []
         self._acted = self._acted or scored or live.held.steps > 0
+        if UNJUDGED in live.held.info and not scored:
+            return "The verdict of the judge cannot be read.", []
         success = None
         try:
             if outcome.score is not None:

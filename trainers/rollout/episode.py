@@ -21,6 +21,7 @@ from agentgym.time_limits import (
     timed_out_info,
     unstarted_info,
 )
+from agentgym.time_step import UNJUDGED
 from agentgym.tools.grammar import call_grammar
 from agentgym.trainers.data.trajectory import RolloutStats, Segment, Trajectory, Turn
 from agentgym.trainers.policy.ensemble import Ensemble
@@ -386,6 +387,7 @@ class Play:
                 overflow=self.overflow,
                 at_limit=self.at_limit,
                 timed_out=TIMED_OUT in self.info,
+                unjudged=UNJUDGED in self.info,
                 left_out=self.conversation.left_out,
                 cut=self.conversation.cut,
                 env_turns=self._env_turns,

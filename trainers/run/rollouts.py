@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from accelerate import Accelerator
 
+from agentgym.errors import ConfigError
 from agentgym.trainers.data.streams import ACTIONS, TASKS
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.gateway.harness import Harness
@@ -120,6 +121,7 @@ class Rollouts:
             self.executor.policy = Ensemble(policy, policies)
         self._started: dict[int, Callable[[], list[Trajectory]]] = {}
         self._limit: int | None = None  # turn limit of the current iteration
+        self._unjudged = 0  # episodes of the current iteration
         self.turns = self.tokens = 0
 
     def turn_limit(self, iteration: int) -> int | None:
@@ -134,15 +136,26 @@ class Rollouts:
     def collect(self, iteration: int) -> list[Trajectory]:
         """Plays the episodes of an iteration, and starts those of the next `max_staleness` ones.
 
+        Those on which the verdict of a judge is unreadable have no outcome, and are left out.
+
         Raises:
             Interrupted: if a process received a signal.
+            ConfigError: if no verdict can be read.
         """
         self._limit = self.turn_limit(iteration)
         last = min(iteration + self.config.rollout.max_staleness, self.config.run.iterations - 1)
         for number in range(iteration, max(iteration, last) + 1):
             if number not in self._started:
                 self._started[number] = self._start(self.episodes(number))
-        return self._started.pop(iteration)()
+        played = self._started.pop(iteration)()
+        judged = [trajectory for trajectory in played if not trajectory.stats.unjudged]
+        self._unjudged = len(played) - len(judged)
+        if played and not judged:
+            raise ConfigError(
+                f"Expected verdicts of the judge, and none on {len(played)} episodes can be read. "
+                "Give another judge, or look at its replies."
+            )
+        return judged
 
     def episodes(self, iteration: int) -> Sequence[EpisodeSpec]:
         """Returns the requests of the episodes of an iteration."""
@@ -243,8 +256,10 @@ class Rollouts:
         self.players.observe(trajectories)
 
     def metrics(self) -> dict[str, float]:
-        """Returns scalars of the executor and of the pool of opponents."""
+        """Returns scalars of the executor and of the pool of opponents, and unreadable verdicts."""
         found = {f"rollout/{name}": x for name, x in self.executor.metrics().items()}
+        if self._unjudged:
+            found["rollout/unjudged"] = float(self._unjudged)
         return found | {f"pool/{name}": x for name, x in self.players.metrics().items()}
 
     def forget(self) -> None:

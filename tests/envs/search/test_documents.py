@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypedDict
@@ -227,9 +228,12 @@ def test_a_judge_scores_the_report_with_the_pages_that_were_read(
     judged.reset(seed=0, options={"task": "question/1"})
     if opened:
         judged.step("open[guide/use]")
-    text, reward, ended, _, info = judged.step(f"report[{report}]")
+    unread = report == "unreadable"
+    with pytest.warns(RuntimeWarning, match="cannot be read") if unread else nullcontext():
+        text, reward, ended, _, info = judged.step(f"report[{report}]")
     assert ended and reward == score and info["success"] == (score >= 0.5)
-    assert ("cannot be read" in text) == (report == "unreadable")
+    assert ("cannot be read" in text) == unread == info.get("unjudged", False)
+    assert ("unjudged" in judged.restore(judged.snapshot())[1]) == unread
 
 
 def test_a_report_is_no_answer_and_has_a_limit(judged: SearchQA, files: Files):
