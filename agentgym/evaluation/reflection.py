@@ -13,6 +13,7 @@ from agentgym.agents import make_agent
 from agentgym.agents.basic.replies import Replies
 from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.text_model import text_model
+from agentgym.core import MANY_TURNS
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.episode_text import LONGEST, episode_text, outcome_text
 from agentgym.evaluation.repair import Player
@@ -129,8 +130,11 @@ def instructed(
 
 
 def _plays(player: Player, agent: Agent, advice: str) -> bool:
-    """Plays an episode to its end with advice. Returns whether the task is solved."""
-    episode = player.episode
+    """Plays an episode to its end with advice. Returns whether the task is solved.
+
+    It gives up after `MANY_TURNS` turns.
+    """
+    episode, most = player.episode, len(player.turns) + MANY_TURNS
     rules = str(player.env.get_wrapper_attr("instructions"))
     view = View(
         f"{rules}\n\nAdvice from an earlier attempt at this task: {advice}",
@@ -140,7 +144,7 @@ def _plays(player: Player, agent: Agent, advice: str) -> bool:
         player.env,
         [(turn.observation, turn.action) for turn in player.turns],
     )
-    while not player.over:
+    while not player.over and len(player.turns) < most:
         [action] = agent.act([view])
         player.play(action, 1.0)
         view.history.append((view.observation, action))

@@ -20,6 +20,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.agents.basic.expert import NoExpertError
+from agentgym.core import MANY_TURNS
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.episode_text import episode_text, outcome_text
 from agentgym.errors import ConfigError, DataError
@@ -71,9 +72,16 @@ class Player:
             self.play(turn.action, 0.0 if masked else turn.weight)
 
     def solve(self) -> bool:
-        """Plays the expert's actions. Returns whether there were any and they solved the task."""
+        """Plays the expert's actions. Returns whether there were any and they solved the task.
+
+        It gives up after `MANY_TURNS` turns.
+        """
         expert, before = self.env.get_wrapper_attr("expert"), len(self.turns)
-        while not self.over and (action := expert()) is not None:
+        while (
+            not self.over
+            and len(self.turns) < before + MANY_TURNS
+            and (action := expert()) is not None
+        ):
             self.play(action, 1.0)
         return len(self.turns) > before and bool(self.info["success"])
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from agentgym.agents import make_agent
 from agentgym.agents.basic.replies import Replies
+from agentgym.core import MANY_TURNS
 from agentgym.errors import AgentGymError, ConfigError, DataError
 from agentgym.reading.typography import without_thoughts
 from agentgym.registration.making import make_env, split_id, tasks_of
@@ -23,8 +24,6 @@ PROMPT = (
 )
 TASKS = 3
 """Tasks of a new setting that the expert tries."""
-TURNS = 1000
-"""Turns of the expert."""
 LONGEST = 4000
 """Characters of the arguments' description that the model reads."""
 _OUTSIDE = re.compile(r"[:/\\~*]|\.\w")
@@ -122,7 +121,7 @@ def _tried(id: str, arguments: Mapping[str, Any]) -> str:
             expert = env.get_wrapper_attr("expert")
             if expert() is None:
                 return ""  # no expert can tell
-            for _ in range(TURNS):
+            for _ in range(MANY_TURNS):
                 if (action := expert()) is None:
                     break
                 _, _, terminated, truncated, info = env.step(action)

@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
+from agentgym.core import MANY_TURNS
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.multiagent.game import TextGame
 from agentgym.registration.entry import NAMESPACE, UNKNOWN, Entry, import_module_of
@@ -33,8 +34,6 @@ from agentgym.wrappers.privileged_text import implements
 from agentgym.wrappers.wrapping import wrap_env
 
 TextGym = gymnasium.Env[Any, Any]
-MANY_TURNS = 1000
-"""Turns after which an episode may have no end. No environment of the suite has a higher limit."""
 ID_WITH_ARGUMENTS = re.compile(r"(.*?)(?::(\w+=.*))?", re.DOTALL)
 
 

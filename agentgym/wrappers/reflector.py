@@ -9,6 +9,7 @@ import gymnasium
 from agentgym.agents import make_agent
 from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.scaffolds.base import transcript
+from agentgym.core import MANY_TURNS
 from agentgym.errors import ConfigError
 from agentgym.tasks import task_rng
 from agentgym.wrappers.base import TextWrapper
@@ -35,7 +36,7 @@ class Reflector(TextWrapper):
     **Rewards**: the return of the next attempt minus that of the last one (term `improvement`).
 
     **Episode end**: termination, after a successful attempt that follows a reflection, or after
-    `trials` attempts.
+    `trials` attempts. An attempt ends after 1,000 turns.
 
     **Info**: that of the end of the last attempt. `turn` is the number of reflections and
     `admissible` are the `choices`.
@@ -125,7 +126,7 @@ class Reflector(TextWrapper):
             view.history.append((view.observation, action))
             view.observation, view.info = observation, info
             self._return += float(reward)
-            over = terminated or truncated
+            over = terminated or truncated or len(view.history) == MANY_TURNS
         self._text = transcript(view.history, observation)
         return observation, info
 

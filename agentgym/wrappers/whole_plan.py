@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium
 
+from agentgym.core import MANY_TURNS
 from agentgym.errors import ConfigError
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.wrappers.base import TextWrapper
@@ -112,13 +113,16 @@ class WholePlan(TextWrapper):
         return observation, total, False, False, info
 
     def expert(self) -> str | None:
-        """Returns the plan of the environment's expert from the start, or None if it has none."""
+        """Returns the plan of the environment's expert from the start, or None if it has none.
+
+        It has at most `MANY_TURNS` actions.
+        """
         expert, actions = self.env.get_wrapper_attr("expert"), []
         now, over = snapshot_of(self.env), False
         restore_snapshot(self.env, self._start)
         while not over and (action := expert()) is not None:
             actions.append(action)
-            over = any(self.env.step(action)[2:4])
+            over = any(self.env.step(action)[2:4]) or len(actions) == MANY_TURNS
         restore_snapshot(self.env, now)
         return "\n".join(actions) or None
 

@@ -12,7 +12,7 @@ import pytest
 from agentgym.cli.main import main
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.reading import read_episodes
-from agentgym.evaluation import evaluate
+from agentgym.evaluation import evaluate, reflection
 from agentgym.evaluation.reflection import DONE, read_advice
 from agentgym.registration.making import make_env
 
@@ -79,6 +79,27 @@ def test_a_model_plays_on_from_the_mistake(served: ChatServer, failed: Path, tmp
         assert all(a.action == b.action and a.observation == b.observation for a, b in pairs)
         assert "Advice" not in (episode.instructions or "")
     assert kinds == ({-1} if turn == 4 else {-1, 0} if turn == 2 else kinds)
+
+
+class Lost:
+    """Gives advice, and then waits forever."""
+
+    def __call__(self, messages: Messages) -> str:
+        reflects = messages[0]["content"].startswith("You help an agent to learn")
+        return "turn: 2\nadvice: Wait." if reflects else "?"
+
+
+def test_attempts_without_a_turn_limit_end(
+    failed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(reflection, "MANY_TURNS", 20)
+    [episode, *_] = [each for each in read_episodes(failed) if not each.success]
+    with chat_server(Lost()) as server:
+        env = make_env("NumberLine-v0", size=8, max_turns=None)
+        assert reflection.reflected(episode, env, f"chat:m@{server.url}") is None
+        assert len(server.requests) == 1 + 2 * 20
 
 
 def test_a_reflector_needs_failures_to_repair(failed: Path, tmp_path: Path, capsys: Any):

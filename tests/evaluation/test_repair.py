@@ -12,6 +12,7 @@ from agentgym.cli.main import main
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
+from agentgym.evaluation import repair
 from agentgym.evaluation.repair import TRACE, conditioned, relabelled, repaired, traced
 from agentgym.evaluation.runner import evaluate
 from agentgym.goals import towards
@@ -68,6 +69,21 @@ def expert_succeeds_after(episode: RecordedEpisode, turns: int, env: Any) -> boo
         *_, terminated, truncated, info = env.step(action)
         over = terminated or truncated
     return info["success"]
+
+
+def test_an_expert_without_an_end_repairs_nothing(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(repair, "MANY_TURNS", 20)
+    before, *_ = failed("NumberLine-v0", {"max_turns": 8}, tmp_path)
+    env = make_env("NumberLine-v0", max_turns=None)
+    said = list[str]()
+
+    def circles() -> str:
+        said.append("?")
+        return said[-1]
+
+    monkeypatch.setattr(env.unwrapped, "expert", circles)
+    assert repaired(before, env) is None
+    assert len(said) == 21  # the first one tells whether there is an expert
 
 
 @pytest.mark.parametrize("id", REPAIRED)

@@ -10,7 +10,7 @@ import pytest
 from agentgym.agents import View
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
-from agentgym.wrappers import Reflector
+from agentgym.wrappers import Reflector, reflector
 
 
 class Obedient:
@@ -55,6 +55,14 @@ def test_attempts_begin_alike_and_end_at_the_limit():
     assert terminated and not info["success"]
     assert again.split("\n\n")[1] == observation.split("\n\n")[1]
     assert env.expert() is None
+
+
+def test_an_attempt_without_a_turn_limit_ends(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reflector, "MANY_TURNS", 20)
+    env = Reflector(NumberLine(size=6, max_turns=None), "random")
+    env.actor = Obedient()
+    text, info = env.reset(seed=1, options={"task": "train/1"})
+    assert not info["success"] and text.count("You are at ") == 21
 
 
 def test_other_reflections_than_the_choices_are_invalid_and_not_read():

@@ -7,9 +7,10 @@ import json
 import gymnasium
 import pytest
 
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.envs.planning.blocksworld import Blocksworld
 from agentgym.errors import ConfigError
-from agentgym.wrappers import WholePlan
+from agentgym.wrappers import WholePlan, whole_plan
 from agentgym.wrappers.whole_plan import actions_of
 
 
@@ -57,6 +58,14 @@ def test_the_last_attempt_is_truncated():
     assert text.startswith("The plan has no actions.")
     with pytest.raises(ConfigError):
         WholePlan(Blocksworld(), attempts=0)
+
+
+def test_the_plan_of_an_expert_without_an_end_has_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(whole_plan, "MANY_TURNS", 20)
+    monkeypatch.setattr(NumberLine, "expert", lambda self: "?")
+    env = WholePlan(NumberLine(max_turns=None))
+    env.reset(seed=0)
+    assert env.expert() == "\n".join("?" * 20)
 
 
 def test_every_plan_has_all_turns_of_a_time_limit():

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
+from agentgym.core import MANY_TURNS
 from agentgym.errors import ConfigError
-from agentgym.registration.making import MANY_TURNS, env_name
+from agentgym.registration.making import env_name
 from agentgym.registration.mixture import Mixture
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.trainers.credit.graph import Edges, Node, bounded
