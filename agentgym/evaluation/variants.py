@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agentgym.agents import make_agent
@@ -13,6 +13,8 @@ from agentgym.core import MANY_TURNS
 from agentgym.errors import AgentGymError, ConfigError, DataError
 from agentgym.reading.typography import without_thoughts
 from agentgym.registration.making import make_env, split_id, tasks_of
+from agentgym.registration.single_seat import SingleSeat
+from agentgym.utils.arguments import keyword_parameters
 
 PROMPT = (
     "You choose the environments in which an agent trains. You read what an environment is, its "
@@ -24,6 +26,10 @@ PROMPT = (
 )
 TASKS = 3
 """Tasks of a new setting that the expert tries."""
+GROWTH = 10
+"""Number of times that a number may exceed the largest one known of its argument."""
+LARGEST = 1000
+"""Largest number of an argument of which none is known."""
 LONGEST = 4000
 """Characters of the arguments' description that the model reads."""
 _OUTSIDE = re.compile(r"[:/\\~*]|\.\w")
@@ -40,7 +46,9 @@ def write_variants(
     its success decides about the next ones. Train in the result by `--env-id`, evaluate in the
     first setting by `--eval-env-id`, and ask again. A setting works if its environment can be made
     and reset, and its expert, if there is one, solves one of 3 tasks. No argument may name a
-    file, a model or a function. The model reads what is wrong with the others.
+    file, a model or a function, and no number may be more than 10 times the largest one of its
+    argument in `rates` and the defaults, or 1,000 if there is none. The model reads what is wrong
+    with the others.
 
     Args:
         source: the model: chat:MODEL@URL, policy:FOLDER or model:NAME. Its replies are kept (see
@@ -62,6 +70,7 @@ def write_variants(
     if len(ids) != 1:
         raise ConfigError(f"Expected success rates of settings of one id, got {sorted(ids)}.")
     [id] = ids
+    most = _bounds(rates)
     first, ask = next(iter(rates)), Replies(make_agent(source), source, PROMPT)
     parts = [_described(first), "\n".join(f"- {each}: {rate:.0%}" for each, rate in rates.items())]
     found: list[str] = []
@@ -73,7 +82,8 @@ def write_variants(
         for line in without_thoughts(reply).strip().split("\n"):
             words = re.sub(r"^[\s*`>#-]*(?:\d+[.)]\s*)?", "", line).strip("`* .")
             setting = f"{id}:" + re.sub(r",\s+", ",", words)
-            problem = "it is known already" if setting in (*rates, *found) else _problem(setting)
+            known = setting in (*rates, *found)
+            problem = "it is known already" if known else _problem(setting, most)
             if problem:
                 wrong.append(f"- {words[:200]}: {problem}")
             elif len(found) < count:
@@ -98,14 +108,53 @@ def _described(setting: str) -> str:
     return f"{setting}: {text.partition(chr(10))[0]}\n\nArguments:\n{listed[:LONGEST]}"
 
 
-def _problem(setting: str) -> str:
-    """Returns why a setting does not work, "" if it does."""
+def _bounds(settings: Iterable[str]) -> dict[str, float]:
+    """Returns the largest number that each argument may have, from those of some settings."""
+    known: dict[str, list[float]] = {}
+    for setting in settings:
+        id, given = split_id(setting)
+        env: Any = make_env(id, **given)
+        inner = env.unwrapped
+        author = type(inner.game if isinstance(inner, SingleSeat) else inner)
+        defaults = {name: each.default for name, each in keyword_parameters(author).items()}
+        for arguments in (defaults, env.spec.kwargs, given):
+            for name, value in arguments.items():
+                known.setdefault(name, []).extend(map(abs, _numbers(value)))
+        env.close()
+    return {name: GROWTH * max(1, *found) for name, found in known.items() if found}
+
+
+def _numbers(value: Any) -> list[float]:
+    """Returns the numbers in a JSON value."""
+    return [each for each in _leaves(value) if isinstance(each, int | float)]
+
+
+def _leaves(value: Any) -> Iterator[str | float]:
+    """Yields the texts and numbers in a JSON value, keys included."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _leaves(each)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield value
+
+
+def _problem(setting: str, most: Mapping[str, float] = {}) -> str:
+    """Returns why a setting does not work, "" if it does.
+
+    Args:
+        setting: the setting.
+        most: the largest number that each argument may have. Those without one: `LARGEST`.
+    """
     try:
         id, arguments = split_id(setting)
-        texts = {key: value for key, value in arguments.items() if not isinstance(value, float)}
-        outside = [key for key, value in texts.items() if _OUTSIDE.search(str(value))]
-        if outside:
-            return f"{outside[0]} may name no file, model or function"
+        for key, value in arguments.items():
+            if any(isinstance(each, str) and _OUTSIDE.search(each) for each in _leaves(value)):
+                return f"{key} may name no file, model or function"
+            bound = most.get(key, LARGEST)
+            if large := [each for each in _numbers(value) if not abs(each) <= bound]:
+                return f"{key} must be from -{bound:g} to {bound:g}, got {large[0]!r:.40}"
         return _tried(id, arguments) if arguments else "it names no argument"
     except (AgentGymError, ValueError, TypeError) as error:
         return f"{error!s:.300}"

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentgym.cli.main import main
 from agentgym.envs.numbers.number_line import NumberLine
@@ -88,6 +93,49 @@ def test_a_model_may_name_no_file_and_no_function(
 
     monkeypatch.setattr(variants, "make_env", made)
     assert "may name no file, model or function" in variants._problem(f"{id}:{arguments}")
+
+
+JSON = st.recursive(
+    st.integers() | st.floats() | st.booleans() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner),
+    max_leaves=6,
+)
+
+
+def numbers(value: Any) -> list[float]:
+    parts = value.values() if isinstance(value, dict) else value
+    if isinstance(value, (list, dict)):
+        return [number for part in parts for number in numbers(part)]
+    return [value] if type(value) in (int, float) else []
+
+
+@given(value=JSON, name=st.sampled_from(["size", "max_turns"]))
+def test_no_environment_is_made_with_a_number_far_beyond_the_known_ones(value: Any, name: str):
+    most = {"size": 400.0}  # ten times that of the rates
+    with pytest.MonkeyPatch.context() as patch:
+        made: list[Any] = []
+        patch.setattr(variants, "_tried", lambda id, arguments: made.append(arguments) or "")
+        problem = variants._problem(
+            f"NumberLine-v0:{name}={json.dumps(value, separators=(',', ':'))}", most
+        )
+    bound = most.get(name, variants.LARGEST)
+    small = all(-bound <= number <= bound for number in numbers(value))
+    assert bool(made) == small, problem
+    assert small or re.match(rf"{name} must be from -{bound:g} to {bound:g}, got ", problem)
+
+
+@pytest.mark.parametrize(
+    ("settings", "known"),
+    [
+        (RATES, {"size": 400, "invalid_penalty": 10}),
+        (["SearchQA-Long-v0"], {"hops": 30, "chains": 200, "max_turns": 1200, "misleading": 10}),
+        (["TicTacToe-v0"], {"invalid_penalty": 10}),
+        (["ConnectFour-v0:max_turns=7"], {"max_turns": 70}),
+    ],
+)
+def test_the_known_numbers_are_those_of_settings_and_defaults(settings: Any, known: Any):
+    found = variants._bounds(settings)
+    assert known.items() <= found.items()
 
 
 def test_levels_that_cannot_be_drawn_are_a_problem(monkeypatch: pytest.MonkeyPatch):
