@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from agentgym.agents import make_agent
 from agentgym.agents.basic.replies import Replies
 from agentgym.reading.typography import without_thoughts
+from agentgym.utils.file_cache import cached_by_files
 
 MODELS = ("chat:", "policy:", "model:")
 """Beginnings of the sources that are language models."""
@@ -40,7 +40,7 @@ class TextModel:
         return [_first_line(reply) for reply in self._replies(texts)]
 
 
-@lru_cache(maxsize=32)
+@cached_by_files("source", maxsize=32)
 def text_model(source: str, prompt: str) -> TextModel:
     """Returns the model of a source. Environments share it, and copies of them need no pickling."""
     return TextModel(source, prompt)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import gymnasium
@@ -19,6 +18,7 @@ from agentgym.data.episode_text import LONGEST, episode_text, outcome_text
 from agentgym.evaluation.repair import Player
 from agentgym.reading.typography import without_thoughts
 from agentgym.tasks import task_rng
+from agentgym.utils.file_cache import cached_by_files
 from agentgym.wrappers.written_goal import GOAL, TERM, clean_goal, with_goal
 
 PROMPT = (
@@ -169,7 +169,7 @@ def read_advice(reply: str, turns: int) -> tuple[int, str] | None:
     return int(numbers[-1]), advice[-1].strip("*_` ")[:LONGEST]
 
 
-@lru_cache(maxsize=8)
+@cached_by_files("source", maxsize=8)
 def _model(source: str) -> tuple[Agent, Replies]:
     """Returns a model as an agent, and as one that answers about episodes."""
     agent = make_agent(source)

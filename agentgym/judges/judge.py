@@ -7,7 +7,6 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from agentgym.errors import ConfigError
 from agentgym.judges.rubric import Rubric, read_rubric
 from agentgym.judges.verdict import CAUSES, UNREADABLE, Verdict, read_verdict
 from agentgym.utils.arguments import imported
+from agentgym.utils.file_cache import cached_by_files
 
 FORMS = "chat:MODEL@URL, policy:FOLDER, model:NAME, rubric=FILE:MODEL or module:function"
 PROMPT = """\
@@ -198,7 +198,7 @@ def make_judge(*sources: str) -> Judge:
     return judges[0] if len(judges) == 1 else Jury(judges)
 
 
-@lru_cache(maxsize=8)
+@cached_by_files("source", maxsize=8)
 def outcome_judge(source: str) -> Judge:
     """Returns the judge of a source whose score is the outcome of an episode.
 

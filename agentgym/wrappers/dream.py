@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import gymnasium
@@ -17,6 +16,7 @@ from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.time_step import state_digest
 from agentgym.utils.arguments import imported
+from agentgym.utils.file_cache import cached_by_files
 from agentgym.wrappers.base import TextWrapper
 
 TERM = "dream"
@@ -171,7 +171,7 @@ class Dream(TextWrapper):
         self._turns = turns
 
 
-@lru_cache(maxsize=8)
+@cached_by_files("source", maxsize=8)
 def _world(source: str) -> World:
     """Returns a world model. Environments share it, and copies of them need no pickling."""
     if not source.startswith(MODELS):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.reading import read_episodes
 from agentgym.errors import DataError
+from agentgym.utils.file_cache import cached_by_files
 from agentgym.wrappers.middle_start import _MiddleStart
 
 
@@ -75,15 +75,15 @@ class OwnStart(_MiddleStart):
     def __init__(self, env: gymnasium.Env[Any, Any], file: str, *, share: float = 0.8):
         super().__init__(env, file=file, share=share)
         self.file = str(Path(file).absolute())
-        starts_of(self.file)
+        self._starts = starts_of(self.file)
 
     def _can_start(self, task: str) -> bool:
-        return task in starts_of(self.file)
+        return task in self._starts
 
     def _start(
         self, task: str, seed: int, options: dict[str, Any] | None, rng: np.random.Generator
     ) -> tuple[str, dict[str, Any], int]:
-        starts = starts_of(self.file)[task]
+        starts = self._starts[task]
         spreads = np.array([np.std(start.returns) for start in starts])
         start = starts[int(rng.choice(len(starts), p=spreads / spreads.sum()))]
         options = {**(options or {}), "task": task}
@@ -105,7 +105,7 @@ class OwnStart(_MiddleStart):
         return observation, info, start.turns
 
 
-@lru_cache(maxsize=8)
+@cached_by_files("file", maxsize=8)
 def starts_of(file: str) -> dict[str, list[_Start]]:
     """Returns the histories after which returns differ, by task.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from agentgym.errors import ConfigError, DataError
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.tasks import Tasks
 from agentgym.tools import Call, ToolEnv, write_call
+from agentgym.utils.file_cache import cached_by_files
 from agentgym.utils.serialization import from_json, to_json
 from agentgym.wrappers.base import TextWrapper
 
@@ -213,7 +213,7 @@ def tool_env(env: gymnasium.Env[Any, Any]) -> ToolEnv:
     return found
 
 
-@lru_cache(maxsize=8)
+@cached_by_files("file", maxsize=8)
 def load_tool_tasks(file: str) -> list[ToolTask]:
     """Returns the tasks of a JSON file, at least one.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,6 +18,7 @@ from agentgym.rendering.scene import DARK, GOLD, GREEN, PALE
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
+from agentgym.utils.file_cache import cached_by_files
 
 LENGTH = 5
 TRIES = 6
@@ -124,7 +124,7 @@ class Vocabulary:
         return self.words[pool[int(np.argmax(entropy.round(9)))]]
 
 
-@cache
+@cached_by_files("source", maxsize=8)
 def load_vocabulary(source: str, letter_counts: bool) -> Vocabulary:
     """Returns the vocabulary of a source, which is built once per process."""
     return Vocabulary(source, letter_counts)

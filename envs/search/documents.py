@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from agentgym.envs.search.question_files import SPLITS, QuestionFile
 from agentgym.envs.search.questions import Question, normalised
 from agentgym.envs.search.world import Corpus, Page
 from agentgym.errors import DataError, did_you_mean
+from agentgym.utils.file_cache import cached_by_files
 
 SUFFIXES = (".txt", ".md", ".rst")
 PART = 1800
@@ -26,7 +26,7 @@ _PLACES = tuple(re.compile(mark) for mark in (r"\n\s*\n", r"\n", r"\s"))
 """Places where a document may be divided, the best ones first."""
 
 
-@lru_cache(maxsize=8)
+@cached_by_files("corpus", "questions", maxsize=8)
 def load_documents(corpus: str, questions: str) -> QuestionFile:
     """Reads documents and questions about them.
 
@@ -46,8 +46,10 @@ def load_documents(corpus: str, questions: str) -> QuestionFile:
         DataError: if one of them cannot be read, names the file, the line and the problem.
     """
     documents = dict[str, list[Page]]()
+    source = load_documents, (corpus, questions)
     if corpus.startswith(MODELS):
-        return _questions(Path(questions), documents, ModelCorpus(corpus))
+        found: Corpus = ModelCorpus(corpus)
+        return QuestionFile(*_questions(Path(questions), documents, found), source)
     for where, title, text in _documents(Path(corpus)):
         title = " ".join(title.split())
         if not title or not text.strip():
@@ -61,7 +63,7 @@ def load_documents(corpus: str, questions: str) -> QuestionFile:
     [(title, times)] = Counter(page.title for page in pages).most_common(1)
     if times > 1:
         raise DataError(f"{corpus}: {title!r} is both a document and a part of another one.")
-    return _questions(Path(questions), documents, Corpus(pages))
+    return QuestionFile(*_questions(Path(questions), documents, Corpus(pages)), source)
 
 
 def _documents(path: Path) -> Iterator[tuple[str, str, str]]:
@@ -97,8 +99,10 @@ def _parts(text: str) -> Iterator[str]:
         yield text
 
 
-def _questions(path: Path, documents: dict[str, list[Page]], corpus: Corpus) -> QuestionFile:
-    """Reads the questions about documents."""
+def _questions(
+    path: Path, documents: dict[str, list[Page]], corpus: Corpus
+) -> tuple[dict[str, Question], Corpus, dict[str, str]]:
+    """Reads the questions about documents, and returns them, the documents and the splits."""
     questions, splits = dict[str, Question](), dict[str, str]()
     for number, (where, record) in enumerate(_lines(path, "questions")):
         if unknown := sorted(record.keys() - {*FIELDS}):
@@ -123,7 +127,7 @@ def _questions(path: Path, documents: dict[str, list[Page]], corpus: Corpus) -> 
             )
     if len(questions) < 2 or (splits and len(set(splits.values())) < 2):
         raise DataError(f"{path}: expected at least one training and one test question.")
-    return QuestionFile(questions, corpus, splits)
+    return questions, corpus, splits
 
 
 def _question(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from agentgym.envs.search.questions import Question
 from agentgym.envs.search.world import Corpus, Page
 from agentgym.errors import DataError
 from agentgym.tasks import Tasks
+from agentgym.utils.file_cache import cached_by_files
 
 TEST_EVERY = 5
 SPLITS = ("train", "test")
@@ -26,11 +26,17 @@ class QuestionFile:
         questions: the questions by task name.
         corpus: the pages.
         splits: the split of each task, "train" or "test". Empty: one in five is a test task.
+        source: the function that reads them, and its arguments.
     """
 
     questions: dict[str, Question]
     corpus: Corpus
-    splits: Mapping[str, str] = field(default_factory=dict)
+    splits: Mapping[str, str]
+    source: tuple[Callable[..., QuestionFile], tuple[str, ...]]
+
+    def __reduce__(self):
+        # Copies and other processes share or read the pages instead of carrying them.
+        return self.source
 
     @property
     def tasks(self) -> Tasks:
@@ -45,7 +51,7 @@ class QuestionFile:
         )
 
 
-@lru_cache(maxsize=8)
+@cached_by_files("path", maxsize=8)
 def load_questions(path: str) -> QuestionFile:
     """Reads a file of HotpotQA: questions with `context` and `supporting_facts`.
 
@@ -78,7 +84,7 @@ def load_questions(path: str) -> QuestionFile:
         ) from error
     if len(questions) < 2:
         raise DataError(f"{path} needs at least 2 questions, got {len(questions)}.")
-    return QuestionFile(questions, corpus)
+    return QuestionFile(questions, corpus, {}, (load_questions, (path,)))
 
 
 def _records(text: str) -> list[dict[str, Any]]:

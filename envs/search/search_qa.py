@@ -210,7 +210,7 @@ class SearchQA(TextEnv):
             path if path is None or path.startswith(MODELS) else str(Path(path).absolute())
             for path in (data_file, corpus, questions)
         )
-        given = self._given
+        self._given = given = self._read()
         self.tasks = Tasks.generated() if given is None else given.tasks
         if score in ANSWERS:
             _need_answers(given, score)
@@ -226,9 +226,8 @@ class SearchQA(TextEnv):
             cost=query_cost,
         )
 
-    @property
-    def _given(self) -> QuestionFile | None:
-        """The questions and pages of files, which environments share."""
+    def _read(self) -> QuestionFile | None:
+        """Returns the questions and pages of files, which environments share."""
         if self._pages is not None and self._questions is not None:
             return load_documents(self._pages, self._questions)
         return None if self.data_file is None else load_questions(self.data_file)

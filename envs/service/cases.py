@@ -9,6 +9,7 @@ from agentgym.envs.service.database import Tables, read_json, read_policy, read_
 from agentgym.envs.service.user import Scenario
 from agentgym.errors import DataError
 from agentgym.tools import Call
+from agentgym.utils.file_cache import cached_by_files
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,13 @@ def split_users(tables: Tables, split: str, table: str = "users") -> list[str]:
     return [key for i, key in keys if (i % TEST_EVERY == 0) == (split == "test")]
 
 
-@lru_cache(maxsize=4)
+@cached_by_files("folder", maxsize=4)
 def original_tables(folder: str, names: tuple[str, ...]) -> Tables:
     """Returns the original tables."""
     return read_tables(folder, names)
 
 
-@lru_cache(maxsize=4)
+@cached_by_files("folder", maxsize=4)
 def original_policy(folder: str) -> str:
     """Returns the original policy.
 
@@ -71,7 +72,7 @@ def original_policy(folder: str) -> str:
     return read_policy(folder, "wiki.md")
 
 
-@lru_cache(maxsize=16)
+@cached_by_files("folder", maxsize=16)
 def original_tasks(folder: str, split: str) -> list[Case]:
     """Returns the original tasks of a split ("train", "dev" or "test").
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from agentgym.envs.service.database import Tables, checked_tables, read_json, re
 from agentgym.errors import DataError
 from agentgym.tasks import Tasks
 from agentgym.tools import Call
+from agentgym.utils.file_cache import cached_by_files
 
 SPLITS = ("train", "test")
 
@@ -25,7 +25,7 @@ def is_tau2(folder: str) -> bool:
     return os.path.isfile(Path(folder).expanduser() / "db.json")
 
 
-@lru_cache(maxsize=4)
+@cached_by_files("folder", maxsize=4)
 def original_tables(folder: str, names: tuple[str, ...]) -> Tables:
     """Returns the tables of db.json.
 
@@ -37,7 +37,7 @@ def original_tables(folder: str, names: tuple[str, ...]) -> Tables:
     return checked_tables({name: content.get(name) for name in names}, folder)
 
 
-@lru_cache(maxsize=4)
+@cached_by_files("folder", maxsize=4)
 def original_policy(folder: str) -> str:
     """Returns the policy.
 
@@ -71,7 +71,7 @@ def original_case(folder: str, task: str) -> Case:
     return _cases(folder)[task.partition("/")[2]]
 
 
-@lru_cache(maxsize=4)
+@cached_by_files("folder", maxsize=4)
 def _cases(folder: str) -> dict[str, Case]:
     """Returns the tasks by id.
 

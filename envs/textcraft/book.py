@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentgym.envs.textcraft.recipes import lines
 from agentgym.errors import DataError
+from agentgym.utils.file_cache import cached_by_files
 
 
 class Ingredient(NamedTuple):
@@ -48,6 +49,10 @@ class RecipeBook:
     earlier recipes make one of its ingredients from its output. A kind without craftable items
     counts as an item.
 
+    Args:
+        recipes: the recipes.
+        folder: their folder, which copies of the book are read from. None: the bundled book.
+
     Attributes:
         recipes: recipes of each craftable item.
         makers: recipes that make an item of a kind, by kind.
@@ -58,7 +63,8 @@ class RecipeBook:
             crafted from raw items are missing.
     """
 
-    def __init__(self, recipes: Iterable[Recipe]):
+    def __init__(self, recipes: Iterable[Recipe], folder: str | None = None):
+        self.folder = folder
         self.recipes: dict[str, list[Recipe]] = {}
         self.makers: dict[str, list[Recipe]] = {}
         self.kind_of: dict[str, str] = {}
@@ -78,6 +84,10 @@ class RecipeBook:
         used = {i.name for found in self.recipes.values() for r in found for i in r.inputs}
         self.raw = (items | used) - set(self.recipes) - set(self.makers) - set(self.members)
         self.depth = self._depths()
+
+    def __reduce__(self):
+        # Copies and other processes share or read the book instead of carrying it.
+        return load_book, (self.folder,)
 
     def _admits(self, recipe: Recipe, made_of: dict[str, set[str]]) -> bool:
         if len(recipe.inputs) == 1 and recipe.inputs[0].name.endswith(" block"):
@@ -187,10 +197,10 @@ def _depth_of(recipe: Recipe, depth: dict[str, int]) -> int | None:
     return 1 + max(known) if known and len(known) == len(depths) else None
 
 
-@cache
+@cached_by_files("folder", maxsize=8)
 def load_book(folder: str | None) -> RecipeBook:
     """Returns the book of a folder of JSON files, or the bundled book for None. Cached."""
-    return RecipeBook(own_recipes() if folder is None else read_recipes(Path(folder)))
+    return RecipeBook(own_recipes() if folder is None else read_recipes(Path(folder)), folder)
 
 
 def own_recipes() -> Iterator[Recipe]:

@@ -271,16 +271,12 @@ class TextCraft(TextEnv):
         super().__init__(max_turns=max_turns, **kwargs)
         self.recall = recall
         self.folder = None if recipes is None else str(Path(recipes).absolute())
-        self.tasks = goal_tasks(load_book(self.folder), depth)
-
-    @property
-    def book(self) -> RecipeBook:
-        """The recipe book, which copies of the environment share."""
-        return load_book(self.folder)
+        self.book = load_book(self.folder)
+        self.tasks = goal_tasks(self.book, depth)
 
     def _start(self, task: str) -> TimeStep:
         self.state = State()
-        page = load_page(self.folder, task)
+        page = load_page(self.book, task)
         return self._look("" if self.recall else page.text)
 
     def _advance(self, action: str) -> TimeStep:
@@ -304,7 +300,7 @@ class TextCraft(TextEnv):
         return self._look(message)
 
     def _look(self, message: str) -> TimeStep:
-        state, page = self.state, load_page(self.folder, self.task)
+        state, page = self.state, load_page(self.book, self.task)
         done = page.goal in state.made
         actions = ("inventory", *page.gets, *page.possible(state.inventory))
         text = f"{page.text}\n\nInventory: {shown(state.inventory)}" if self.recall else message
@@ -329,13 +325,13 @@ class TextCraft(TextEnv):
 
     def privileged_text(self) -> str:
         """Returns the number of actions to the goal by the expert, and the inventory."""
-        goal, held = load_page(self.folder, self.task).goal, self.state.inventory
+        goal, held = load_page(self.book, self.task).goal, self.state.inventory
         left = sum(1 for _ in steps(self.book, goal, held))
         return f"Actions to the goal: {left}. {shown(held)}"
 
     def expert(self) -> str | None:
         """Returns the next command of the shallowest plan from the current inventory."""
-        page = load_page(self.folder, self.task)
+        page = load_page(self.book, self.task)
         return next(steps(self.book, page.goal, self.state.inventory), None)
 
 
@@ -371,9 +367,9 @@ def goal_tasks(book: RecipeBook, depth: int | None) -> Tasks:
 
 
 @lru_cache(maxsize=4096)
-def load_page(folder: str | None, task: str) -> Page:
+def load_page(book: RecipeBook, task: str) -> Page:
     """Returns the page of a task."""
-    return Page(load_book(folder), task.removeprefix("craft/"), task)
+    return Page(book, task.removeprefix("craft/"), task)
 
 
 def shown(inventory: dict[str, int]) -> str:

@@ -14,7 +14,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from textworld.generator.inform7 import Inform7Game  # pyright: ignore[reportMis
 from agentgym.envs.textworld.words import Fact, describe, recipe
 from agentgym.errors import ConfigError, DataError
 from agentgym.utils.cache import built, cache_root
+from agentgym.utils.file_cache import cached_by_files
 
 textworld: Any = importlib.import_module("textworld")
 
@@ -105,7 +106,7 @@ def kept(kind: str, settings: dict[str, Any], seed: int, compiled: bool) -> Path
     return built(target, build) / ("game.z8" if compiled else "game.json.gz")
 
 
-@lru_cache(maxsize=64)
+@cached_by_files("path", maxsize=64)
 def load(path: Path) -> Game:
     """Returns the game of a file (.json or .json.gz)."""
     try:

@@ -17,6 +17,7 @@ from agentgym.envs.webshop.nouns import NounTagger, alphabetic_nouns, spacy_noun
 from agentgym.envs.webshop.reward import purchase_reward
 from agentgym.envs.webshop.search import SearchIndex, find_products
 from agentgym.errors import DataError
+from agentgym.utils.file_cache import cached_by_files
 
 _TAGGERS: dict[str, Callable[[], NounTagger]] = {
     "alphabetic": lambda: alphabetic_nouns,
@@ -80,7 +81,7 @@ class Shop:
         return digest.hexdigest()[:16]
 
 
-@functools.lru_cache(maxsize=8)
+@cached_by_files("data_dir", maxsize=8)
 def open_shop(
     data_dir: str | None,
     num_products: int | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from agentgym.envs.worlds.kinds import KINDS
 from agentgym.envs.worlds.rules import Rules, Values, load_rules
 from agentgym.errors import DataError
 from agentgym.tasks import draw_level, is_test_level, task_rng
+from agentgym.utils.file_cache import cached_by_files
 
 DRAWN = "drawn"
 WORDS = ("told", "named", "invented", "inverse")
@@ -216,7 +217,7 @@ def difficulty(rules: Rules, turns: int = 30, levels: int = 40) -> float:
     return float(np.mean(needed))
 
 
-@lru_cache(maxsize=256)
+@cached_by_files("dynamics", maxsize=256)
 def make_world(
     name: str, turns: int, dynamics: str, words: str, observation: str, reward: str
 ) -> World:

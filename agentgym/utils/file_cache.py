@@ -1,0 +1,83 @@
+"""Results of files that are kept until the files change."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from inspect import signature
+from pathlib import Path
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result", covariant=True)
+FileState = tuple[Any, ...]
+"""What changes with files: see `file_state`."""
+_MARKS = re.compile(r"rubric=|policy:|:(?=(?:chat|policy|model):)")
+
+
+class Kept(Protocol[Arguments, Result]):
+    """A function whose last results are kept."""
+
+    def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        """Returns a result."""
+        ...
+
+    def cache_clear(self) -> None:
+        """Forgets all results."""
+        ...
+
+
+def file_state(*sources: str | Path | None) -> FileState:
+    """Returns the times and sizes of files and of all files in folders, which change with them.
+
+    Args:
+        *sources: files, folders, sources of models that name some (policy:FOLDER,
+            rubric=FILE:chat:MODEL@URL), or anything else, which has no state.
+    """
+    found: list[Any] = []
+    for source in sources:
+        parts = _MARKS.split(str(source)) if source else []
+        for path in (Path(os.path.expanduser(part)) for part in parts if part):
+            found.append(_state(path))
+            for folder, folders, names in os.walk(path) if found[-1] else ():
+                folders.sort()
+                found += [(folder, name, _state(Path(folder, name))) for name in sorted(names)]
+    return tuple(found)
+
+
+def _state(path: Path) -> FileState:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):  # a name that no file can have
+        return ()
+    return found.st_mtime_ns, found.st_size
+
+
+def cached_by_files(
+    *names: str, maxsize: int
+) -> Callable[[Callable[Arguments, Result]], Kept[Arguments, Result]]:
+    """Keeps the last results of a function, as `lru_cache` does, until its files change.
+
+    Args:
+        *names: the arguments that name files, as in `file_state`.
+        maxsize: number of results.
+    """
+
+    def decorate(function: Callable[Arguments, Result]) -> Kept[Arguments, Result]:
+        bind = signature(function).bind
+
+        @lru_cache(maxsize)
+        def kept(state: FileState, *args: Any, **kwargs: Any) -> Result:
+            return function(*args, **kwargs)
+
+        @wraps(function)
+        def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            given = bind(*args, **kwargs).arguments
+            return kept(file_state(*(given[name] for name in names)), *args, **kwargs)
+
+        call.cache_clear = kept.cache_clear  # type: ignore[attr-defined]
+        return cast("Kept[Arguments, Result]", call)
+
+    return decorate
