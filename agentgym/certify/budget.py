@@ -31,6 +31,8 @@ class Budget:
         steps: environment steps of the expert, the players and the compared transcripts together.
         seconds: time after which the clock ends the long parts.
         clock: returns the time in seconds.
+        cpu: returns the processor time of this process in seconds, which judges how slow steps are:
+            other programs of the machine do not change it.
 
     Raises:
         ConfigError: for a limit that leaves nothing to do.
@@ -43,6 +45,7 @@ class Budget:
     steps: int = 20_000
     seconds: float = 900.0
     clock: Callable[[], float] = time.perf_counter
+    cpu: Callable[[], float] = time.process_time
 
     def __post_init__(self) -> None:
         leasts = {"tasks": 2, "search": 1, "prints": 2, "turns": 1, "steps": 1}

@@ -204,12 +204,14 @@ def task_declaration_accuracy(subject: Subject) -> list[Finding]:
     needs=(STARTUP,),
 )
 def resource_envelope(subject: Subject) -> list[Finding]:
-    """Steps take less than a second, and snapshots less than a megabyte."""
+    """Steps compute for less than a second, and snapshots take less than a megabyte."""
     found = []
     seconds = [each for player in subject.record.values() for e in player for each in e.seconds]
     if float(np.quantile(seconds, 0.99)) > SLOW_STEP:
         # Without the time, which is another one in each run.
-        found.append(Finding(f"one step of a hundred takes more than {SLOW_STEP:.0f} s", "warn"))
+        found.append(
+            Finding(f"one step of a hundred computes for more than {SLOW_STEP:.0f} s", "warn")
+        )
     size = max(len(repr(snapshot)) for snapshot, _, _ in subject.branches)
     if size > LARGE_SNAPSHOT:
         found.append(Finding(f"a snapshot has {size:,} bytes", "warn"))

@@ -91,7 +91,7 @@ class Subject:
 
     def play(self, task: str, choose: Any, seed: int | None = None) -> Episode:
         """Plays an episode."""
-        turns, clock = self.budget.turns, self.budget.clock
+        turns, clock = self.budget.turns, self.budget.cpu
         return play(self.env, task, choose, turns=turns, seed=seed, clock=clock)
 
     @functools.cached_property

@@ -48,6 +48,14 @@ def test_a_clock_of_any_speed_gives_the_same_certificate(processes: Processes):
     assert certificate(fast, processes) == certificate(replace(SMALL, steps=30), processes)
 
 
+def test_the_time_of_other_programs_makes_no_step_slow(processes: Processes):
+    hours = iter(range(0, 10**9, 5))  # a loaded machine: five seconds pass at each look
+    report = certificate(replace(SMALL, clock=lambda: next(hours), cpu=lambda: 0.0), processes)
+    assert report.verdict == "pass" and not report.findings
+    [slow] = certificate(replace(SMALL, cpu=lambda: next(hours)), processes).findings
+    assert slow.evidence == ("one step of a hundred computes for more than 1 s",)
+
+
 def test_what_the_clock_cuts_short_is_named_apart(processes: Processes):
     report = certificate(replace(SMALL, seconds=40), processes, "slow")
     assert report.out_of_time["expert"] == "5 tasks" and not report.cut_short

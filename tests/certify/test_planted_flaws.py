@@ -43,7 +43,7 @@ def processes() -> Iterator[Processes]:
 
 
 def certificate(flaw: str, processes: Processes) -> Report:
-    budget = Budget(tasks=12, search=400, prints=60, turns=20, seconds=1e6, clock=CLOCK)
+    budget = Budget(tasks=12, search=400, prints=60, turns=20, seconds=1e6, clock=CLOCK, cpu=CLOCK)
     name = "tests.certify.planted:Planted"
     return certify(name, {"flaw": flaw}, budget, processes=processes)
 
