@@ -20,7 +20,11 @@ from agentgym.agents.scaffolds import (
     ReflexionAgent,
     RulesAgent,
 )
-from agentgym.agents.scaffolds.base import WRITER
+from agentgym.agents.scaffolds.base import WRITER, smoothed_success
+from agentgym.agents.scaffolds.cases import CasesAgent
+from agentgym.agents.scaffolds.instructions import Instruction
+from agentgym.agents.scaffolds.lessons import Lesson
+from agentgym.agents.scaffolds.library import Function
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.evaluation import evaluate
@@ -66,6 +70,16 @@ def play(env: Any, agent: Any, seed: int = 0) -> EpisodeRunner:
 
 def actions(episode: EpisodeRunner) -> list[str]:
     return [action for _, action in episode.view.history]
+
+
+def test_one_formula_values_all_that_is_tried():
+    lesson, instruction = Lesson("a", uses=3, wins=2), Instruction("a", episodes=3, successes=2)
+    function = Function("a", uses=3, wins=2)
+    cases = CasesAgent(Scripted(learner))
+    cases.outcomes[("", "", "a")] = (3, 2)
+    values = {lesson.value, instruction.value, function.value, cases.value(("", "", "a"))}
+    assert values == {smoothed_success(2, 3)} == {2.5 / 4}
+    assert smoothed_success(0, 0) == Lesson("a").value == cases.value(("", "", "b")) == 0.5
 
 
 # Reflexion.

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from agentgym.agents.basic.view import Agent, View
+from agentgym.agents.scaffolds.base import smoothed_success
 from agentgym.agents.scaffolds.examples import ExamplesAgent
 from agentgym.data.episode import RecordedEpisode
 from agentgym.errors import ConfigError
@@ -70,9 +71,12 @@ class CasesAgent(ExamplesAgent):
         self._cases: dict[int, list[Case]] = {}  # of episodes in progress
 
     def value(self, case: Case) -> float:
-        """Returns the mean success of the episodes that have shown a case."""
+        """Returns the mean success of the episodes that have shown a case.
+
+        It is that of `smoothed_success`.
+        """
         shown, won = self.outcomes.get(case, (0, 0))
-        return (won + 0.5) / (shown + 1)
+        return smoothed_success(won, shown)
 
     def select(self, view: View) -> list[RecordedEpisode]:
         """Returns the examples for an episode that begins."""

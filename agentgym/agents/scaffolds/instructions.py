@@ -16,6 +16,7 @@ from agentgym.agents.scaffolds.base import (
     check_counts,
     data_file,
     read_data,
+    smoothed_success,
     transcript,
 )
 from agentgym.errors import ConfigError, DataError
@@ -44,8 +45,8 @@ class Instruction:
 
     @property
     def value(self) -> float:
-        """The mean success, counted with one imagined episode of success 1/2."""
-        return (self.successes + 0.5) / (self.episodes + 1)
+        """The mean success of the episodes, see `smoothed_success`."""
+        return smoothed_success(self.successes, self.episodes)
 
 
 class InstructionsAgent(ScaffoldAgent):

@@ -14,6 +14,7 @@ from agentgym.agents.scaffolds.base import (
     check_counts,
     data_file,
     read_data,
+    smoothed_success,
     transcript,
 )
 from agentgym.agents.scaffolds.examples import env_of
@@ -77,8 +78,8 @@ class Lesson:
 
     @property
     def value(self) -> float:
-        """The mean success, counted with one imagined attempt of success 1/2."""
-        return (self.wins + 0.5) / (self.uses + 1)
+        """The mean success of the attempts, see `smoothed_success`."""
+        return smoothed_success(self.wins, self.uses)
 
 
 class LessonsAgent(ScaffoldAgent):
