@@ -81,8 +81,6 @@ class _Snapshot:
             raise ValueError("the game has ended, but not the episode")
 
 
-MANY_TURNS = 1000
-"""Turns after which an episode may have no end. No environment of the suite has a higher limit."""
 TurnLimit = int | Literal["auto"] | None
 """Type of a `max_turns` argument. "auto" is a limit that depends on the size of the task."""
 

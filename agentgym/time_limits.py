@@ -27,6 +27,8 @@ from agentgym.snapshots import restore_snapshot, snapshot_of
 Result = TypeVar("Result")
 TIMED_OUT = "timed_out"
 """Key of `info` that is True where a time limit ended the episode. Otherwise it is absent."""
+MANY_TURNS = 1000
+"""Turns after which an episode may have no end. No environment of the suite has a higher limit."""
 NOT_STARTED = "(The environment did not start in time.)"
 
 

@@ -12,12 +12,12 @@ from agentgym.agents import make_agent
 from agentgym.agents.basic.replies import Replies
 from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.text_model import text_model
-from agentgym.core import MANY_TURNS
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.episode_text import LONGEST, episode_text, outcome_text
 from agentgym.evaluation.repair import Player
 from agentgym.reading.typography import without_thoughts
 from agentgym.tasks import task_rng
+from agentgym.time_limits import MANY_TURNS
 from agentgym.utils.file_cache import cached_by_files
 from agentgym.wrappers.written_goal import GOAL, TERM, clean_goal, with_goal
 

@@ -20,13 +20,13 @@ from typing import Any
 import gymnasium
 
 from agentgym.agents.basic.expert import NoExpertError
-from agentgym.core import MANY_TURNS
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.episode_text import episode_text, outcome_text
 from agentgym.errors import ConfigError, DataError
 from agentgym.goals import GoalConditioned, towards
 from agentgym.registration.making import make_env, split_id
 from agentgym.snapshots import restore_snapshot, snapshot_of
+from agentgym.time_limits import MANY_TURNS
 from agentgym.wrappers.outcome import with_outcome
 
 TRACE = (

@@ -9,11 +9,11 @@ from typing import Any
 
 from agentgym.agents import make_agent
 from agentgym.agents.basic.replies import Replies
-from agentgym.core import MANY_TURNS
 from agentgym.errors import AgentGymError, ConfigError, DataError
 from agentgym.reading.typography import without_thoughts
 from agentgym.registration.making import make_env, split_id, tasks_of
 from agentgym.registration.single_seat import SingleSeat
+from agentgym.time_limits import MANY_TURNS
 from agentgym.utils.arguments import keyword_parameters
 
 PROMPT = (

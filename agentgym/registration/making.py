@@ -12,7 +12,6 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
-from agentgym.core import MANY_TURNS
 from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.multiagent.game import TextGame
 from agentgym.registration.entry import NAMESPACE, UNKNOWN, Entry, import_module_of
@@ -20,6 +19,7 @@ from agentgym.registration.ids import TABLE
 from agentgym.registration.registry import REGISTRY, find
 from agentgym.tasks import Tasks
 from agentgym.textify.text_actions import as_text_env
+from agentgym.time_limits import MANY_TURNS
 from agentgym.utils.arguments import (
     check_arguments,
     check_types,

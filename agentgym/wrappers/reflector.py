@@ -9,9 +9,9 @@ import gymnasium
 from agentgym.agents import make_agent
 from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.scaffolds.base import transcript
-from agentgym.core import MANY_TURNS
 from agentgym.errors import ConfigError
 from agentgym.tasks import task_rng
+from agentgym.time_limits import MANY_TURNS
 from agentgym.wrappers.base import TextWrapper
 
 TERM = "improvement"

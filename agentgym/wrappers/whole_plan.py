@@ -7,9 +7,9 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.core import MANY_TURNS
 from agentgym.errors import ConfigError
 from agentgym.snapshots import restore_snapshot, snapshot_of
+from agentgym.time_limits import MANY_TURNS
 from agentgym.wrappers.base import TextWrapper
 
 MARK = re.compile(r"^\s*(?:\d+[.):]|[-*])\s+")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 import numpy as np
 
-from agentgym.core import MANY_TURNS
 from agentgym.errors import ConfigError
 from agentgym.registration.making import env_name
 from agentgym.registration.mixture import Mixture
 from agentgym.snapshots import restore_snapshot, snapshot_of
+from agentgym.time_limits import MANY_TURNS
 from agentgym.trainers.credit.graph import Edges, Node, bounded
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.data.batch import Batch
