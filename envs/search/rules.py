@@ -11,7 +11,7 @@ ENDS = "This ends the episode."
 
 
 def instructions(
-    *, generated: bool, documents: bool, counted: bool, score: str, cost: float
+    *, generated: bool, documents: bool, counted: bool, score: str, answered: bool, cost: float
 ) -> str:
     """Returns the rules for the agent.
 
@@ -20,6 +20,7 @@ def instructions(
         documents: whether they are documents of one's own.
         counted: whether an answer may be a number.
         score: the score of an answer, or a judge of reports.
+        answered: whether another model answers from the opened pages.
         cost: cost of a search.
     """
     place = "documents" if documents else "an encyclopedia"
@@ -29,14 +30,18 @@ def instructions(
         "- search[author of The Silver Lantern]: search for pages. Five results are shown.",
         "- open[The Silver Lantern]: read the page with this title.",
     ]
-    if score in ANSWERS:
+    if answered:
+        lines += [f"- answer[]: another model answers from the pages that you opened. {ENDS}"]
+    elif score in ANSWERS:
         lines += [f"- answer[Ada Brin]: give your answer. {ENDS}"]
     else:
         lines += [f"- report[...]: write your report of up to {REPORT} characters. {ENDS}"]
     lines += ["Rules:"]
     if not documents:
         lines += ["- The page of a thing states its facts. Facts on gossip pages may be wrong."]
-    if score in ANSWERS:
+    if answered:
+        lines += ["- The other model reads these pages and the question, and nothing else."]
+    elif score in ANSWERS:
         number = ", or a number" * counted
         lines += [f"- The answer is a few words, written as on the pages{number}."]
     else:

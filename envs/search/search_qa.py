@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from agentgym.agents.text_model import MODELS
 from agentgym.core import TextEnv
+from agentgym.envs.search.answerer import answerer as answerer_of
 from agentgym.envs.search.documents import load_documents
 from agentgym.envs.search.model_search import ModelCorpus
 from agentgym.envs.search.question_files import QuestionFile, load_questions
@@ -103,6 +104,7 @@ class SearchQA(TextEnv):
       pages.
     - `open[The Silver Lantern]`: show the page of a title.
     - `answer[Ada Brin]`: give the answer.
+    - `answer[]`: with an `answerer`, in place of an answer: it reads the opened pages and answers.
     - `report[...]`: with a judge as `score`, in place of an answer: write a report of up to 2,000
       characters.
 
@@ -136,6 +138,9 @@ class SearchQA(TextEnv):
     - `query_cost` (float, default 0.0): cost of a search.
     - `score` (str, default "em"): "em" (exact match), "f1", or a judge of reports, such as
       "rubric=FILE:chat:MODEL@URL" or "module:function" (see `agentgym.judges.make_judge`).
+    - `answerer` (str or None, default None): a model that is not trained and answers from the
+      opened pages, such as chat:MODEL@URL, or module:function, which gets the question and the
+      texts of the pages. The agent only searches.
     - `masked` (bool or int, default False): number of gaps, 1 to 4, of a text in place of a
       question. Each sentence has a gap, which the next one is about, so that more gaps are harder.
       True: 1.
@@ -154,7 +159,8 @@ class SearchQA(TextEnv):
     Actions as in ReAct (arXiv 2210.03629). Multi-hop questions over pages: HotpotQA (arXiv
     1809.09600), whose exact match and F1 are used. Reinforcement learning with a search engine:
     Search-R1 (arXiv 2503.09516). Masked spans: MaskSearch (arXiv 2505.20285). A model as
-    the search engine: SSRL (arXiv 2508.10874).
+    the search engine: SSRL (arXiv 2508.10874). A frozen answerer: AI-SearchPlanner (arXiv
+    2508.20368).
 
     ## Version History
     v0: first version.
@@ -175,6 +181,7 @@ class SearchQA(TextEnv):
         drop: float = 0.0,
         query_cost: float = 0.0,
         score: str = "em",
+        answerer: str | None = None,
         masked: bool | int = False,
         data_file: str | None = None,
         corpus: str | None = None,
@@ -205,28 +212,38 @@ class SearchQA(TextEnv):
         super().__init__(max_turns=max_turns, **kwargs)
         self.hops, self.chains, self.masked = hops, chains, int(masked)
         self.misleading = float(misleading)
-        self.drop, self.query_cost, self.score = drop, float(query_cost), score
+        self.drop, self.query_cost = drop, float(query_cost)
+        self.score, self.answerer = score, answerer
         self.data_file, self._pages, self._questions = (
             path if path is None or path.startswith(MODELS) else str(Path(path).absolute())
             for path in (data_file, corpus, questions)
         )
-        self._given = given = self._read()
+        self._given = given = self._load()
         self.tasks = Tasks.generated() if given is None else given.tasks
         if score in ANSWERS:
             _need_answers(given, score)
-        elif corpus is not None and corpus.startswith(MODELS):
-            raise ConfigError(f"A judge reads pages of documents, and {corpus!r} writes them.")
         else:
             outcome_judge(score)
+        if answerer is not None:
+            answerer_of(answerer)
+        reader = "A judge" if score not in ANSWERS else "An answerer" if answerer else ""
+        if reader and corpus is not None and corpus.startswith(MODELS):
+            raise ConfigError(f"{reader} reads pages of documents, and {corpus!r} writes them.")
+        if reader == "A judge" and answerer:
+            raise ConfigError(
+                f"Expected score='em' or 'f1' with an answerer, got {score!r}: a judge scores "
+                "reports, which the agent writes."
+            )
         self.instructions = instructions(
             generated=given is None,
             documents=corpus is not None,
             counted=chains > 1,
             score=score,
+            answered=answerer is not None,
             cost=query_cost,
         )
 
-    def _read(self) -> QuestionFile | None:
+    def _load(self) -> QuestionFile | None:
         """Returns the questions and pages of files, which environments share."""
         if self._pages is not None and self._questions is not None:
             return load_documents(self._pages, self._questions)
@@ -255,14 +272,17 @@ class SearchQA(TextEnv):
         text = match[2].strip() if match else ""
         last = "answer" if self.score in ANSWERS else "report"
         tools = {"search": self._search, "open": self._open, last: self._answer}
-        if match is None or not text or match[1].lower() not in tools:
-            return self._invalid(f"Reply with search[words], open[title] or {last}[text].")
-        longest = REPORT if match[1].lower() == "report" else LONGEST
+        name = match[1].lower() if match else ""
+        left = name == last and self.answerer is not None  # the answer is left to the answerer
+        if match is None or name not in tools or bool(text) == left:
+            words = "text" if self.answerer is None else ""
+            return self._invalid(f"Reply with search[words], open[title] or {last}[{words}].")
+        longest = REPORT if name == "report" else LONGEST
         if len(text) > longest:
             return self._invalid(f"The text in brackets has more than {longest} characters.")
         if _SECOND.search(match[0]):
             return self._invalid("Reply with one action only.")
-        return tools[match[1].lower()](text)
+        return tools[name](text)
 
     def _search(self, query: str) -> TimeStep:
         self.state.searches += 1
@@ -290,14 +310,20 @@ class SearchQA(TextEnv):
     def _answer(self, text: str) -> TimeStep:
         if self.score not in ANSWERS:
             return self._report(text)
+        if self.answerer is not None:
+            text = answerer_of(self.answerer)(self.question.text, self._read())
         self.state.right = self.question.score(text, exact_match) == 1
         self.state.score = self.question.score(text, ANSWERS[self.score])
-        return self._look("Right." if self.state.right else "Wrong.")
+        given = f"The answer is {text[:LONGEST]!r}. " if self.answerer else ""
+        return self._look(given + ("Right." if self.state.right else "Wrong."))
+
+    def _read(self) -> list[Page]:
+        """Returns the opened pages, in order."""
+        found = (self.corpus.page(title) for title in dict.fromkeys(self.state.read))
+        return [page for page in found if page is not None]
 
     def _report(self, text: str) -> TimeStep:
-        found = (self.corpus.page(title) for title in dict.fromkeys(self.state.read))
-        pages = [page for page in found if page is not None]
-        episode = report_episode(self.instructions, self.question, pages, text)
+        episode = report_episode(self.instructions, self.question, self._read(), text)
         verdict = outcome_of(self.score, episode)
         self.state.score = verdict.score or 0.0
         self.state.right, self.state.unjudged = bool(verdict.success), verdict.score is None
@@ -329,6 +355,8 @@ class SearchQA(TextEnv):
             return None
         left = next((title for title in question.titles if title not in state.opened), None)
         if left is None:
+            if self.answerer is not None:
+                return "answer[]"
             return f"{'answer' if self.score in ANSWERS else 'report'}[{question.answer}]"
         query = self._query(left)
         return f"open[{left}]" if query in ("", state.query) else f"search[{query}]"
