@@ -10,8 +10,10 @@ from typing import Any
 import gymnasium
 
 from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.trainers.rollout import collector
 
 HOUR = 3600.0
+collector.PATIENCE = 1.0  # in the process of the run: it waits for steps that never end
 
 
 def tell() -> None:
