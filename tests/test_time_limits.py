@@ -141,9 +141,10 @@ def test_the_command_eval_ends_although_a_call_hangs(how: str, tmp_path: Path):
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_the_command_train_ends_although_calls_hang(workers: str, tmp_path: Path):
     done = command(
-        "train", "rloo", "--env-id", ENV, "--env-kwargs", "how=library", "at_step=ab",
-        "--env-seconds", "0.25", "--iterations", "1", "--episodes-per-iteration", "8",
-        "--num-envs", "4", "--eval-episodes", "4", "--train-tasks", "2", "--bc-demonstrations", "2",
+        "train", "rloo", "--env-id", ENV, "--env-kwargs", "how=library", "at_step=b",
+        "--env-seconds", "0.25", "--iterations", "1", "--episodes-per-iteration", "4",
+        "--group-size", "4", "--num-envs", "4", "--eval-episodes", "4", "--train-tasks", "2",
+        "--bc-demonstrations", "2",
         "--env-workers", workers, "--run-dir", str(tmp_path / "run"), "--device", "cpu",
         seconds=240,
     )  # fmt: skip
