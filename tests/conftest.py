@@ -75,6 +75,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if _shares_a_fixture(item) and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # Short tests come last, so that no process waits long for the end of another one.
+        slow = {_group(item) for item in items if item.get_closest_marker("slow")}
+        items.sort(key=lambda item: _group(item) not in slow)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -87,6 +91,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.freeze()
         gc.set_threshold(100_000, 50, 50)  # what the tests themselves keep is little
+
+
+def _group(item: pytest.Item) -> str:
+    """Returns what a single process runs together with a test: its group, or the test alone."""
+    marker = item.get_closest_marker("xdist_group")
+    return item.nodeid if marker is None else marker.args[0]
 
 
 def _shares_a_fixture(item: pytest.Item) -> bool:

@@ -318,9 +318,12 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # the tests of an id run between those of other modules
 def elsewhere() -> Iterator[Callable[[Any], Any]]:
-    """Sends an id, a snapshot and actions to another process and returns its results."""
+    """Sends an id, a snapshot and actions to another process and returns its results.
+
+    The process keeps nothing between requests: each has an environment of its own.
+    """
     command = [sys.executable, "-c", RESTORE, str(ROOT)]
     env = {**os.environ, "PYTHONHASHSEED": "11"}
     pipe = subprocess.PIPE

@@ -537,7 +537,6 @@ def site(
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("site")
 @pytest.mark.filterwarnings("default")
 def test_the_strict_build_makes_a_site_that_loads_nothing_remote(site: Path):
     for cls in project.environment_classes():
@@ -554,7 +553,6 @@ def test_the_strict_build_makes_a_site_that_loads_nothing_remote(site: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("site")
 @pytest.mark.filterwarnings("default")
 def test_the_index_for_agents_links_to_markdown_of_the_site(site: Path):
     index = (site / "llms.txt").read_text(encoding="utf-8")
@@ -574,7 +572,6 @@ def search(site: Path) -> SiteSearch:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("site")
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize(
     ("query", "place"),

@@ -66,13 +66,13 @@ def interval(
         seed: seed of the samples.
     """
     rng = np.random.default_rng(seed)
+    given = [[np.asarray(runs, np.float64) for runs in each] for each in scores]
 
-    def resampled(runs: ArrayLike) -> NDArray[np.float64]:
-        runs = np.asarray(runs, np.float64)
-        return rng.choice(runs, len(runs))
+    def resampled(runs: NDArray[np.float64]) -> NDArray[np.float64]:
+        return runs[rng.integers(len(runs), size=len(runs))]
 
     found = [
-        statistic(*([resampled(runs) for runs in each] for each in scores)) for _ in range(samples)
+        statistic(*([resampled(runs) for runs in each] for each in given)) for _ in range(samples)
     ]
     low, high = np.percentile(found, [2.5, 97.5])
     return Estimate(statistic(*scores), float(low), float(high))

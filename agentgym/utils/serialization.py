@@ -107,6 +107,8 @@ def _field_types(kind: type) -> dict[str, tuple[Any, bool]]:
 
 
 def _decode(kind: Any, value: Any) -> Any:
+    if type(value) is kind and kind in _SCALARS:  # most values
+        return value
     origin = get_origin(kind) or kind
     if origin in (Union, types.UnionType):
         return _decode_union(get_args(kind), value)

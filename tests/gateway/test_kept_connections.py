@@ -56,7 +56,7 @@ def url() -> Iterator[str]:
     Handler.connections = Handler.requests = 0
     Server.closed = threading.Semaphore(0)
     with Server(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
 

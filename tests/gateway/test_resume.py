@@ -46,13 +46,27 @@ def train(folder: Path, script: Path, kill_at: int) -> int:
     return Child(["-m", "agentgym.trainers", *words]).wait()
 
 
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("program") / "killer.py"
+    file.write_text(KILLER)
+    return file
+
+
+@pytest.fixture(scope="module")
+def whole(script: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that is not killed. The tests only read it."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    assert train(folder, script, 0) == 0
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kill_at", [5, 17])
-def test_a_run_killed_in_an_episode_is_repeated_bit_by_bit(kill_at: int, tmp_path: Path):
-    script = tmp_path / "killer.py"
-    script.write_text(KILLER)
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert train(whole, script, 0) == 0
+def test_a_run_killed_in_an_episode_is_repeated_bit_by_bit(
+    kill_at: int, script: Path, whole: Path, tmp_path: Path
+):
+    killed = tmp_path / "killed"
     assert train(killed, script, kill_at) == -signal.SIGKILL
     assert train(killed, script, kill_at) == 0
     assert rows(killed) == rows(whole)

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.trainers.rollout import collector
 
 HOUR = 3600.0
 
@@ -20,7 +21,17 @@ def tell() -> None:
 
 
 class Hangs(NumberLine):
-    """Every step takes an hour."""
+    """Every step takes an hour.
+
+    Args:
+        patience: seconds that the process waits for steps before it stops. None: as always.
+        **kwargs: arguments of NumberLine.
+    """
+
+    def __init__(self, *, patience: float | None = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        if patience is not None:
+            collector.PATIENCE = patience
 
     def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Sleeps."""

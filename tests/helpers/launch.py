@@ -6,6 +6,7 @@ Tests whose programs need both cores have the mark `xdist_group("processes")`.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import runpy
@@ -103,6 +104,7 @@ def fork_runs(change: Callable[[Any, str, Any], None] = setattr) -> None:
 
 
 def _execute(arguments: Sequence[str], environment: dict[str, str], folder: Path) -> None:
+    gc.freeze()  # all that was imported: the collector need not look at it again and again
     torch.set_num_threads(1)
     os.environ.clear()
     os.environ.update(environment)

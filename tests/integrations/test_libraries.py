@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import pickle
 import re
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,26 +71,25 @@ def snippets() -> list[Any]:
     return found
 
 
-EACH_ALONE = "import sys; [exec(code, {'__name__': '__main__'}) for code in sys.argv[1:]]"
+EACH_ALONE = """
+import os, sys
+os.chdir(sys.argv[1])
+for code in sys.argv[2:]:
+    exec(code, {"__name__": "__main__"})
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("codes", snippets())
 def test_the_code_of_the_page_runs(codes: list[str], tmp_path: Path):
+    from ..helpers.launch import Child, finish
+
     for i, code in enumerate(codes):
         if MODEL in code:
             code = code.replace(MODEL, '"model"').replace('"runs/trl", ', QUICK)
             code = code.replace("max_completion_length=512", "max_completion_length=16")
             codes[i] = MAKE_A_MODEL + code
-    env = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    run = subprocess.run(
-        [sys.executable, "-c", EACH_ALONE, *codes],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
+    finish([Child(["-c", EACH_ALONE, str(tmp_path), *codes], {"CUDA_VISIBLE_DEVICES": ""})])
 
 
 def test_a_tool_environment_plays_an_episode():

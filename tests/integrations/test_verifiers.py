@@ -63,7 +63,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     Model.asked = []
     monkeypatch.setenv("TEST_KEY", "secret")
     running = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    threading.Thread(target=running.serve_forever, daemon=True).start()
+    threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{running.server_port}/v1"
     running.shutdown()
     running.server_close()

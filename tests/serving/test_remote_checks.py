@@ -49,7 +49,8 @@ class Server:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        # It looks every 10 ms whether it is to end.
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
 
 @pytest.fixture

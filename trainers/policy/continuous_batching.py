@@ -115,9 +115,9 @@ class Window:
 
     def _open(self) -> None:
         """Prepares the caches for the current weights."""
-        for owner, store in self._caches:
-            store.open(owner.layer_shapes, owner.device, owner.weights_version())
         self._versions = self._weights_versions()
+        for (owner, store), version in zip(self._caches, self._versions, strict=True):
+            store.open(owner.layer_shapes, owner.device, version)
         if self._burst is not None:
             self._burst.open()
 

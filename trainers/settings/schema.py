@@ -196,22 +196,28 @@ def _extras(hint: Any, kind: type[T]) -> tuple[T, ...]:
     return (*_extras(inner, kind), *(each for each in extras if isinstance(each, kind)))
 
 
-@cache
 def field_docs(kind: type) -> dict[str, str]:
     """Returns the docstrings below the fields of a dataclass and of its bases, in one line each."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        if not is_dataclass(base):
-            continue
-        [body] = ast.parse(inspect.cleandoc("\n" + inspect.getsource(base))).body
-        assert isinstance(body, ast.ClassDef)
-        for node, following in pairwise(body.body):
-            match node, following:
-                case (
-                    ast.AnnAssign(target=ast.Name(id=name)),
-                    ast.Expr(value=ast.Constant(value=str(text))),
-                ):
-                    found[name] = " ".join(text.split())
+        if is_dataclass(base):
+            found |= _own_docs(base)
+    return found
+
+
+@cache
+def _own_docs(kind: type) -> dict[str, str]:
+    """Returns the docstrings below the fields of a dataclass itself, in one line each."""
+    found: dict[str, str] = {}
+    [body] = ast.parse(inspect.cleandoc("\n" + inspect.getsource(kind))).body
+    assert isinstance(body, ast.ClassDef)
+    for node, following in pairwise(body.body):
+        match node, following:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = " ".join(text.split())
     return found
 
 

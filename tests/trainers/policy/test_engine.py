@@ -151,7 +151,7 @@ def test_a_server_of_another_kind_is_refused(make_policy, reply):
             pass
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         with pytest.raises(ConfigError, match=r"cannot be used(.|\n)*vllm serve MODEL"):
             VLLMServer(make_policy(), f"http://127.0.0.1:{server.server_port}")
         server.shutdown()

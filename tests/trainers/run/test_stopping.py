@@ -17,19 +17,20 @@ from agentgym.trainers.policy.tiny import tiny_policy
 ROOT = Path(__file__).parents[3]
 FLAGS = (
     "--group-size 2 --iterations 3 --episodes-per-iteration 8 --num-envs 8 --eval-episodes 0 "
-    "--max-new-tokens 2 --device cpu --threads 1 --env-kwargs max_turns=2 --log-with"
+    "--max-new-tokens 2 --device cpu --threads 1 --log-with"
 ).split()
 
 
 class Run:
     """A run in a process of its own, which waits for a step."""
 
-    def __init__(self, folder: Path, env: str, workers: int):
+    def __init__(self, folder: Path, env: str, workers: int, *arguments: str):
         self.errors = folder / "errors"
         # A new model would be made from episodes, whose steps would take an hour, too.
         tiny_policy("NumberLine-v0", size="nano").save(folder / "model")
         places = ["--model", str(folder / "model"), "--run-dir", str(folder / "run")]
         env_flags = ["--env-id", f"tests.helpers.hangs:{env}-v0", "--env-workers", str(workers)]
+        env_flags += ["--env-kwargs", "max_turns=2", *arguments]
         with self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "agentgym", "train", "grpo", *FLAGS, *env_flags, *places],
@@ -78,7 +79,7 @@ def test_the_second_signal_ends_a_run_whose_environments_hang(number, workers, r
 
 @pytest.mark.slow
 def test_the_first_signal_alone_saves_a_run_whose_environments_hang(runs, tmp_path):
-    runs.append(run := Run(tmp_path, "Hangs", 4))
+    runs.append(run := Run(tmp_path, "Hangs", 4, "patience=1.0"))
     run.process.send_signal(signal.SIGHUP)
     assert run.process.wait(timeout=60) == 128 + signal.SIGHUP
     assert "Stopped after iteration 0" in run.errors.read_text()
