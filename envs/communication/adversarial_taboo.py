@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agentgym.envs.communication.taboo_players import attack, defend
-from agentgym.envs.communication.taboo_talk import GUESS, MOST, ROLES, guess, spoken
+from agentgym.envs.communication.taboo_talk import GUESS, GUESS_START, MOST, ROLES, guess, spoken
 from agentgym.envs.communication.taboo_words import notes, says, words
 from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
@@ -208,7 +208,7 @@ class AdversarialTaboo(TextGame):
         else:
             state.said.append(message)
             named = says(message, state.word)
-            if guess(message) is not None:
+            if message.startswith(GUESS_START):
                 state.end = "right" if named else "wrong"
             elif named:
                 state.end = "lured"

@@ -12,6 +12,7 @@ MOST = 500
 """Maximum number of characters of a message."""
 ROLES = ("attacker", "defender")
 GUESS = "I know the word! It is {}!"
+GUESS_START = GUESS.partition("{")[0]
 HOW_TO_GUESS = f"To guess, say only: {GUESS.format('...')} with one word in place of the dots."
 _MARKS = "\"'`*_"
 _LABEL = re.compile(
@@ -91,18 +92,20 @@ def guess(text: str) -> str | None:
     Raises:
         InvalidMove: if it is a guess of another form, or it is not clear which word it guesses.
     """
-    known = _KNOW.search(text)
-    if known is None:
-        if _ALMOST.search(text):
-            raise InvalidMove(f"Your message reads as a guess of another form. {HOW_TO_GUESS}")
-        return None
-    at = known.start()
-    clause = next((c for c in find_clauses(text) if c.start <= at < c.stop), None)
-    if clause is not None and (clause.negated or clause.question or clause.conditional):
-        return None  # "I do not know the word", "Do you think that I know the word?"
-    found = _WHICH.match(text, known.end())
-    before = _END.split(text[:at])[-1].split()
-    clear = clause is not None and not clause.quoted and len(before) <= 3
-    if found is None or not clear or _UNSURE.search(found[3] or ""):
-        raise InvalidMove(f"It is not clear which word you guess. {HOW_TO_GUESS}")
-    return found[2].lower()
+    known = list(_KNOW.finditer(text))
+    if not known and _ALMOST.search(text):
+        raise InvalidMove(f"Your message reads as a guess of another form. {HOW_TO_GUESS}")
+    clauses = find_clauses(text) if known else []
+    for match in known:
+        at = match.start()
+        clause = next((c for c in clauses if c.start <= at < c.stop), None)
+        denied = clause is not None and (clause.negated or clause.question or clause.conditional)
+        if denied and not text.startswith(GUESS_START):
+            continue  # "I do not know the word", "Do you think that I know the word?"
+        found = _WHICH.match(text, match.end())
+        before = _END.split(text[:at])[-1].split()
+        clear = clause is not None and not clause.quoted and len(before) <= 3
+        if found is None or not clear or _UNSURE.search(found[3] or ""):
+            raise InvalidMove(f"It is not clear which word you guess. {HOW_TO_GUESS}")
+        return found[2].lower()
+    return None

@@ -157,6 +157,7 @@ UNCLEAR = "unclear"
         ("I know the word! It is kite!<|im_end|>\nno", KITE),
         ("I already know the word. It must be a kite!", KITE),
         ("I know the word! It is sun-glasses!", "sun-glasses"),
+        ("I did not know the word at first. Now I know the word! It is kite!", KITE),
         ("I do not know the word. Tell me more.", None),
         ("Do you think that I know the word?", None),
         ("If I know the word, I will say it.", None),
@@ -276,6 +277,11 @@ def test_a_message_that_is_read_stays_as_it_is(text, role):
     except InvalidMove:
         return
     assert "\n" not in first and 0 < len(first) <= MOST and first.isprintable()
+
+
+def test_a_guess_with_letters_of_other_languages_is_wrong():
+    for word in ("\u0130stanbul", "\u017f\u212a", "stra\u00dfe", "\u4e1c\u897f"):
+        assert talk(new(), "Hello.", GUESS.format(word)).state.end == "wrong"
 
 
 def test_who_is_never_understood_says_something_at_random():
