@@ -41,16 +41,16 @@ class State:
 
 
 class AdversarialTaboo(TextGame):
-    """An attacker leads a talk such that a defender says a word, which the defender may guess.
+    """An attacker talks a defender into uttering a hidden word, which the defender may guess.
 
     ## Description
     The game of SPAG. player_0, the attacker, knows a target word and must not say it. player_1, the
     defender, does not know it. They talk in turns, the attacker first:
 
-    - The attacker wins if the defender says the word without guessing it.
+    - The attacker wins if the defender utters the word without guessing it.
     - The defender wins if it guesses the word with the sentence `I know the word! It is ...!`. A
       wrong guess loses.
-    - The attacker loses if it says the word.
+    - The attacker loses if it utters the word.
     - After the last round, nobody wins.
 
     Any form of the word counts: plurals, "-ing", "-ed", "'s" and other words with the same stem.
@@ -68,7 +68,7 @@ class AdversarialTaboo(TextGame):
     ## Observation Space
     Text: the role, the round, the messages so far, and at the end who wins and why. The attacker
     also sees the word and, with `notes`, what is true of it. The defender never reads the word,
-    unless it has said it.
+    unless it has uttered it.
 
     ## Rewards
     - `task`: at the end, 1 for the winner and -1 for the loser, or 0 for both. Zero-sum.
@@ -80,7 +80,7 @@ class AdversarialTaboo(TextGame):
 
     ## Episode End
     Termination: a player wins, or `rounds` are over. Truncation: after `max_turns` turns. After
-    `max_invalid` invalid actions in a row, a random message is said, which may be a guess.
+    `max_invalid` invalid actions in a row, a random message is sent, which may be a guess.
 
     ## Information
     The common keys.
@@ -113,8 +113,8 @@ class AdversarialTaboo(TextGame):
     ## References
     Cheng et al., Self-playing Adversarial Language Game Enhances LLM Reasoning (arXiv 2404.10642):
     the rules, the sentence of a guess, and five rounds. In the authors' code, a message with a
-    longer word that contains the target says it, a guess counts if it begins with the word, and
-    no one is rewarded if the attacker says the word. Their target words are a list of common words.
+    longer word that contains the target counts, a guess counts if it begins with the word, and
+    no one is rewarded if the attacker utters it. Their target words are a list of common words.
     Words and facts here are our own, and so are the notes.
 
     ## Version History

@@ -1,4 +1,4 @@
-"""Messages of Adversarial Taboo: what a player says, and what is a guess."""
+"""Messages of Adversarial Taboo, and the guesses among them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def spoken(action: str, role: str) -> str:
     """Returns the message of an action on one line, without labels and marks around it.
 
     Args:
-        action: what a player has answered.
+        action: the answer of a player.
         role: the role of the player, one of `ROLES`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Words of Adversarial Taboo, what can be said about each, and the forms of a word.
+"""Words of Adversarial Taboo, clues about each, and the forms of a word.
 
 Words and facts are those of TwentyQuestions. The clues, which put the facts into words, are our
 own.
@@ -155,7 +155,7 @@ def named(text: str) -> bool:
 
 @cache
 def notes(word: str) -> tuple[str, ...]:
-    """Returns what can be said about a word without its forms, at most `TELLING` clues.
+    """Returns at most `TELLING` true clues about a word, without forms of the word.
 
     The first two are the pair that fits the fewest words. The others follow, the rarest first.
     """
