@@ -213,7 +213,7 @@ REPLIES = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(REPLIES, max_size=8), st.sampled_from(["kite", "balloon"]))
 def test_any_reply_is_read_as_a_whole_or_refused(replies, word):
     game = new(word, rounds=3, max_invalid=100)
@@ -246,7 +246,7 @@ def test_any_reply_is_read_as_a_whole_or_refused(replies, word):
     assert again.state == game.state and again.steps == game.steps
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(REPLIES, max_size=10), st.integers(0, 10**6))
 def test_the_defender_reads_the_same_whatever_the_word_is(replies, seed):
     rng = np.random.default_rng(seed)
