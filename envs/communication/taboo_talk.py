@@ -36,7 +36,9 @@ _UNSURE = re.compile(
 )
 _ALMOST = re.compile(
     rf"\b(?:(?:the|your) {_WORD} (?:is|was|must be|has to be|may be|might be|could be)"
-    rf"|(?:is|was) (?:the|your) {_WORD}|my (?:final )?(?:guess|answer)(?: is|:)|I guess:)"
+    rf"|(?:is|was) (?:the|your) {_WORD}|my (?:final )?(?:guess|answer)(?: is|:)|I guess:"
+    r"|I (?:now )?(?:know|have|got|found)(?: it| what it is)?\s?[!.,:;-]+\s?"
+    r"(?:it is|it's|it must be))"
     rf"\s?:?\s?(?:an? |the )?[{_MARKS}]{{0,3}}[^\W\d_]+(?:-[^\W\d_]+)*[{_MARKS}]{{0,3}}"
     r"(?:[.!?,;]|$)",
     re.IGNORECASE,
