@@ -322,6 +322,7 @@ TABLE: tuple[Entry, ...] = (
     Entry("Codenames-v0", "agentgym.envs.communication.codenames"),
     Entry("Codenames-Menu-v0", "agentgym.envs.communication.codenames", {"clues": "menu"}),
     Entry("CommonsHarvest-v0", "agentgym.envs.social.commons_harvest"),
+    Entry("AdversarialTaboo-v0", "agentgym.envs.communication.adversarial_taboo"),
     Entry("ReferentialGame-v0", "agentgym.envs.communication.referential"),
     Entry("ReferentialGame-Menu-v0", "agentgym.envs.communication.referential", {"speech": "menu"}),
     Entry("PublicGoods-v0", "agentgym.envs.social.public_goods"),

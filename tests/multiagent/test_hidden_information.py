@@ -20,6 +20,7 @@ import agentgym
 from agentgym.envs.communication.codenames import covered
 from agentgym.envs.communication.einstein import make_puzzle
 from agentgym.envs.communication.referential import make_state
+from agentgym.envs.communication.taboo_words import says, words
 from agentgym.envs.communication.twenty_questions import things
 from agentgym.envs.economics.auction import Auction
 from agentgym.envs.household.things import LAMP, kind_of
@@ -120,6 +121,14 @@ def questions(game: Any, me: int, rng: np.random.Generator) -> bool:
     if not me or not game._acting():
         return False
     game.state.thing = int(rng.integers(len(things())))
+    return True
+
+
+def taboo(game: Any, me: int, rng: np.random.Generator) -> bool:
+    state, other = game.state, words()[int(rng.integers(len(words())))]
+    if not me or not game._acting() or any(says(message, other) for message in state.said):
+        return False
+    state.word = other
     return True
 
 
@@ -251,6 +260,7 @@ HIDDEN: dict[str, tuple[Hide, dict[str, Any]]] = {
     "EinsteinPuzzle-Three-v0": (einstein, {}),
     "TwentyQuestions-TwoPlayer-v0": (questions, {}),
     "TwentyQuestions-TwoPlayer-Menu-v0": (questions, {}),
+    "AdversarialTaboo-v0": (taboo, {}),
     "DealOrNoDeal-v0": (deal, {}),
     "ResourceTrading-v0": (trading, {}),
     "ResourceTrading-Gain-v0": (trading, {}),
