@@ -7,7 +7,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -181,15 +181,14 @@ class Unjudged(NumberLine):
 
 
 @pytest.mark.parametrize("score", [None, lambda _: 1.0])
-def test_an_episode_whose_verdict_is_unreadable_is_left_out(policy: Policy, score: Any):
+def test_an_episode_whose_verdict_is_unreadable_is_marked(policy: Policy, score: Any):
     with EnvPool(lambda: Unjudged(max_turns=3), num_envs=2) as pool:
         program = program_of(programs.chat, None)
         executor = HarnessExecutor(Gateway(policy, SAMPLING), program, pool, score=score)
-        said = pytest.warns(UserWarning, match=r"left out .*verdict of the judge cannot be read")
-        with said if score is None else nullcontext():
-            found = executor.start(SPECS)()
+        found = executor.start(SPECS)()
         executor.close()
-    assert [len(each) for each in found] == [1, 0 if score is None else 1, 1, 1]
+    unjudged = [each.stats.unjudged for [each] in found]
+    assert unjudged == [False, score is None, False, False]
 
 
 def test_a_program_that_does_not_act_ends_with_the_reward_so_far(policy: Policy):

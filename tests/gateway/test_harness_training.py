@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
+from agentgym.tasks import task_number
+from agentgym.time_step import TimeStep
 from agentgym.trainers import recipes, train
 from agentgym.trainers.gateway.played import Played
 from agentgym.trainers.gateway.task import Task
@@ -54,6 +57,27 @@ def test_a_program_trains_and_evaluates_as_the_loop_of_the_trainer(
     for one, other in zip(own, found, strict=True):
         learned = {n: v for n, v in one.items() if n.startswith(("losses/", "eval/", "credit/"))}
         assert {name: other[name] for name in learned} == pytest.approx(learned, rel=1e-4, abs=1e-5)
+
+
+class Unjudged(NumberLine):
+    """A judge's verdict on the tasks with an even number cannot be read."""
+
+    def _info(self, step: TimeStep) -> dict[str, Any]:
+        unread = self._turn == 2 and task_number(self.task) % 2 == 0
+        return super()._info(step) | ({"unjudged": True} if unread else {})
+
+
+def test_unreadable_verdicts_are_counted_and_named(tmp_path: Path):
+    given = {name: value for name, value in SMALL.items() if not name.startswith("env_")}
+    run = {"run_dir": str(tmp_path / "run"), "iterations": 1, "group_size": 2}
+    env = lambda: Unjudged(size=40, max_turns=2)  # noqa: E731
+    reports = train("rloo", env=env, harness=programs.chat, **given | run)
+    for report in reports:
+        kinds = {each.task: each.failure for each in report.episodes}
+        assert {kind == "unjudged" for kind in kinds.values()} == {True, False}
+        assert all((kinds[task] == "unjudged") == (task_number(task) % 2 == 0) for task in kinds)
+    [counted] = [row for row in rows(tmp_path / "run") if "rollout/unjudged" in row]
+    assert counted["rollout/unjudged"] == 2
 
 
 def test_a_file_of_tasks_needs_no_environment(tmp_path: Path):

@@ -304,8 +304,6 @@ class _Rollout:
         if outcome.error and not record.over:
             return outcome.error, []
         self._acted = self._acted or scored or live.held.steps > 0
-        if UNJUDGED in live.held.info and not scored:
-            return "The verdict of the judge cannot be read.", []
         success = None
         try:
             if outcome.score is not None:
@@ -330,6 +328,7 @@ class _Rollout:
         trajectory.final_observation = str(live.held.observation)
         trajectory.stats.env_turns = live.held.turns
         trajectory.stats.timed_out = outcome.timed_out or bool(live.held.timed_out)
+        trajectory.stats.unjudged = UNJUDGED in live.held.info and not scored
         if trajectory.truncated and executor.turn_limit == "terminate" and record.over:
             trajectory.terminated, trajectory.truncated, trajectory.bootstrap = True, False, None
         return "", [trajectory]

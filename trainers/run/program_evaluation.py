@@ -11,6 +11,7 @@ from agentgym.evaluation.report import Record, Report
 from agentgym.evaluation.runner import plan_episodes
 from agentgym.registration.making import env_name, tasks_of
 from agentgym.time_limits import TIMED_OUT
+from agentgym.time_step import UNJUDGED
 from agentgym.trainers.data.streams import stream
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.gateway.executor import HarnessExecutor
@@ -74,7 +75,8 @@ def _record(trajectory: Trajectory) -> Record:
     turns = trajectory.turns
     keys = [*(turn.state_key for turn in turns[1:]), trajectory.final_state_key]
     infos = [{"valid": t.valid, "state_key": key} for t, key in zip(turns, keys, strict=True)]
-    infos[-1] |= {"success": trajectory.success, TIMED_OUT: trajectory.stats.timed_out}
+    ends = {TIMED_OUT: trajectory.stats.timed_out, UNJUDGED: trajectory.stats.unjudged}
+    infos[-1] |= {"success": trajectory.success, **ends}
     terms: dict[str, float] = {}
     for turn in turns:
         for name, value in turn.reward_terms.items():
