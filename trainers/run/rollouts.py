@@ -151,6 +151,7 @@ class Rollouts:
         judged = [trajectory for trajectory in played if not trajectory.stats.unjudged]
         self._unjudged = len(played) - len(judged)
         if played and not judged:
+            self.forget()  # a resumed run asks the judge again
             raise ConfigError(
                 f"Expected verdicts of the judge, and none on {len(played)} episodes can be read. "
                 "Give another judge, or look at its replies."

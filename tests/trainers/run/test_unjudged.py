@@ -27,7 +27,7 @@ class Watched(Callback):
         self.returns.append([each.episode_return for each in trajectories])
 
 
-def run(folder: Path, unread: Callable[[int], bool]) -> list[list[float]]:
+def run(folder: Path, unread: Callable[[int], bool], **more: Any) -> list[list[float]]:
     """Trains where the verdicts on some episodes are unreadable, by their number.
 
     The return of an episode is its number. Returns those that each iteration learns from.
@@ -49,7 +49,7 @@ def run(folder: Path, unread: Callable[[int], bool]) -> list[list[float]]:
     trainer = make_trainer(
         "grpo", env=lambda: Judged(size=40, max_turns=2), model="nano", group_size=2, num_envs=1,
         episodes_per_iteration=4, iterations=2, eval_episodes=0, max_new_tokens=2, device="cpu",
-        threads=1, quiet=True, run_dir=str(folder), callbacks=[watched],
+        threads=1, quiet=True, run_dir=str(folder), callbacks=[watched], **more,
     )  # fmt: skip
     numbers = iter(range(1000))  # the tokenizer has been made
     trainer.run()
@@ -64,6 +64,7 @@ def test_they_are_left_out_and_counted(tmp_path: Path):
     assert [line.get("rollout/unjudged") for line in lines if "rollout/return" in line] == [1, 2]
 
 
-def test_without_any_verdict_the_run_ends_with_the_remedy(tmp_path: Path):
+def test_without_any_verdict_the_run_ends_and_a_resumed_one_asks_again(tmp_path: Path):
     with pytest.raises(ConfigError, match=r"none on 4 episodes can be read\. Give another judge"):
         run(tmp_path, lambda number: number > 3)
+    assert run(tmp_path, lambda number: False, resume=True) == [[0.0, 1.0, 2.0, 3.0]]
