@@ -171,6 +171,7 @@ class WrittenGoal(TextWrapper):
             "progress": float(self._solved),
             "reward_terms": {**terms, TERM: float(self._solved)},
         }
+        info = {name: value for name, value in info.items() if name != UNJUDGED}
         if self._unjudged:
             added[UNJUDGED] = True
         return with_goal(self._goal, observation), self._keyed({**info, **added}, self._goal)

@@ -10,8 +10,10 @@ import pytest
 
 from agentgym import make_env
 from agentgym.data.episode import RecordedEpisode
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, UnknownTaskError
 from agentgym.judges import outcome_judge
+from agentgym.time_step import TimeStep
 from agentgym.wrappers import WrittenGoal
 from agentgym.wrappers.written_goal import GoalTasks, clean_goal, parted
 
@@ -62,6 +64,16 @@ def test_the_judge_decides_the_outcome_of_a_written_goal(
     assert [turn.action for turn in episode.turns] == ["+", "jump", "-", "+"]
     assert not any("Goal:" in turn.observation for turn in episode.turns)
     assert env.expert() is None
+
+
+def test_a_readable_verdict_stands_for_that_of_the_environment():
+    class Unjudged(NumberLine):
+        def _info(self, step: TimeStep) -> dict[str, Any]:
+            return super()._info(step) | {"unjudged": True}
+
+    env = WrittenGoal(Unjudged(**KWARGS), f"{__name__}:right")
+    assert "unjudged" in env.reset(seed=1, options={"task": "train/3"})[1]
+    assert "unjudged" not in play(env, "train/3 goal: Steps to the right: 1", *"+---")[-1][4]
 
 
 def test_own_tasks_are_those_of_the_environment(env: WrittenGoal):
