@@ -26,7 +26,7 @@ from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel, own_critic
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.streams import CLONING, CRITIC, TASKS
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, judged_ones
 from agentgym.trainers.gateway.harness import Harness
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.imitation.behaviour_cloning import clone_expert
@@ -306,7 +306,7 @@ class Trainer:
             EpisodeSpec(task, seed, (config.run.seed, CRITIC, i), max_turns=limit)
             for i, (task, seed) in enumerate(starts)
         ]
-        played = self.play(self.rollouts.seat(episodes, 0))
+        played = judged_ones(self.play(self.rollouts.seat(episodes, 0)))
         batch = Batch.of(played)
         zeros = np.zeros(batch.num_tokens, np.float32)  # the policy is still the reference
         batch = self.rewards(batch, 0, ForwardPass(zeros, reference=zeros))

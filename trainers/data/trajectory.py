@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from agentgym.errors import ConfigError
+
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 Tokens = NDArray[np.int32]
@@ -230,6 +232,21 @@ class Trajectory:
     def group(self) -> tuple[str, str, int, str]:
         """Key shared by trajectories that start in the same state."""
         return (self.env_id, self.task, self.seed, self.agent)
+
+
+def judged_ones(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+    """Returns the trajectories without those on which the verdict of a judge is unreadable.
+
+    Raises:
+        ConfigError: if no verdict can be read.
+    """
+    judged = [each for each in trajectories if not each.stats.unjudged]
+    if trajectories and not judged:
+        raise ConfigError(
+            f"Expected verdicts of the judge, and none on {len(trajectories)} episodes can be "
+            "read. Give another judge, or look at its replies."
+        )
+    return judged
 
 
 def episode_numbers(trajectories: Sequence[Trajectory]) -> list[int]:

@@ -12,7 +12,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.replay import ReplayBuffer
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, judged_ones
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.imitation.demonstrations import demonstrate, read_data, with_general
 from agentgym.trainers.rollout.action_room import action_room
@@ -100,7 +100,7 @@ class DataSet(RecipeHooks):
         room = action_room(policy, config.sampling(), constrain)
         found = demonstrate(policy, trainer.pool, episodes[:shown], context, room, constrain)
         self.env_steps = sum(len(trajectory.turns) for trajectory in found)
-        found += trainer.play(episodes[shown:])
+        found += judged_ones(trainer.play(episodes[shown:]))
         return with_general(policy, [*from_files, *found], context, config)
 
     def state_dict(self) -> dict[str, Any]:

@@ -38,8 +38,12 @@ class Journal:
         self._found: dict[str, list[Trajectory]] | None = None
 
     def append(self, episode: EpisodeSpec, trajectories: Sequence[Trajectory]) -> None:
-        """Adds a finished episode. Episodes with an opening, which others determine, are not."""
-        if episode.replayed:
+        """Adds a finished episode, unless it is to be played again.
+
+        Those with an opening are, which others determine, and those on which the verdict of a judge
+        is unreadable.
+        """
+        if episode.replayed or any(each.stats.unjudged for each in trajectories):
             return
         body = json.dumps([pack(t) for t in trajectories], default=lambda number: number.item())
         line = json.dumps([_name(episode), zlib.crc32(body.encode()), body])

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from accelerate import Accelerator
 
-from agentgym.errors import ConfigError
 from agentgym.trainers.data.streams import ACTIONS, TASKS
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, judged_ones
 from agentgym.trainers.gateway.harness import Harness
 from agentgym.trainers.players.frozen_players import FrozenPlayers
 from agentgym.trainers.players.lineup import Lineup
@@ -121,7 +120,7 @@ class Rollouts:
             self.executor.policy = Ensemble(policy, policies)
         self._started: dict[int, Callable[[], list[Trajectory]]] = {}
         self._limit: int | None = None  # turn limit of the current iteration
-        self._unjudged = 0  # episodes of the current iteration
+        self._unjudged = 0  # episodes of the current iteration, until `metrics`
         self.turns = self.tokens = 0
 
     def turn_limit(self, iteration: int) -> int | None:
@@ -148,14 +147,8 @@ class Rollouts:
             if number not in self._started:
                 self._started[number] = self._start(self.episodes(number))
         played = self._started.pop(iteration)()
-        judged = [trajectory for trajectory in played if not trajectory.stats.unjudged]
+        judged = judged_ones(played)
         self._unjudged = len(played) - len(judged)
-        if played and not judged:
-            self.forget()  # a resumed run asks the judge again
-            raise ConfigError(
-                f"Expected verdicts of the judge, and none on {len(played)} episodes can be read. "
-                "Give another judge, or look at its replies."
-            )
         return judged
 
     def episodes(self, iteration: int) -> Sequence[EpisodeSpec]:
@@ -200,7 +193,8 @@ class Rollouts:
 
         They are in the order of the episodes, those of a game one after another. Episodes that were
         finished before the run was resumed come from the journal. Episodes without a turn limit of
-        their own have that of their task, or of the current iteration.
+        their own have that of their task, or of the current iteration. Those on which the verdict
+        of a judge is unreadable keep their places, and the loss leaves out their turns.
 
         Raises:
             Interrupted: if a process received a signal.
@@ -211,7 +205,13 @@ class Rollouts:
             else replace(each, max_turns=self._limit_of(each.task, self._limit))
             for each in episodes
         ]
-        return self._start(limited)()
+        played = self._start(limited)()
+        for trajectory in played:
+            if trajectory.stats.unjudged:
+                self._unjudged += 1
+                for turn in trajectory.turns:
+                    turn.weight = 0.0
+        return played
 
     def _start(self, episodes: Sequence[EpisodeSpec]) -> Callable[[], list[Trajectory]]:
         """Starts episodes, of which each process plays a share, and returns a wait for all."""
@@ -259,8 +259,9 @@ class Rollouts:
     def metrics(self) -> dict[str, float]:
         """Returns scalars of the executor and of the pool of opponents, and unreadable verdicts."""
         found = {f"rollout/{name}": x for name, x in self.executor.metrics().items()}
-        if self._unjudged:
-            found["rollout/unjudged"] = float(self._unjudged)
+        unjudged, self._unjudged = self._unjudged, 0
+        if unjudged:
+            found["rollout/unjudged"] = float(unjudged)
         return found | {f"pool/{name}": x for name, x in self.players.metrics().items()}
 
     def forget(self) -> None:
