@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentgym.cli.main import main
@@ -27,6 +27,7 @@ FIRST = """Here are some:
 - size=1, max_turns=9
 * size=90, max_turns=1
 2) size=10,  max_turns=30.
+size=401, max_turns=999
 speed=3"""
 
 
@@ -46,6 +47,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ChatServ
         for problem in (
             "size=4: it is known already",
             "size must be from 2",
+            "size must be from -400 to 400, got 401",
             "the expert solves none",
             "Did you mean" if "Did you mean" in text else "speed=3: ",
         ):
@@ -81,6 +83,7 @@ NAMES = (
     ("NumberLine-v0", f'size=9,wrap=["RewardFunction:function={__name__}:called"]'),
     ("GeneratedWorlds-v0", "dynamics=rules.json"),
     ("GeneratedWorlds-v0", "dynamics=/etc/passwd"),
+    ("NumberLine-v0", 'size={"/etc/passwd":1}'),
 )
 
 
@@ -109,6 +112,7 @@ def numbers(value: Any) -> list[float]:
     return [value] if type(value) in (int, float) else []
 
 
+@example(value=[float("nan")], name="size")
 @given(value=JSON, name=st.sampled_from(["size", "max_turns"]))
 def test_no_environment_is_made_with_a_number_far_beyond_the_known_ones(value: Any, name: str):
     most = {"size": 400.0}  # ten times that of the rates

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from typing import Any
 
 import gymnasium
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.registration.making import make_env
 from agentgym.serving.protocol import ProtocolError, read_message
 from agentgym.serving.session import Session
+from agentgym.time_limits import TIMED_OUT
+from agentgym.time_step import UNJUDGED, TimeStep
 
 NUMBER_LINE = partial(make_env, "NumberLine-v0", size=6)
 
@@ -58,6 +62,19 @@ def test_any_bytes_are_a_message_or_a_protocol_error(data):
         assert isinstance(read_message(data), dict)
     except ProtocolError as error:
         assert error.code in ("INVALID_JSON", "VALIDATION_ERROR")
+
+
+@pytest.mark.parametrize("key", [TIMED_OUT, UNJUDGED])
+def test_a_session_sends_why_an_episode_has_no_outcome(key: str):
+    class Without(NumberLine):
+        def _info(self, step: TimeStep) -> dict[str, Any]:
+            return super()._info(step) | ({key: True} if self._turn == 1 else {})
+
+    session = Session(Without)
+    for message in ({"type": "reset", "data": {}}, {"type": "step", "data": {"text": "+"}}):
+        reply = replies(session, message)
+        assert reply is not None
+        assert reply["data"]["observation"].get(key, False) == (message["type"] == "step")
 
 
 def test_a_session_plays_as_the_environment_does():
