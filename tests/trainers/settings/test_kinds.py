@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -25,7 +26,7 @@ from agentgym.trainers.settings.kinds import (
     RewardedConfig,
 )
 from agentgym.trainers.settings.names import FAMILIAR, RENAMED
-from agentgym.trainers.settings.schema import Setting, settings_of
+from agentgym.trainers.settings.schema import Setting, field_docs, settings_of
 
 from ...helpers.setting_reads import plain
 
@@ -203,3 +204,21 @@ def test_the_memory_of_a_server_is_not_set_here(setting: dict[str, Any]):
     ):
         recipes.load("poad").Config.of(**server, **setting)
     recipes.load("poad").Config.of(engine="vllm", **setting)
+
+
+def test_a_description_of_a_class_stands_for_that_of_its_base():
+    @dataclass
+    class Base:
+        one: int = 1
+        """The first
+        one."""
+        two: int = 2
+        """The second one."""
+
+    @dataclass
+    class Derived(Base):
+        two: int = 3
+        """Another one."""
+
+    assert field_docs(Derived) == {"one": "The first one.", "two": "Another one."}
+    assert field_docs(Base) == {"one": "The first one.", "two": "The second one."}
