@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 
 from agentgym.errors import ConfigError
+from agentgym.time_limits import MANY_TURNS
 from agentgym.wrappers.middle_start import _MiddleStart
 
 
@@ -71,10 +72,13 @@ class ExpertStart(_MiddleStart):
         return observation, info, played
 
     def _plan(self) -> list[str]:
-        """Plays the expert's episode. Returns its actions, or none if it does not end."""
+        """Plays the expert's episode. Returns its actions, or none if it does not end.
+
+        It gives up after `MANY_TURNS` turns.
+        """
         expert, actions = self.env.get_wrapper_attr("expert"), []
         terminated = truncated = False
-        while not (terminated or truncated):
+        while not (terminated or truncated or len(actions) == MANY_TURNS):
             action = expert()
             if action is None and not actions:
                 raise ConfigError(

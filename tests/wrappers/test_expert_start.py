@@ -9,7 +9,13 @@ import pytest
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.envs.puzzle.tower_of_hanoi import TowerOfHanoi
 from agentgym.errors import ConfigError, SnapshotError
-from agentgym.wrappers import ExpertStart, ExtractAction, HistoryObservation, RewardFunction
+from agentgym.wrappers import (
+    ExpertStart,
+    ExtractAction,
+    HistoryObservation,
+    RewardFunction,
+    expert_start,
+)
 
 from ..helpers.echo import DictEcho, Echo
 
@@ -40,6 +46,14 @@ def test_one_task_and_seed_has_one_start_and_a_share_starts_in_the_middle():
     assert 25 < sum(turns > 0 for _, turns in found) < 75
     env = ExpertStart(NumberLine(size=30), share=0.0)
     assert {start(env, seed)[1] for seed in range(20)} == {0}
+
+
+def test_an_expert_without_an_end_is_not_followed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(expert_start, "MANY_TURNS", 20)
+    said: list[str] = []
+    monkeypatch.setattr(NumberLine, "expert", lambda self: said.append("?") or "?")
+    assert start(ExpertStart(NumberLine(max_turns=None), share=1.0), 0)[1] == 0
+    assert len(said) == 20
 
 
 def test_training_tasks_may_have_any_name():
