@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,12 @@ def test_reports_hold_the_kinds(tmp_path: Path):
         "fixed on NumberLine, failures: invalid actions 100 %.",
         "fixed on NumberLine, failures: invalid actions 75 %, context overflow 25 %.",
     ]
+
+
+def test_the_page_of_logs_has_the_kinds_in_order():
+    page = (Path(__file__).parents[2] / "docs/tutorials/tensorboard.md").read_text("utf-8")
+    table = page.partition("| Kind | The episode |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [*FAILURES]
 
 
 def test_successes_have_no_kind():
