@@ -23,6 +23,7 @@ from agentgym.agents.basic.world_model import Outcome, WorldModel, prediction_er
 from agentgym.agents.scaffolds import SCAFFOLDS
 from agentgym.agents.search import ALGORITHMS, SearchAgent
 from agentgym.agents.search.action_judges import ActionJudge, FunctionValue, ModelValue
+from agentgym.agents.search.code_value import CodeValue
 from agentgym.errors import ConfigError, did_you_mean, needs_extra
 from agentgym.utils.arguments import (
     check_arguments,
@@ -140,7 +141,9 @@ def _search(spec: str, rest: str, options: dict[str, Any]) -> Agent:
             tokens = None
         options[role] = make_agent(model, **own)
     if isinstance(value := options.get("value"), str) and ":" in value:
-        options |= {"value": "judge", "judge": _action_judge(value)}
+        program = value.startswith("code:")
+        judge = CodeValue.of_file(value[5:]) if program else _action_judge(value)
+        options |= {"value": "code" if program else "judge", "judge": judge}
     if tokens is not None:
         raise ConfigError("world_tokens limits the predictions of a policy: give world=FOLDER.")
     return _call(spec, SearchAgent, (algorithm,), {"name": spec, **options})

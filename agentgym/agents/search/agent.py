@@ -11,6 +11,7 @@ from typing import Any
 from agentgym.agents.basic.view import Agent, View
 from agentgym.agents.basic.world_model import WorldModel
 from agentgym.agents.search.action_judges import ActionJudge
+from agentgym.agents.search.code_value import CodeValue
 from agentgym.agents.search.guide import SearchGuide, Settings, Value
 from agentgym.agents.search.simulator import (
     Future,
@@ -68,8 +69,8 @@ class SearchAgent:
             return of `rollouts` episodes that random actions or the policy play from it, whose
             steps count. "critic": the policy's critic. "judge": the policy's judge of actions, by
             its method `scores`. The attribute `whole` tells whether they predict the return of the
-            whole episode, or of the rest from the action on (the default).
-        judge: judge of actions for the value "judge". None: the policy.
+            whole episode, or of the rest from the action on (the default). "code": a program.
+        judge: judge of actions for the value "judge" (None: the policy), or a `CodeValue`.
         policy: an agent that proposes actions. None: all admissible actions are tried.
         width: proposed actions per state. None: all admissible actions, or 5 of a policy.
         rollouts: episodes per state of the values "random" and "policy".
@@ -102,7 +103,7 @@ class SearchAgent:
         beams: int = 5,
         future: Future = "sampled",
         world: Agent | None = None,
-        judge: ActionJudge | None = None,
+        judge: ActionJudge | CodeValue | None = None,
         name: str | None = None,
     ):
         if algorithm not in ALGORITHMS:
@@ -124,8 +125,10 @@ class SearchAgent:
             if number < 0:
                 raise ConfigError(f"{option} must be at least 0, got {number}.")
         method = {"policy": "act", "critic": "values", "judge": "scores"}.get(value)
-        if judge is not None and value != "judge":
+        if judge is not None and value != ("code" if isinstance(judge, CodeValue) else "judge"):
             raise ConfigError(f"A judge goes with value=judge, got value={value}.")
+        if judge is None and value == "code":
+            raise ConfigError("value=code needs a program: give value=code:FILE.")
         if method is not None and judge is None and not hasattr(policy, method):
             raise ConfigError(
                 f"value={value} needs a policy with a method `{method}`, "

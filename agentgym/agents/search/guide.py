@@ -13,7 +13,7 @@ from agentgym.agents.basic.view import View
 from agentgym.agents.search.simulator import Node, Rehearsal
 from agentgym.errors import ConfigError
 
-Value = Literal["progress", "policy", "random", "critic", "judge"]
+Value = Literal["progress", "policy", "random", "critic", "judge", "code"]
 
 
 @dataclass(frozen=True)
@@ -131,11 +131,16 @@ class SearchGuide:
         }
         return [found.get(id(node), 0.0) for node in nodes]
 
+    def _code(self, nodes: Sequence[Node]) -> list[float]:
+        """Returns what a program finds in the observations."""
+        return self.settings.judge.values([node.observation for node in nodes])
+
 
 _RETURNS: dict[str, Callable[[SearchGuide, Sequence[Node]], list[float]]] = {
     "policy": lambda guide, nodes: guide._rollouts(guide.settings.policy, nodes),
     "random": lambda guide, nodes: guide._rollouts(RandomAgent(), nodes),
     "critic": SearchGuide._critic,
     "judge": SearchGuide._judge,
+    "code": SearchGuide._code,
 }
 """Kinds of values that estimate the return of the episode."""
