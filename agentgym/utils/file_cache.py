@@ -60,6 +60,8 @@ def cached_by_files(
 ) -> Callable[[Callable[Arguments, Result]], Kept[Arguments, Result]]:
     """Keeps the last results of a function, as `lru_cache` does, until its files change.
 
+    A result of earlier contents of the files is not kept beside the new one: it may be a model.
+
     Args:
         *names: the arguments that name files, as in `file_state`.
         maxsize: number of results.
@@ -69,15 +71,18 @@ def cached_by_files(
         bind = signature(function).bind
 
         @lru_cache(maxsize)
-        def kept(state: FileState, *args: Any, **kwargs: Any) -> Result:
-            return function(*args, **kwargs)
+        def place(*args: Any, **kwargs: Any) -> list[tuple[FileState, Result]]:
+            return []
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            given = bind(*args, **kwargs).arguments
-            return kept(file_state(*(given[name] for name in names)), *args, **kwargs)
+            given, kept = bind(*args, **kwargs).arguments, place(*args, **kwargs)
+            state = file_state(*(given[name] for name in names))
+            if not kept or kept[0][0] != state:
+                kept[:] = [(state, function(*args, **kwargs))]
+            return kept[0][1]
 
-        call.cache_clear = kept.cache_clear  # type: ignore[attr-defined]
+        call.cache_clear = place.cache_clear  # type: ignore[attr-defined]
         return cast("Kept[Arguments, Result]", call)
 
     return decorate

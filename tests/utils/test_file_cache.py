@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import os
 import pickle
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 
 from agentgym import make_env
 from agentgym.envs.worlds.rules import EXAMPLE
+from agentgym.errors import DataError
 from agentgym.evaluation.runner import evaluate
 from agentgym.judges import outcome_judge
 from agentgym.utils.file_cache import cached_by_files, file_state
@@ -45,6 +48,29 @@ def test_results_are_kept_until_a_file_changes(tmp_path: Path):
     length.cache_clear()
     read.clear()
     assert length(folder) == 9 and read == [folder]
+
+
+def test_the_result_of_earlier_contents_is_not_kept(tmp_path: Path):
+    class Model:
+        """A large result."""
+
+    @cached_by_files("path", maxsize=8)
+    def model(path: str) -> Model:
+        if not Path(path).read_text():
+            raise DataError("empty")
+        return Model()
+
+    file = tmp_path / "weights"
+    file.write_text("one")
+    earlier = weakref.ref(model(str(file)))
+    assert model(str(file)) is earlier()
+    file.write_text("")
+    with pytest.raises(DataError):
+        model(str(file))
+    file.write_text("three")
+    assert model(str(file)) is model(str(file))
+    gc.collect()
+    assert earlier() is None
 
 
 def test_sources_of_models_name_their_files(tmp_path: Path):
