@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from inspect import signature
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, Self, TypeVar, cast
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result", covariant=True)
@@ -27,6 +27,16 @@ class Kept(Protocol[Arguments, Result]):
     def cache_clear(self) -> None:
         """Forgets all results."""
         ...
+
+
+class Shared:
+    """What was read from files and never changes: copies of environments share it.
+
+    A subclass says by `__reduce__` how another process reads it.
+    """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
 
 def file_state(*sources: str | Path | None) -> FileState:

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import pickle
+import shutil
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -190,3 +191,24 @@ def test_copies_of_environments_share_what_was_read(of_copy: Any, tmp_path: Path
     assert of_copy(env).unwrapped.corpus is env.unwrapped.corpus  # type: ignore[attr-defined]
     env = make_env("TextCraft-v0", recipes=f"{tmp_path}/recipes")
     assert of_copy(env).unwrapped.book is env.unwrapped.book  # type: ignore[attr-defined]
+
+
+def test_copies_go_on_after_the_files_have_changed(tmp_path: Path):
+    documents(tmp_path / "questions.jsonl", True)
+    recipes(tmp_path / "x", True)
+    words(tmp_path / "words.txt", True)
+    files = {"corpus": f"{tmp_path}/corpus", "questions": f"{tmp_path}/questions.jsonl"}
+    envs = [
+        make_env("SearchQA-v0", **files),
+        make_env("TextCraft-v0", recipes=f"{tmp_path}/recipes"),
+        make_env("Wordle-v0", vocabulary=f"{tmp_path}/words.txt"),
+    ]
+    actions = ("search[page]", "inventory", "eagle")
+    for env in envs:
+        env.reset(seed=0)
+    for folder in ("corpus", "recipes"):
+        shutil.rmtree(tmp_path / folder)
+    for name in ("questions.jsonl", "words.txt"):
+        (tmp_path / name).unlink()
+    for env, action in zip(envs, actions, strict=True):
+        assert copy.deepcopy(env).step(action) == env.step(action)
