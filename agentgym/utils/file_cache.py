@@ -14,7 +14,9 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result", covariant=True)
 FileState = tuple[Any, ...]
 """What changes with files: see `file_state`."""
-_MARKS = re.compile(r"rubric=|policy:|:(?=(?:chat|policy|model):)")
+_SOURCE = re.compile(
+    r"(?:rubric=(.+?):(?=(?:chat|policy|model):))?(?:(?:policy|model):)?(.*)", re.DOTALL
+)
 
 
 class Kept(Protocol[Arguments, Result]):
@@ -43,13 +45,14 @@ def file_state(*sources: str | Path | None) -> FileState:
     """Returns the times and sizes of files and of all files in folders, which change with them.
 
     Args:
-        *sources: files, folders, sources of models that name some (policy:FOLDER,
+        *sources: files, folders, sources of models that name some (policy:FOLDER, model:FOLDER,
             rubric=FILE:chat:MODEL@URL), or anything else, which has no state.
     """
     found: list[Any] = []
     for source in sources:
-        parts = _MARKS.split(str(source)) if source else []
-        for path in (Path(os.path.expanduser(part)) for part in parts if part):
+        match = _SOURCE.fullmatch(str(source or ""))
+        parts = filter(None, match.groups()) if match else ()
+        for path in (Path(os.path.expanduser(part)) for part in parts):
             found.append(_state(path))
             for folder, folders, names in os.walk(path) if found[-1] else ():
                 folders.sort()

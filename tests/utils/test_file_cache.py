@@ -83,6 +83,7 @@ def test_sources_of_models_name_their_files(tmp_path: Path):
         (f"rubric={rubric}:chat:m@http://localhost:1/v1", rubric),
         (f"rubric={rubric}:policy:{policy}", policy / "config.json"),
         (f"policy:{policy}", policy / "config.json"),
+        (f"model:{policy}", policy / "config.json"),
         (f"{rubric}", rubric),
     ):
         before = file_state(source)
@@ -91,6 +92,14 @@ def test_sources_of_models_name_their_files(tmp_path: Path):
         assert file_state(source) != before
     for source in ("chat:m@http://localhost:1/v1", "model:nano", "module:function", None, "a\0b"):
         assert not any(file_state(source))
+
+
+def test_a_path_that_reads_like_a_source_is_one_path(tmp_path: Path):
+    for name in ("policy:1", "rubric=2", "a:policy:b"):
+        (tmp_path / name).mkdir()
+        file = tmp_path / name / "q.jsonl"
+        file.write_text("one")
+        assert file_state(file) == ((file.stat().st_mtime_ns, 3),)
 
 
 def world(file: Path, first: bool) -> Callable[[], Any]:
