@@ -52,17 +52,19 @@ def file_state(*sources: str | Path | None) -> FileState:
     for source in sources:
         match = _SOURCE.fullmatch(str(source or ""))
         parts = filter(None, match.groups()) if match else ()
-        for path in (Path(os.path.expanduser(part)) for part in parts):
+        for path in map(os.path.expanduser, parts):
             found.append(_state(path))
             for folder, folders, names in os.walk(path) if found[-1] else ():
                 folders.sort()
-                found += [(folder, name, _state(Path(folder, name))) for name in sorted(names)]
+                found += [
+                    (folder, name, _state(os.path.join(folder, name))) for name in sorted(names)
+                ]
     return tuple(found)
 
 
-def _state(path: Path) -> FileState:
+def _state(path: str) -> FileState:
     try:
-        found = path.stat()
+        found = os.stat(path)
     except (OSError, ValueError):  # a name that no file can have
         return ()
     return found.st_mtime_ns, found.st_size
