@@ -285,8 +285,8 @@ def test_the_page_about_tensorboard_lists_every_scalar(tmp_path: Path):
         for exact in (False, True)
         for name in Measured(value, exact, 2, 0.5, {}, 1.0, zero_sum=True).metrics()
     }
-    with_thoughts = {"rollout/thought_information"}
-    assert listed == scalars | histograms | in_games | with_thoughts
+    with_thoughts, with_judges = {"rollout/thought_information"}, {"rollout/unjudged"}
+    assert listed == scalars | histograms | in_games | with_thoughts | with_judges
 
 
 def test_a_wrong_command_line_is_found(monkeypatch: pytest.MonkeyPatch):

@@ -56,7 +56,7 @@ class AdversarialTaboo(TextGame):
     Any form of the word counts: plurals, "-ing", "-ed", "'s" and other words with the same stem.
     Case, accents and marks do not matter. The parts of a hyphenated word count, each and together,
     and so do letters that are spelled out. A part of a longer word does not count: "carpet" does
-    not say "car".
+    not say "car". A guess with hyphens is one word.
 
     ## Action Space
     Text: a message of at most 500 characters, which is put on one line. The name of the player

@@ -36,9 +36,10 @@ _UNSURE = re.compile(
 )
 _ALMOST = re.compile(
     rf"\b(?:(?:the|your) {_WORD} (?:is|was|must be|has to be|may be|might be|could be)"
-    rf"|(?:is|was) (?:the|your) {_WORD}|my (?:final )?(?:guess|answer)(?: is|:)|I guess:"
-    r"|I (?:now )?(?:know|have|got|found)(?: it| what it is)?\s?[!.,:;-]+\s?"
-    r"(?:it is|it's|it must be))"
+    rf"|(?:is|was) (?:the|your) {_WORD}|(?:my|final) guess(?: is| would be|:)"
+    r"|my final (?:guess|answer)(?: is|:)|I guess:"
+    rf"|I (?:now )?(?:know|have|got|found)(?: it| what (?:it|(?:the|your) {_WORD}) is)?"
+    r"\s?[!.,:;-]+\s?(?:it is|it's|it must be))"
     rf"\s?:?\s?(?:an? |the )?[{_MARKS}]{{0,3}}[^\W\d_]+(?:-[^\W\d_]+)*[{_MARKS}]{{0,3}}"
     r"(?:[.!?,;]|$)",
     re.IGNORECASE,
@@ -88,6 +89,8 @@ def _unmarked(text: str) -> str:
 def guess(text: str) -> str | None:
     """Returns the word that a message of the defender guesses, or None if it guesses nothing.
 
+    A word with hyphens is returned without them, so that "kite-lamp" guesses neither of both.
+
     Args:
         text: a message, as of `spoken`.
 
@@ -95,8 +98,6 @@ def guess(text: str) -> str | None:
         InvalidMove: if it is a guess of another form, or it is not clear which word it guesses.
     """
     known = list(_KNOW.finditer(text))
-    if not known and _ALMOST.search(text):
-        raise InvalidMove(f"Your message reads as a guess of another form. {HOW_TO_GUESS}")
     clauses = find_clauses(text) if known else []
     for match in known:
         at = match.start()
@@ -109,5 +110,7 @@ def guess(text: str) -> str | None:
         clear = clause is not None and not clause.quoted and len(before) <= 3
         if found is None or not clear or _UNSURE.search(found[3] or ""):
             raise InvalidMove(f"It is not clear which word you guess. {HOW_TO_GUESS}")
-        return found[2].lower()
+        return found[2].lower().replace("-", "")
+    if _ALMOST.search(text):
+        raise InvalidMove(f"Your message reads as a guess of another form. {HOW_TO_GUESS}")
     return None

@@ -109,7 +109,7 @@ TELLING = 8
 _stem = Stemmer.Stemmer("english").stemWord
 _WORD = re.compile(r"[^\W_]+")
 _HYPHENED = re.compile(r"[^\W_]+(?:-[^\W_]+)+")
-_SPELLED = re.compile(r"(?<![^\W_])[^\W\d_](?:[^\w]{1,2}[^\W\d_](?![^\W_])){2,}")
+_SPELLED = re.compile(r"(?<![^\W_])[^\W\d_](?:[\W_]{1,3}[^\W\d_](?![^\W_])){2,}")
 
 
 @cache
@@ -168,25 +168,28 @@ def notes(word: str) -> tuple[str, ...]:
 
 
 @cache
-def _stems(word: str) -> frozenset[str]:
-    """Returns the stems of a word and of its plural."""
+def _forms(word: str) -> frozenset[str]:
+    """Returns the stems of a word and of its plural, and a plural whose stem is of other words."""
     forms = {word, f"{word}s"}
     if word.endswith(("s", "x", "z", "ch", "sh", "o")):
         forms.add(f"{word}es")
+    found = set(map(_stem, forms))
     if word.endswith(("f", "fe")):
-        forms.add(f"{word.removesuffix('e')[:-1]}ves")
-    return frozenset(map(_stem, forms))
+        found.add(f"{word.removesuffix('e')[:-1]}ves")  # "leaves", but not "leave"
+    return frozenset(found)
 
 
 @lru_cache(maxsize=4096)
-def _stems_in(text: str) -> frozenset[str]:
-    """Returns the stems of the words in a text, also of those with hyphens or spelled out."""
+def _forms_in(text: str) -> frozenset[str]:
+    """Returns the words in a text and their stems, also of those with hyphens or spelled out."""
     plain = unicodedata.normalize("NFKD", normalized(text).casefold())
     plain = "".join(c for c in plain if not unicodedata.combining(c))
     found = _WORD.findall(plain)
-    for joined in (*_HYPHENED.findall(plain), *_SPELLED.findall(plain)):
-        found.append("".join(_WORD.findall(joined)))
-    return frozenset(map(_stem, found))
+    found += ["".join(_WORD.findall(joined)) for joined in _HYPHENED.findall(plain)]
+    for run in _SPELLED.findall(plain):
+        letters = "".join(_WORD.findall(run))
+        found += [letters, letters[1:]]  # "a k i t e"
+    return frozenset((*found, *map(_stem, found)))
 
 
 def says(text: str, word: str) -> bool:
@@ -197,4 +200,4 @@ def says(text: str, word: str) -> bool:
     ("sun-glasses"), and letters that are spelled out ("k-i-t-e"). A part of a longer word is none:
     "carpet" does not say "car".
     """
-    return not _stems(word).isdisjoint(_stems_in(text))
+    return not _forms(word).isdisjoint(_forms_in(text))

@@ -18,7 +18,7 @@ from agentgym.rendering.scene import DARK, GOLD, GREEN, PALE
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import plain
-from agentgym.utils.file_cache import cached_by_files
+from agentgym.utils.file_cache import Shared, cached_by_files
 
 LENGTH = 5
 TRIES = 6
@@ -51,7 +51,7 @@ class State:
     secret: str
 
 
-class Vocabulary:
+class Vocabulary(Shared):
     """The words that may be guessed and hidden, with cached marks of guesses.
 
     Args:
@@ -71,7 +71,7 @@ class Vocabulary:
         self._best: dict[tuple[History, bool], str] = {}
 
     def __reduce__(self):
-        # Copies and other processes share or rebuild the tables instead of carrying them.
+        # Other processes rebuild the tables instead of carrying them.
         return load_vocabulary, (self.source, self.letter_counts)
 
     def codes(self, guess: str, hidden: np.ndarray) -> np.ndarray:

@@ -12,14 +12,14 @@ from agentgym.envs.search.questions import Question
 from agentgym.envs.search.world import Corpus, Page
 from agentgym.errors import DataError
 from agentgym.tasks import Tasks
-from agentgym.utils.file_cache import cached_by_files
+from agentgym.utils.file_cache import Shared, cached_by_files
 
 TEST_EVERY = 5
 SPLITS = ("train", "test")
 
 
 @dataclass(frozen=True)
-class QuestionFile:
+class QuestionFile(Shared):
     """Questions over given pages.
 
     Attributes:
@@ -35,7 +35,7 @@ class QuestionFile:
     source: tuple[Callable[..., QuestionFile], tuple[str, ...]]
 
     def __reduce__(self):
-        # Copies and other processes share or read the pages instead of carrying them.
+        # Other processes read the pages instead of carrying them.
         return self.source
 
     @property

@@ -6,9 +6,8 @@ from agentgym.envs.service.airline_tasks import airline_case
 from agentgym.envs.service.airline_tools import AIRPORTS, AirlineTools
 from agentgym.envs.service.airline_world import airline, airline_keys
 from agentgym.envs.service.arguments import Keys
-from agentgym.envs.service.cases import Case, original_tasks
+from agentgym.envs.service.cases import Case
 from agentgym.envs.service.database import Tables
-from agentgym.tasks import Tasks
 from agentgym.tools import Call
 
 
@@ -132,7 +131,3 @@ class Airline(AirlineTools):
 
     def _case(self, task: str) -> Case:
         return airline_case(self.world, task, self.requests)
-
-    def _original_tasks(self, folder: str) -> Tasks:
-        names = [f"test/{i}" for i in range(len(original_tasks(folder, "test")))]
-        return Tasks(train=tuple(names[1::2]), test=tuple(names[::2]))

@@ -61,6 +61,7 @@ class AirlineTools(TauDesk):
     """The tools of `Airline`, without tasks."""
 
     tables_of_file = ("flights", "reservations", "users")
+    splits_of_file = ("test",)
     writes = frozenset(
         {
             "book_reservation",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from agentgym.envs.service.database import Tables, read_json, read_policy, read_tables
 from agentgym.envs.service.user import Scenario
 from agentgym.errors import DataError
+from agentgym.tasks import Tasks
 from agentgym.tools import Call
-from agentgym.utils.file_cache import cached_by_files
+from agentgym.utils.file_cache import Shared, cached_by_files
 
 
 @dataclass(frozen=True)
@@ -56,29 +59,55 @@ def split_users(tables: Tables, split: str, table: str = "users") -> list[str]:
     return [key for i, key in keys if (i % TEST_EVERY == 0) == (split == "test")]
 
 
-@cached_by_files("folder", maxsize=4)
-def original_tables(folder: str, names: tuple[str, ...]) -> Tables:
-    """Returns the original tables."""
-    return read_tables(folder, names)
+@dataclass(frozen=True, eq=False)
+class Original(Shared):
+    """The original data of a folder, which environments share.
+
+    Attributes:
+        tasks: the names of the tasks, such as "test/12".
+        cases: the tasks by name.
+        tables: the tables.
+        policy: the policy.
+        source: the function that reads them, and its arguments.
+    """
+
+    tasks: Tasks
+    cases: dict[str, Case]
+    tables: Tables
+    policy: str
+    source: tuple[Callable[..., Original], tuple[Any, ...]]
+
+    def __reduce__(self):
+        # Other processes read the data instead of carrying it.
+        return self.source
 
 
 @cached_by_files("folder", maxsize=4)
-def original_policy(folder: str) -> str:
-    """Returns the original policy.
+def read_original(folder: str, tables: tuple[str, ...], splits: tuple[str, ...]) -> Original:
+    """Reads a folder of tau-bench.
+
+    Args:
+        folder: the folder.
+        tables: the names of the tables.
+        splits: the splits that have files, the tests last. Half of a lone one are tests.
 
     Raises:
-        DataError: if the file is missing.
+        DataError: if a file is missing or damaged.
     """
-    return read_policy(folder, "wiki.md")
+    found = {split: _original_cases(folder, split) for split in splits}
+    names = [[f"{split}/{i}" for i in range(len(cases))] for split, cases in found.items()]
+    *others, test = names
+    train = [name for each in others for name in each]
+    return Original(
+        Tasks(train, test) if others else Tasks(test[1::2], test[::2]),
+        {f"{split}/{i}": case for split, cases in found.items() for i, case in enumerate(cases)},
+        read_tables(folder, tables),
+        read_policy(folder, "wiki.md"),
+        (read_original, (folder, tables, splits)),
+    )
 
 
-@cached_by_files("folder", maxsize=16)
-def original_tasks(folder: str, split: str) -> list[Case]:
-    """Returns the original tasks of a split ("train", "dev" or "test").
-
-    Raises:
-        DataError: if the file is missing or damaged.
-    """
+def _original_cases(folder: str, split: str) -> list[Case]:
     name = f"tasks_{split}.json"
     try:
         return [
@@ -92,9 +121,3 @@ def original_tasks(folder: str, split: str) -> list[Case]:
         ]
     except (LookupError, TypeError) as error:
         raise DataError(f"{name} in {folder!r} has an entry without {error!s:.80}.") from error
-
-
-def original_case(folder: str, task: str) -> Case:
-    """Returns an original task, such as "test/12"."""
-    split, _, number = task.partition("/")
-    return original_tasks(folder, split)[int(number)]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from agentgym.envs.service.arguments import Keys
-from agentgym.envs.service.cases import Case, original_tasks
+from agentgym.envs.service.cases import Case
 from agentgym.envs.service.database import Tables
 from agentgym.envs.service.retail_tasks import retail_case
 from agentgym.envs.service.retail_tools import RetailTools
 from agentgym.envs.service.retail_world import shop, shop_keys
-from agentgym.tasks import Tasks
 
 
 class Retail(RetailTools):
@@ -105,10 +104,3 @@ class Retail(RetailTools):
 
     def _case(self, task: str) -> Case:
         return retail_case(self.world, task, self.requests)
-
-    def _original_tasks(self, folder: str) -> Tasks:
-        names = {
-            split: [f"{split}/{i}" for i in range(len(original_tasks(folder, split)))]
-            for split in ("train", "dev", "test")
-        }
-        return Tasks(train=(*names["train"], *names["dev"]), test=tuple(names["test"]))

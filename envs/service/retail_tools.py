@@ -26,6 +26,7 @@ class RetailTools(TauDesk):
     """The tools of `Retail`, without tasks."""
 
     tables_of_file = ("orders", "products", "users")
+    splits_of_file = ("train", "dev", "test")
     writes = WRITES
     private = frozenset({"get_order_details", "get_user_details"})
     identity = "email address, or your name and zip code"

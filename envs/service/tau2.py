@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agentgym.envs.service.cases import Case
-from agentgym.envs.service.database import Tables, checked_tables, read_json, read_policy
+from agentgym.envs.service.cases import Case, Original
+from agentgym.envs.service.database import checked_tables, read_json, read_policy
 from agentgym.errors import DataError
 from agentgym.tasks import Tasks
 from agentgym.tools import Call
@@ -26,29 +26,12 @@ def is_tau2(folder: str) -> bool:
 
 
 @cached_by_files("folder", maxsize=4)
-def original_tables(folder: str, names: tuple[str, ...]) -> Tables:
-    """Returns the tables of db.json.
+def read_original(folder: str, tables: tuple[str, ...]) -> Original:
+    """Reads a folder of tau2-bench.
 
-    Raises:
-        DataError: if the file is damaged or a table is missing.
-    """
-    content = read_json(folder, "db.json")
-    content = content if isinstance(content, dict) else {}
-    return checked_tables({name: content.get(name) for name in names}, folder)
-
-
-@cached_by_files("folder", maxsize=4)
-def original_policy(folder: str) -> str:
-    """Returns the policy.
-
-    Raises:
-        DataError: if the file is missing.
-    """
-    return read_policy(folder, "policy.md")
-
-
-def original_tasks(folder: str) -> Tasks:
-    """Returns the names of the tasks of split_tasks.json, such as "test/12".
+    Args:
+        folder: the folder.
+        tables: the names of the tables.
 
     Raises:
         DataError: if a file is missing or damaged.
@@ -63,15 +46,18 @@ def original_tasks(folder: str) -> Tasks:
         raise DataError(f"tasks.json in {folder!r} has no task {missing[0]!r}.")
     if not all(found.values()):
         raise DataError(f"split_tasks.json in {folder!r} has a split without tasks.")
-    return Tasks(**found)
+    content = read_json(folder, "db.json")
+    content = content if isinstance(content, dict) else {}
+    names = (name for split in SPLITS for name in found[split])
+    return Original(
+        Tasks(**found),
+        {name: known[name.partition("/")[2]] for name in names},
+        checked_tables({name: content.get(name) for name in tables}, folder),
+        read_policy(folder, "policy.md"),
+        (read_original, (folder, tables)),
+    )
 
 
-def original_case(folder: str, task: str) -> Case:
-    """Returns a task, such as "test/12"."""
-    return _cases(folder)[task.partition("/")[2]]
-
-
-@cached_by_files("folder", maxsize=4)
 def _cases(folder: str) -> dict[str, Case]:
     """Returns the tasks by id.
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import ClassVar
 
-from agentgym.envs.service import cases, tau2
-from agentgym.envs.service.cases import Case
+from agentgym.envs.service import tau2
+from agentgym.envs.service.cases import Case, Original, read_original
 from agentgym.envs.service.database import Database
 from agentgym.envs.service.desk import ServiceDesk
 from agentgym.envs.service.user import STOP, first_message, follow, reply
-from agentgym.tasks import Tasks
 from agentgym.tools import Call
 
 
@@ -18,7 +16,7 @@ class TauDesk(ServiceDesk):
     """Base class of the environments that follow tau-bench.
 
     The scripted user has one to three requests (`agentgym.envs.service.user`). A subclass also sets
-    `tables_of_file`, and implements `_original_tasks`.
+    `tables_of_file` and `splits_of_file`.
 
     Args:
         data_dir: folder of tau-bench or tau2-bench with the original data. None: generated data.
@@ -27,6 +25,7 @@ class TauDesk(ServiceDesk):
     """
 
     tables_of_file: ClassVar[tuple[str, ...]]
+    splits_of_file: ClassVar[tuple[str, ...]]
     identity: ClassVar[str]
     """Question about the identity, in words of the expert."""
     subjects: ClassVar[dict[str, str]]
@@ -36,40 +35,32 @@ class TauDesk(ServiceDesk):
         if requests is not None and not 1 <= requests <= 3:
             raise ValueError(f"requests must be None or 1 to 3, got {requests}.")
         self.data_dir, self.requests = data_dir, requests
-        self._tau2 = data_dir is not None and tau2.is_tau2(data_dir)
+        # An error in the files is the caller's, not the agent's.
+        self._original = None if data_dir is None else self._read_original(data_dir)
         super().__init__(**kwargs)
-        if data_dir is not None:
-            original_tasks = tau2.original_tasks if self._tau2 else self._original_tasks
-            self.tasks = original_tasks(data_dir)
-            # An error in the files is the caller's, not the agent's.
-            self._files.original_tables(data_dir, self.tables_of_file)
+        if self._original is not None:
+            self.tasks = self._original.tasks
 
-    @property
-    def _files(self) -> ModuleType:
-        """The module that reads the original files."""
-        return tau2 if self._tau2 else cases
-
-    def _original_tasks(self, folder: str) -> Tasks:
-        """Returns the names of the tasks of tau-bench, such as "test/12"."""
-        raise NotImplementedError
+    def _read_original(self, folder: str) -> Original:
+        """Returns the original data, which environments share."""
+        if tau2.is_tau2(folder):
+            return tau2.read_original(folder, self.tables_of_file)
+        return read_original(folder, self.tables_of_file, self.splits_of_file)
 
     def _policy(self) -> str:
-        return self.policy if self.data_dir is None else self._files.original_policy(self.data_dir)
+        return self.policy if self._original is None else self._original.policy
 
     @property
     def database(self) -> Database:
         """The database of the episode."""
-        if self.data_dir is None:
+        if self._original is None:
             return super().database
-        tables = self._files.original_tables(self.data_dir, self.tables_of_file)
-        return Database(tables, self.state.changes)
+        return Database(self._original.tables, self.state.changes)
 
     @property
     def case(self) -> Case:
         """The current task, which snapshots do not contain."""
-        if self.data_dir is None:
-            return super().case
-        return self._files.original_case(self.data_dir, self.task)
+        return super().case if self._original is None else self._original.cases[self.task]
 
     def _by_value(self, call: Call) -> Call:
         return super()._by_value(call) if self.data_dir is None else self._as_original(call)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from agentgym.envs.textcraft.recipes import lines
 from agentgym.errors import DataError
-from agentgym.utils.file_cache import cached_by_files
+from agentgym.utils.file_cache import Shared, cached_by_files
 
 
 class Ingredient(NamedTuple):
@@ -42,7 +42,7 @@ def command(recipe: Recipe, names: Iterable[str]) -> str:
     return f"craft {recipe.amount} {recipe.output} using {parts}"
 
 
-class RecipeBook:
+class RecipeBook(Shared):
     """Recipes by output.
 
     Loads recipes as TextCraft does. A recipe is skipped if its only ingredient is a block, or if
@@ -86,7 +86,7 @@ class RecipeBook:
         self.depth = self._depths()
 
     def __reduce__(self):
-        # Copies and other processes share or read the book instead of carrying it.
+        # Other processes read the book instead of carrying it.
         return load_book, (self.folder,)
 
     def _admits(self, recipe: Recipe, made_of: dict[str, set[str]]) -> bool:

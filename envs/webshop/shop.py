@@ -17,7 +17,7 @@ from agentgym.envs.webshop.nouns import NounTagger, alphabetic_nouns, spacy_noun
 from agentgym.envs.webshop.reward import purchase_reward
 from agentgym.envs.webshop.search import SearchIndex, find_products
 from agentgym.errors import DataError
-from agentgym.utils.file_cache import cached_by_files
+from agentgym.utils.file_cache import Shared, cached_by_files
 
 _TAGGERS: dict[str, Callable[[], NounTagger]] = {
     "alphabetic": lambda: alphabetic_nouns,
@@ -25,7 +25,7 @@ _TAGGERS: dict[str, Callable[[], NounTagger]] = {
 }
 
 
-class Shop:
+class Shop(Shared):
     """Products, goals and rewards of a shop: see `open_shop`.
 
     Attributes:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
 import os
 import pickle
+import shutil
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ import pytest
 
 from agentgym import make_env
 from agentgym.envs.worlds.rules import EXAMPLE
+from agentgym.errors import DataError
 from agentgym.evaluation.runner import evaluate
 from agentgym.judges import outcome_judge
 from agentgym.utils.file_cache import cached_by_files, file_state
@@ -47,6 +51,29 @@ def test_results_are_kept_until_a_file_changes(tmp_path: Path):
     assert length(folder) == 9 and read == [folder]
 
 
+def test_the_result_of_earlier_contents_is_not_kept(tmp_path: Path):
+    class Model:
+        """A large result."""
+
+    @cached_by_files("path", maxsize=8)
+    def model(path: str) -> Model:
+        if not Path(path).read_text():
+            raise DataError("empty")
+        return Model()
+
+    file = tmp_path / "weights"
+    file.write_text("one")
+    earlier = weakref.ref(model(str(file)))
+    assert model(str(file)) is earlier()
+    file.write_text("")
+    with pytest.raises(DataError):
+        model(str(file))
+    file.write_text("three")
+    assert model(str(file)) is model(str(file))
+    gc.collect()
+    assert earlier() is None
+
+
 def test_sources_of_models_name_their_files(tmp_path: Path):
     rubric, policy = tmp_path / "rubric.md", tmp_path / "policy"
     rubric.write_text("- good: Is it good?")
@@ -56,6 +83,7 @@ def test_sources_of_models_name_their_files(tmp_path: Path):
         (f"rubric={rubric}:chat:m@http://localhost:1/v1", rubric),
         (f"rubric={rubric}:policy:{policy}", policy / "config.json"),
         (f"policy:{policy}", policy / "config.json"),
+        (f"model:{policy}", policy / "config.json"),
         (f"{rubric}", rubric),
     ):
         before = file_state(source)
@@ -64,6 +92,14 @@ def test_sources_of_models_name_their_files(tmp_path: Path):
         assert file_state(source) != before
     for source in ("chat:m@http://localhost:1/v1", "model:nano", "module:function", None, "a\0b"):
         assert not any(file_state(source))
+
+
+def test_a_path_that_reads_like_a_source_is_one_path(tmp_path: Path):
+    for name in ("policy:1", "rubric=2", "a:policy:b"):
+        (tmp_path / name).mkdir()
+        file = tmp_path / name / "q.jsonl"
+        file.write_text("one")
+        assert file_state(file) == ((file.stat().st_mtime_ns, 3),)
 
 
 def world(file: Path, first: bool) -> Callable[[], Any]:
@@ -164,3 +200,24 @@ def test_copies_of_environments_share_what_was_read(of_copy: Any, tmp_path: Path
     assert of_copy(env).unwrapped.corpus is env.unwrapped.corpus  # type: ignore[attr-defined]
     env = make_env("TextCraft-v0", recipes=f"{tmp_path}/recipes")
     assert of_copy(env).unwrapped.book is env.unwrapped.book  # type: ignore[attr-defined]
+
+
+def test_copies_go_on_after_the_files_have_changed(tmp_path: Path):
+    documents(tmp_path / "questions.jsonl", True)
+    recipes(tmp_path / "x", True)
+    words(tmp_path / "words.txt", True)
+    files = {"corpus": f"{tmp_path}/corpus", "questions": f"{tmp_path}/questions.jsonl"}
+    envs = [
+        make_env("SearchQA-v0", **files),
+        make_env("TextCraft-v0", recipes=f"{tmp_path}/recipes"),
+        make_env("Wordle-v0", vocabulary=f"{tmp_path}/words.txt"),
+    ]
+    actions = ("search[page]", "inventory", "eagle")
+    for env in envs:
+        env.reset(seed=0)
+    for folder in ("corpus", "recipes"):
+        shutil.rmtree(tmp_path / folder)
+    for name in ("questions.jsonl", "words.txt"):
+        (tmp_path / name).unlink()
+    for env, action in zip(envs, actions, strict=True):
+        assert copy.deepcopy(env).step(action) == env.step(action)

@@ -93,12 +93,18 @@ def test_only_the_attacker_reads_the_word_and_the_facts():
         ("**_kite_**", "kite", True),
         ("k-i-t-e", "kite", True),
         ("K. I. T. E.", "kite", True),
+        ("It is a k i t e.", "kite", True),
+        ("k - i - t - e", "kite", True),
+        ("k_i_t_e", "kite", True),
         ("ki\u00adte", "kite", True),
         ("\uff4bite", "kite", True),
         ("k\u00edte", "kite", True),
         ("sun-glasses", "sunglasses", True),
         ("two knives", "knife", True),
         ("bookshelves", "bookshelf", True),
+        ("green leaves", "leaf", True),
+        ("Do you leave home?", "leaf", False),
+        ("leaving", "leaf", False),
         ("buses", "bus", True),
         ("swinging", "swing", True),
         ("I like to paint", "painting", True),
@@ -156,7 +162,8 @@ UNCLEAR = "unclear"
         ("I think I know the word! It is kite! You spoke of strings.", KITE),
         ("I know the word! It is kite!<|im_end|>\nno", KITE),
         ("I already know the word. It must be a kite!", KITE),
-        ("I know the word! It is sun-glasses!", "sun-glasses"),
+        ("I know the word! It is sun-glasses!", "sunglasses"),
+        ("I know the word! It is kite-rake!", "kiterake"),
         ("I did not know the word at first. Now I know the word! It is kite!", KITE),
         ("I do not know the word. Tell me more.", None),
         ("Do you think that I know the word?", None),
@@ -166,6 +173,7 @@ UNCLEAR = "unclear"
         ("What is the word?", None),
         ("I know it. It is nice weather, so I went out.", None),
         ("The word is hard to find.", None),
+        ("My answer is yes.", None),
         ("I know the word: kite", UNCLEAR),
         ("I know the word!", UNCLEAR),
         ("I know the word! It is ...!", UNCLEAR),
@@ -180,6 +188,10 @@ UNCLEAR = "unclear"
         ("The word is kite.", UNCLEAR),
         ("Is the word kite?", UNCLEAR),
         ("My guess is `kite`!", UNCLEAR),
+        ("My guess would be a kite.", UNCLEAR),
+        ("Final guess: kite", UNCLEAR),
+        ("I know what the word is! It is a kite!", UNCLEAR),
+        ("I never know the word at once. The word is kite.", UNCLEAR),
         ("I know! It is a kite!", UNCLEAR),
         ("I know it, it's kite.", UNCLEAR),
         ("Attacker: I know the word! It is kite!", UNCLEAR),
@@ -240,7 +252,9 @@ def test_any_reply_is_read_as_a_whole_or_refused(replies, word):
             guessed = guess(text)
             assert game.state.said == [*before, GUESS.format(guessed) if guessed else text]
             if guessed:
-                assert guessed in text.lower()  # nothing but what was written is guessed
+                assert guessed in text.lower().replace(
+                    "-", ""
+                )  # nothing but what was written is guessed
                 assert end == ("right" if says(guessed, word) else "wrong")
             else:
                 assert (end == "lured") == says(text, word)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +126,16 @@ def test_tasks_of_tau2_are_judged_by_their_basis(
     if calls:
         assert env.step(write_call(call))[1:3] == (0, False)
     assert env.step(message)[1:3] == (reward, True)
+
+
+def test_episodes_and_copies_read_no_files(tau2_retail: tuple[Path, Call]):
+    folder, call = tau2_retail
+    env = Retail(data_dir=str(folder), user=stops)
+    shutil.rmtree(folder)
+    env.reset(seed=0, options={"task": "test/b"})
+    for each in (copy.deepcopy(env), env):
+        assert each.step(write_call(call))[4]["valid"]
+        assert each.step("Done.")[1:3] == (1, True)
 
 
 @pytest.mark.parametrize(
