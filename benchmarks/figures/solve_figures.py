@@ -14,9 +14,11 @@ RULES = {
     "solve": "this one",
     "solve_last_policy": "the last policy counts",
     "solve_300_demonstrations": "300 demonstrations",
+    "solve_5_demonstrations": "5 demonstrations",
+    "solve_longer": "30,000 steps, 1,000 held-out tasks",
 }
-"""Results by the present rule and by two earlier ones. The oldest cloned until the held-out loss
-rose."""
+"""Results by the present rule, by two earlier ones, and by the present one with other settings. The
+oldest cloned until the held-out loss rose."""
 
 
 def measured(name: str = "solve") -> dict[str, Any]:
@@ -102,6 +104,19 @@ def counts(found: dict[str, Any]) -> list[str]:
     return [*map(str, numbers), str(kept), str(lower)]
 
 
+def solve_gains() -> str:
+    """Returns the environments in which RL gains by this rule or with other settings of it."""
+    gained = [env for env, row in measured().items() if row["gain"][1] > 0]
+    text = f"RL is above cloning in {len(gained)} environments by this rule."
+    for name in ("solve_5_demonstrations", "solve_longer"):
+        rows = measured(name).items()
+        more = [env for env, row in rows if row["gain"][1] > 0 and env not in gained]
+        gained += more
+        listed = ", ".join(f"`{env}`" for env in more)
+        text += f" With {RULES[name]}: in {len(more)} others of {len(rows)} measured ({listed})."
+    return f"{text} Together: {len(gained)}."
+
+
 def solve_budget() -> str:
     """Returns how many environments were measured, and the budget of each."""
     rows = measured()
@@ -180,6 +195,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     for function in (
         solve_table,
         solve_summary,
+        solve_gains,
         solve_budget,
         solve_commands,
         solve_limits,
