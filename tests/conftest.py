@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import random
+import sys
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one that is not there
 
+import gymnasium
 import numpy as np
 import pytest
 import rich.style  # noqa: F401  # draws from `random` when it is imported
@@ -131,3 +133,17 @@ def global_rng_untouched() -> Iterator[None]:
     assert all(np.array_equal(x, y) for x, y in zip(after[1], before[1], strict=True)), (
         "the global generator of `numpy.random` was used"
     )
+
+
+@pytest.fixture
+def own_ids(tmp_path: Path) -> Iterator[None]:
+    """Unregisters the ids that a test registers, and forgets the modules of its folder."""
+    tables = agentgym.REGISTRY, gymnasium.registry
+    before = [dict(table) for table in tables]
+    yield
+    for table, known in zip(tables, before, strict=True):
+        for id in table.keys() - known.keys():
+            del table[id]
+    for name, module in [*sys.modules.items()]:
+        if Path(getattr(module, "__file__", None) or "/").is_relative_to(tmp_path):
+            del sys.modules[name]

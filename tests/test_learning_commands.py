@@ -188,6 +188,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("own_ids")
 @pytest.mark.parametrize("short", LEARNS, ids=lambda short: short.start)
 def test_a_training_command_learns(short: Short, folder: Path):
     [(line, page)] = [(a, b) for a, b in training_commands().items() if places(a) == [short.start]]

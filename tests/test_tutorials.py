@@ -12,12 +12,11 @@ import functools
 import io
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import pytest
 
 pytest.importorskip("torch")
@@ -29,7 +28,6 @@ from agentgym.cli import main as cli
 from agentgym.errors import CheckpointError, DataError
 from agentgym.evaluation.report import Estimate, Record, Report
 from agentgym.registration.making import full_id
-from agentgym.registration.registry import REGISTRY
 from agentgym.trainers import recipes, train
 from agentgym.trainers.cli import gateway
 from agentgym.trainers.cli.sweep import read_sweep
@@ -111,17 +109,6 @@ def test_there_are_tutorials_and_all_are_in_the_navigation():
         assert f"tutorials/{page.name}" in navigation
         assert page.name == "index.md" or f"({page.name})" in index
     assert {page.name for page in PAGES} >= SLOW
-
-
-@pytest.fixture
-def own_ids() -> Iterator[None]:
-    """Unregisters the ids that a page registers."""
-    tables = REGISTRY, gymnasium.registry
-    before = [dict(table) for table in tables]
-    yield
-    for table, known in zip(tables, before, strict=True):
-        for id in table.keys() - known.keys():
-            del table[id]
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ def test_the_second_signal_ends_a_run_whose_environments_hang(number, workers, r
 @pytest.mark.slow
 def test_the_first_signal_alone_saves_a_run_whose_environments_hang(runs, tmp_path):
     runs.append(run := Run(tmp_path, "Hangs", 4, "patience=1.0"))
-    run.process.send_signal(signal.SIGHUP)
-    assert run.process.wait(timeout=60) == 128 + signal.SIGHUP
+    run.process.send_signal(signal.SIGTERM)
+    assert run.process.wait(timeout=60) == 128 + signal.SIGTERM
     assert "Stopped after iteration 0" in run.errors.read_text()
 
 
