@@ -86,10 +86,10 @@ def make_agent(spec: str, **options: Any) -> Agent:
             owns its loop, with the option `model`), "search:ALGORITHM" (a planner: see
             `SearchAgent`), with options as in "search:mcts,budget=64,policy=FOLDER" or
             "search:best_first,world=FOLDER,world_tokens=256" (tokens per prediction) or
-            "search:beam,value=chat:MODEL@URL" (see `_action_judge`), or a scaffold that wraps
-            another agent (see `agentgym.agents.scaffolds`), such as
-            "reflexion,trials=4:chat:MODEL@URL". With the option `writer`, another agent than
-            the one that acts writes its texts.
+            "search:beam,value=chat:MODEL@URL" (see `_action_judge`) or
+            "search:best_first,value=code:FILE" (see `CodeValue`), or a scaffold that wraps another
+            agent (see `agentgym.agents.scaffolds`), such as "reflexion,trials=4:chat:MODEL@URL".
+            With the option `writer`, another agent than the one that acts writes its texts.
         options: keyword arguments of the agent's class, such as `temperature=0.7`. Those that a
             scaffold does not have go to the agent that it wraps.
 

@@ -73,6 +73,7 @@ def write_heuristic(
         ConfigError: for a count or a number of tasks below 1.
         DataError: if none of them runs. The message names what is wrong.
         ChatError: if a server sends no usable reply.
+        MissingExtraError: if the sandbox is not installed.
     """
     for name, value in (("count", count), ("tasks", tasks)):
         if value < 1:

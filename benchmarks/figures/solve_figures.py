@@ -113,24 +113,26 @@ def solve_gains() -> str:
         return NOTHING
     gained = [env for env, row in measured().items() if row["gain"][1] > 0]
     rows = [("this rule", f"{len(measured())}", f"{len(gained)}", "the long table")]
-    own = {env: True for name in SEEDS if (env := _in_all_seeds(name))}
-    for name in (*OTHER, ""):
-        found = {env: row["gain"][1] > 0 for env, row in measured(name).items()} if name else own
+    others = {
+        RULES[name]: {env: row["gain"][1] > 0 for env, row in measured(name).items()}
+        for name in OTHER
+    }
+    others["of their own, in each of three seeds"] = dict(map(_gains_in_all_seeds, SEEDS))
+    for about, found in others.items():
         more = [env for env, gains in found.items() if gains and env not in gained]
         gained += more
-        about = RULES[name] if name else "of their own, in each of three seeds"
         listed = ", ".join(f"`{env}`" for env in more)
         rows.append((about, f"{len(found)}", f"{len(more)}", listed))
     rows.append(("together", "", f"{len(gained)}", ""))
     return table(("Settings", "Measured", "RL above cloning, for the first time", "Where"), rows)
 
 
-def _in_all_seeds(name: str) -> str:
-    """Returns the environment of a result if POAD's interval is above cloning's in all seeds."""
+def _gains_in_all_seeds(name: str) -> tuple[str, bool]:
+    """Returns the environment of a result, and whether POAD is above cloning in all its seeds."""
     found = results(name)
     runs = [run["agents"] for run in found["runs"] if run["recipe"] == "poad"]
     above = [run["poad"]["reward"][1] > run["imitation"]["reward"][2] for run in runs]
-    return str(found["config"]["env_id"]) if len(above) >= 3 and all(above) else ""
+    return found["config"]["env_id"], all(above)
 
 
 def solve_budget() -> str:
