@@ -52,6 +52,10 @@ def check_level(name: str) -> str:
     return short
 
 
+MOST_DRAWS = 100_000
+"""Random numbers drawn before minigrid's generator is stopped. Levels usually need some hundred."""
+
+
 def _unseen() -> None:
     """Replaces the level's own observation, which takes most of the time of a step."""
 
@@ -68,10 +72,14 @@ class Level:
         # The wrappers of `gymnasium.make` are not needed.
         self.env: Any = gymnasium.make(known_levels()[name], disable_env_checker=True).unwrapped
         self.env.gen_obs = _unseen
+        self._draw = self.env._rand_int
+        self._draws = 0
+        self.env._rand_int = self._counted
         self.map = Map(0, bytearray())
 
     def reset(self, seed: int) -> str:
         """Generates the level of a seed and returns its mission."""
+        self._draws = 0
         with contextlib.redirect_stdout(io.StringIO()):  # minigrid prints the levels it rejects
             self.env.reset(seed=seed)
         grid = self.env.grid
@@ -82,6 +90,20 @@ class Level:
                 self.map.cells[self.map.index(x, y)] = _code(grid.get(x, y))
         self._place()
         return self.env.mission
+
+    def _counted(self, low: int, high: int) -> int:
+        """Draws an integer, unless a try to generate the level goes on for ever.
+
+        minigrid looks for a cell where the agent faces nothing, also in rooms without such a cell.
+
+        Raises:
+            RecursionError: which tells minigrid to try again, with the numbers that follow.
+        """
+        self._draws += 1
+        if self._draws > MOST_DRAWS:
+            self._draws = 0
+            raise RecursionError(f"no level after {MOST_DRAWS:,} random numbers")
+        return self._draw(low, high)
 
     def before_carrying(self) -> Map:
         """Returns the map with the thing carried at the place where the level first put it."""
