@@ -30,6 +30,7 @@ class Budget:
         turns: turns after which an episode is left.
         steps: environment steps of the expert, the players and the compared transcripts together.
         seconds: time after which the clock ends the long parts.
+        call_seconds: time after which a reset or step that has not returned is given up.
         clock: returns the time in seconds.
         cpu: returns the processor time of this process in seconds, which judges how slow steps are:
             other programs of the machine do not change it.
@@ -44,6 +45,7 @@ class Budget:
     turns: int = 400
     steps: int = 20_000
     seconds: float = 900.0
+    call_seconds: float = 120.0
     clock: Callable[[], float] = time.perf_counter
     cpu: Callable[[], float] = time.process_time
 
@@ -52,8 +54,9 @@ class Budget:
         for name, least in leasts.items():
             if (given := getattr(self, name)) < least:
                 raise ConfigError(f"{name} must be at least {least}, got {given}.")
-        if not self.seconds > 0:
-            raise ConfigError(f"seconds must be above 0, got {self.seconds}.")
+        for name in ("seconds", "call_seconds"):
+            if not (given := getattr(self, name)) > 0:
+                raise ConfigError(f"{name} must be above 0, got {given}.")
 
     def of(self, name: str) -> Budget:
         """Returns the budget of an environment, which is lower for slow ones."""

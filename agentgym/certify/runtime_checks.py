@@ -39,7 +39,7 @@ def startup(subject: Subject) -> list[Finding]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            check_env(subject.make(), skip_render_check=True)
+            subject.calls.limited(check_env)(subject.make(), skip_render_check=True)
         subject.env.reset(seed=0)
     except Exception as error:  # an author's code may raise anything
         return [Finding(f"{type(error).__name__}: {error!s:.300}")]

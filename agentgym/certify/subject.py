@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.certify.budget import Budget, Part
+from agentgym.certify.calls import Calls
 from agentgym.certify.episodes import Episode, expert, mean, play, seed_of
 from agentgym.certify.fingerprints import Print, fingerprints
 from agentgym.certify.making import author_of, make_text_env
@@ -42,6 +43,7 @@ class Subject:
         budget: the limits.
         cut_short: the parts of the record that the budget cuts short, with their size.
         out_of_time: those that the clock cut short: another run may cut them elsewhere.
+        calls: the limit of calls of the environment.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Subject:
     ):
         self.name, self.env_kwargs = name, dict(env_kwargs or {})
         self.asked, self.budget = budget, budget.of(full_id(name))
+        self.calls = Calls(budget.call_seconds)
         self._processes = processes
         self.cut_short: dict[str, str] = {}
         self.out_of_time: dict[str, str] = {}
@@ -71,8 +74,13 @@ class Subject:
         (self.out_of_time if self.late() else self.cut_short)[name] = size
 
     def make(self) -> TextEnv:
-        """Makes the environment."""
-        return make_text_env(self.name, **self.env_kwargs)
+        """Makes the environment, whose calls have a time limit.
+
+        Raises:
+            CallTimeout: if that takes too long, or a call took too long before.
+        """
+        make = self.calls.limited(make_text_env)
+        return self.calls.limit(make(self.name, **self.env_kwargs))
 
     @functools.cached_property
     def env(self) -> TextEnv:

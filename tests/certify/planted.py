@@ -27,6 +27,12 @@ class Clock:
 CLOCK = Clock()
 
 
+def endless() -> None:
+    """Never returns."""
+    while True:
+        time.sleep(0.01)
+
+
 @dataclass
 class State:
     """The code, whether the box is open, coins in the hand, and steps to the wall and back."""
@@ -67,6 +73,8 @@ class Planted(TextEnv):
 
     def _start(self, task: str) -> TimeStep:
         place = int(task_rng(self._level(), "place").integers(WORDS))
+        if self.flaw == "endless start" and task_rng(task, "end").random() < 0.1:
+            endless()
         words = self._words()
         code = words[2 if self.flaw == "place" else place]
         if self.flaw == "constant":
@@ -111,6 +119,8 @@ class Planted(TextEnv):
             state.steps += 1
         if self.flaw == "slow":
             CLOCK.now += 3.0
+        if self.flaw == "endless step" and action == "zzz":
+            endless()
         if action not in self._admissible():
             return self._invalid("No such word.")
         if action == "open box":
