@@ -16,7 +16,7 @@ from agentgym.errors import ConfigError, DataError
 from agentgym.evaluation.runner import evaluate
 from agentgym.reading.typography import without_thoughts
 from agentgym.registration.making import make_env, split_id, tasks_of
-from agentgym.utils.action_parsing import code_blocks
+from agentgym.utils.action_parsing import program_of
 
 PROMPT = (
     "You write heuristics for a planner. It tries actions in an environment and goes on from the "
@@ -107,10 +107,9 @@ def _described(id: str, arguments: Mapping[str, Any]) -> str:
 
 def _tried(reply: str, id: str, arguments: Mapping[str, Any], tasks: int, budget: int) -> Heuristic:
     """Returns the heuristic of a reply, tried on training tasks."""
-    blocks = code_blocks(without_thoughts(reply))
-    if len(blocks) != 1:
-        return Heuristic("", problem=f"expected one code block, got {len(blocks)}")
-    [code] = blocks
+    code = program_of(without_thoughts(reply), "value")
+    if not code:
+        return Heuristic("", problem="expected a code block with a function value, got none")
     try:
         agent = SearchAgent("best_first", value="code", judge=CodeValue(code), budget=budget)
     except ConfigError as error:
