@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 
 from agentgym.agents.basic.view import Agent, View
-from agentgym.data.episode import RecordedEpisode
+from agentgym.data.episode import RecordedEpisode, judged_episodes
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
 from agentgym.multiagent.seats import refresh, seat_view
@@ -284,9 +284,10 @@ def read_data(
         rewarded: whether the recipe learns from rewards.
 
     Raises:
-        DataError: if a file cannot be used, or has no rewards and they are needed.
+        DataError: if a file cannot be used, no episode has a readable verdict, or the files have no
+            rewards and they are needed.
     """
-    episodes = read_episodes(config.cloning.data)
+    episodes = judged_episodes(read_episodes(config.cloning.data))
     without = sum(not episode.rewarded for episode in episodes)
     if rewarded and without:
         raise DataError(

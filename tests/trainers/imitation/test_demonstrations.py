@@ -117,6 +117,23 @@ def test_offline_recipes_learn_from_a_file_alone(recipe, files, tmp_path):
     assert row["env_steps"] == 0 and row["rollout/return"] > 0
 
 
+def test_data_without_a_readable_verdict_is_left_out(files, tmp_path):
+    rows = [json.loads(line) for line in files["chat"].read_text().splitlines()]
+    known, unread = tmp_path / "known.jsonl", tmp_path / "unread.jsonl"
+    known.write_text("".join(json.dumps(row) + "\n" for row in rows[4:]))
+    marked = [*({**row, "unjudged": True} for row in rows[:4]), *rows[4:]]
+    unread.write_text("".join(json.dumps(row) + "\n" for row in marked))
+    settings: dict[str, Any] = RUN | {"dataset_episodes": 0, "bc_demonstrations": 0}
+    train("ilql", **settings, data=(str(known),), run_dir=str(tmp_path / "a"))
+    with pytest.warns(RuntimeWarning, match="4 of 12 episodes are left out"):
+        train("ilql", **settings, data=(str(unread),), run_dir=str(tmp_path / "b"))
+    one, other = (
+        [v for row in read_metrics(tmp_path / name) for k, v in row.items() if "losses" in k]
+        for name in "ab"
+    )
+    assert one and one == other
+
+
 def test_critics_refuse_data_without_rewards(files, tmp_path):
     rows = [json.loads(line) for line in files["chat"].read_text().splitlines()]
     (tmp_path / "plain.jsonl").write_text(
