@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from agentgym.cli.main import main
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.reading import read_episodes
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, DataError
+from agentgym.registration import making
 from agentgym.registration.making import make_env
 from agentgym.trainers import train
 from agentgym.trainers.api import make_trainer
@@ -28,6 +31,7 @@ from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.run.logger import read_metrics
 
 SIZE = ["--episodes", "12", "--env-kwargs", "size=6", "max_turns=4"]
@@ -85,6 +89,38 @@ def test_the_scripted_expert_plays_without_a_view(make_policy, monkeypatch):
         context = make_context(policy, ContextSettings("current"))
         [taught] = teach(policy, pool, [EpisodeSpec("train/5", 3, (0,))], context, lambda _: 6)
     assert taught.trajectory.success and not taught.costs
+
+
+class Endless(NumberLine):
+    """Its expert stands still."""
+
+    def expert(self) -> str:
+        return "?"
+
+
+@pytest.mark.parametrize(("limit", "turns"), [(None, 12), (20, 20), (4, 4)])
+def test_an_expert_that_never_arrives_stops(make_policy, monkeypatch, limit, turns):
+    monkeypatch.setattr(demonstrations, "MANY_TURNS", 12)
+    monkeypatch.setattr(making, "MANY_TURNS", 12)
+    policy = make_policy()
+    with EnvPool(lambda: Endless(size=6, max_turns=limit), 1) as pool:
+        context = make_context(policy, ContextSettings("current"))
+        with pytest.warns(UserWarning, match="set a turn limit") if turns >= 12 else nullcontext():
+            [taught] = teach(policy, pool, [EpisodeSpec("train/5", 3, (0,))], context, lambda _: 6)
+    assert len(taught.trajectory.turns) == turns and taught.trajectory.stats.at_limit
+
+
+def test_a_game_of_experts_without_an_end_stops(make_policy, monkeypatch):
+    monkeypatch.setattr(demonstrations, "MANY_TURNS", 2)
+    policy = make_policy()
+    seats = (("player_0", ""), ("player_1", ""))
+    with EnvPool(lambda: make_env("TicTacToe-v0"), 1) as pool:
+        context = make_context(policy, ContextSettings("current"))
+        found = teach(
+            policy, pool, [GameSpec("opening/", 3, (0,), seats=seats)], context, lambda _: 6
+        )
+    assert [len(each.trajectory.turns) for each in found] == [2, 2]
+    assert all(each.trajectory.stats.at_limit for each in found)
 
 
 @pytest.mark.parametrize("format", ["chat", "sharegpt", "own"])
