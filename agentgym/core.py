@@ -13,7 +13,7 @@ from gymnasium.error import ResetNeeded
 from agentgym.errors import SnapshotError
 from agentgym.reading.typography import without_thoughts
 from agentgym.rendering import Scene, draw
-from agentgym.snapshots import check_owner, generator_of, restoring
+from agentgym.snapshots import check_owner, generator_of, owner_of, restoring
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep, check_step, step_info
@@ -337,7 +337,7 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
         if self._last is None:
             raise ResetNeeded("Call reset() before snapshot().")
         return {
-            "env": type(self).__name__,
+            **owner_of(self),
             "task": self.task,
             "turn": self._turn,
             "limit": self.turn_limit,
@@ -360,7 +360,7 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
             SnapshotError: if the snapshot is of another environment or damaged.
         """
         self._check_author()
-        check_owner(snapshot, type(self).__name__)
+        check_owner(snapshot, self)
         try:
             with restoring(self):
                 self._resume(from_json(_Snapshot, snapshot))

@@ -101,14 +101,29 @@ def check_wrapper(snapshot: Any, name: str) -> None:
         raise other_snapshot(snapshot, name)
 
 
-def check_owner(snapshot: Any, name: str) -> None:
-    """Checks that a snapshot is of an environment or game.
+def owner_of(owner: object) -> dict[str, Any]:
+    """Returns what a snapshot says about its environment or game (see `CheckedArguments`)."""
+    return {"env": type(owner).__name__, "arguments": dict(getattr(owner, "_made_with", {}))}
+
+
+def check_owner(snapshot: Any, owner: object) -> None:
+    """Checks that a snapshot is of an environment or game of the same class and arguments.
 
     Raises:
-        SnapshotError: if it is of another class than `name`, or no snapshot.
+        SnapshotError: if it is of another one, or no snapshot.
     """
+    name, made_with = owner_of(owner).values()
     if not isinstance(snapshot, Mapping) or snapshot.get("env") != name:
         raise other_snapshot(snapshot, name)
+    given = snapshot.get("arguments", {})  # not in older snapshots
+    if not isinstance(given, Mapping):
+        raise SnapshotError(f"Expected the arguments of {name}, got {reprlib.repr(given)}.")
+    for key, value in made_with.items():
+        if key in given and given[key] != value:
+            raise SnapshotError(
+                f"Expected a snapshot of {name} with {key} = {value!r}, got one with "
+                f"{reprlib.repr(given[key])}: make the environment with the same arguments."
+            )
 
 
 def other_snapshot(snapshot: Any, name: str) -> SnapshotError:

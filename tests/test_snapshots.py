@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -13,10 +14,14 @@ from hypothesis import strategies as st
 
 from agentgym.agents import RandomAgent, View
 from agentgym.envs.numbers.number_line import NumberLine
-from agentgym.errors import SnapshotError
+from agentgym.errors import AgentGymError, SnapshotError
+from agentgym.registration.entry import Entry
 from agentgym.registration.games import make_aec, make_parallel
 from agentgym.registration.making import full_id, make_env
+from agentgym.registration.registry import REGISTRY
+from agentgym.registration.single_seat import SingleSeat
 from agentgym.snapshots import restore_snapshot, snapshot_of
+from agentgym.utils.arguments import FREE, keyword_parameters
 from agentgym.utils.serialization import from_json
 from agentgym.wrappers import HistoryObservation, MultiTrial
 
@@ -263,3 +268,43 @@ def test_a_made_environment_needs_no_reset_before_a_restore(options: dict[str, A
     found = restore_snapshot(other, json.loads(json.dumps(snapshot_of(env))))
     assert found[1]["turn"] == 1
     assert [other.step("hop") for _ in range(2)] == [env.step("hop") for _ in range(2)]
+
+
+PLAYED = [
+    each.id
+    for each in REGISTRY.values()
+    if each.extra is None and not each.files and "Large" not in each.id
+]
+
+
+def others(env: Any, entry: Entry) -> Iterator[tuple[str, Any]]:
+    """Yields arguments with other values, of the game or the environment itself."""
+    author = type(env.game if isinstance(env, SingleSeat) else env)
+    for name, parameter in keyword_parameters(author).items():
+        value = entry.kwargs.get(name, parameter.default)
+        if name in FREE or not isinstance(value, bool | int):
+            continue
+        changed = [not value] if isinstance(value, bool) else [value - 1, value + 1, value + 2]
+        yield from ((name, each) for each in changed)
+
+
+@pytest.mark.parametrize("id", PLAYED)
+def test_a_snapshot_is_refused_by_an_environment_with_other_arguments(id: str):
+    env: Any = played(make_env(id), 2).unwrapped
+    good = json.loads(json.dumps(env.snapshot()))
+    tried = 0
+    for name, value in others(env, REGISTRY[id]):
+        if tried == 2:
+            break
+        try:
+            other: Any = make_env(id, **{name: value}).unwrapped
+        except (AgentGymError, ValueError):  # no such value
+            continue
+        with pytest.raises(SnapshotError, match=f"{name} = |with the same data_dir"):
+            other.restore(good)
+        tried += 1
+    same: Any = make_env(id).unwrapped
+    same.restore(good)
+    for each in (good, good["state"].get("game", {})):
+        each.pop("arguments", None)
+    same.restore(good)  # as before snapshots had arguments

@@ -99,6 +99,8 @@ def comparison_text(found: Comparison) -> str:
     size = f"{found.pairs} pairs of {found.tasks} tasks"
     if found.unpaired:
         size += f", {found.unpaired} episodes without a partner left out"
+    if found.unjudged:
+        size += f", {found.unjudged} episodes with an unreadable verdict counted as failures"
     lines = textwrap.wrap(f"{found.env}: {size}", WIDTH)
     noisy = any(change.floor is not None for change in found.changes.values())
     lines.append(_row("", "before", "after", "difference [95 %]", "reruns" * noisy))

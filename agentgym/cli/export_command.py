@@ -17,7 +17,7 @@ from agentgym.agents import make_agent
 from agentgym.agents.text_model import MODELS
 from agentgym.cli.command_line import KeyValues, Wrappers, standard_output
 from agentgym.cli.judging import Judges
-from agentgym.data.episode import RecordedEpisode
+from agentgym.data.episode import RecordedEpisode, judged_episodes
 from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
 from agentgym.errors import ConfigError, MissingExtraError
@@ -152,6 +152,7 @@ def export(
             found += _read(path)
         else:
             found += _play(_named(source), agent, kwargs, settings)
+    found = judged_episodes(found)
     if failures == "condition":
         found = [conditioned(each) for each in found]
     elif failures != "keep":

@@ -16,6 +16,7 @@ from agentgym.data.reading import read_episodes
 from agentgym.evaluation.agreement import Agreement
 from agentgym.evaluation.report import Report, share_interval
 from agentgym.judges import Judge, Verdict, make_judge
+from agentgym.time_step import UNJUDGED
 from agentgym.utils.serialization import to_json
 
 Judges = Annotated[tuple[str, ...], tyro.conf.arg(metavar="[JUDGE ...]", help_behavior_hint="")]
@@ -30,9 +31,13 @@ class Judgement:
 
     @property
     def agreement(self) -> Agreement:
-        """The agreement of the judge with the environment."""
-        outcomes = [episode.success for episode in self.report.episodes]
-        return Agreement.of(outcomes, [each.success for each in self.verdicts])
+        """The agreement of the judge with the environment, on the episodes with an outcome."""
+        pairs = [
+            (record.success, verdict.success)
+            for record, verdict in zip(self.report.episodes, self.verdicts, strict=True)
+            if record.failure != UNJUDGED
+        ]
+        return Agreement.of([outcome for outcome, _ in pairs], [verdict for _, verdict in pairs])
 
 
 class Judgements:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +56,8 @@ class RecordedEpisode:
         rewarded: whether the rewards were recorded.
         env_kwargs: arguments of the environment, and its wrappers as "wrap", if they were recorded.
         judged: score of a judge in [0, 1]. None: it was not judged.
+        unjudged: whether a judge should have decided the outcome, and its verdict is unreadable.
+            Success and rewards then mean nothing.
     """
 
     turns: list[RecordedTurn]
@@ -69,6 +73,7 @@ class RecordedEpisode:
     rewarded: bool = False
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     judged: float | None = None
+    unjudged: bool = False
 
     def complete(self, env: gymnasium.Env[Any, Any]) -> None:
         """Takes missing instructions from the environment that the episode was played in.
@@ -97,3 +102,26 @@ class RecordedEpisode:
     def value(self) -> float:
         """The score of a judge, the return without one."""
         return self.reward if self.judged is None else self.judged
+
+
+def judged_episodes(episodes: Sequence[RecordedEpisode]) -> list[RecordedEpisode]:
+    """Returns the episodes without those with an unreadable verdict, whose number a warning names.
+
+    Raises:
+        DataError: if none remains.
+    """
+    found = [episode for episode in episodes if not episode.unjudged]
+    if episodes and not found:
+        raise DataError(
+            f"Expected episodes with an outcome, and the verdict of the judge on each of "
+            f"{len(episodes)} is unreadable. Play them again with another judge."
+        )
+    if len(found) < len(episodes):
+        left_out = len(episodes) - len(found)
+        warnings.warn(
+            f"{left_out} of {len(episodes)} episodes are left out: the verdict of their judge is "
+            "unreadable.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return found

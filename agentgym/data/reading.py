@@ -40,6 +40,7 @@ from agentgym.data.messages import (
 from agentgym.data.traces import FAULTS, trace_chats
 from agentgym.data.traces import FORMAT as TRACE
 from agentgym.errors import DataError
+from agentgym.time_step import UNJUDGED
 
 
 def read_episodes(paths: str | Path | Sequence[str | Path]) -> list[RecordedEpisode]:
@@ -217,7 +218,7 @@ def _dialogue(messages: Sequence[Message], row: Mapping[str, Any]) -> RecordedEp
 
 FACTS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("env", "agent", "task", "seat"), str),
-    **dict.fromkeys(("success", "terminated"), _boolean),
+    **dict.fromkeys(("success", "terminated", UNJUDGED), _boolean),
     "seed": int,
     "env_kwargs": dict,
     "judged": _share,
@@ -227,7 +228,8 @@ FACTS: dict[str, Callable[[Any], Any]] = {
 
 def _start(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the facts about an episode that are given."""
-    return {name: read(row[name]) for name, read in FACTS.items() if row.get(name) is not None}
+    found = {name: read(row[name]) for name, read in FACTS.items() if row.get(name) is not None}
+    return found | {UNJUDGED: True} if row.get("failure") == UNJUDGED else found
 
 
 def _own(row: Mapping[str, Any]) -> RecordedEpisode:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from agentgym.data.episode import RecordedEpisode
+from agentgym.time_step import UNJUDGED
 from agentgym.utils.masking import masked
 
 Rows = Iterator[dict[str, Any]]
@@ -114,6 +115,7 @@ def _facts(episode: RecordedEpisode) -> dict[str, Any]:
         "terminated": episode.terminated,
         "last_observation": episode.last_observation,
         **({} if episode.judged is None else {"judged": episode.judged}),
+        **({UNJUDGED: True} if episode.unjudged else {}),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,11 @@ from agentgym.agents.basic.replies import Replies
 from agentgym.agents.search.agent import SearchAgent
 from agentgym.agents.search.code_value import CodeValue
 from agentgym.errors import ConfigError, DataError
+from agentgym.evaluation.description import described
 from agentgym.evaluation.runner import evaluate
 from agentgym.reading.typography import without_thoughts
-from agentgym.registration.making import make_env, split_id, tasks_of
-from agentgym.utils.action_parsing import code_blocks
+from agentgym.registration.making import split_id
+from agentgym.utils.action_parsing import program_of
 
 PROMPT = (
     "You write heuristics for a planner. It tries actions in an environment and goes on from the "
@@ -79,7 +79,8 @@ def write_heuristic(
         if value < 1:
             raise ConfigError(f"{name} must be at least 1, got {value}.")
     id, arguments = split_id(setting)
-    ask, text = Replies(make_agent(source), source, PROMPT), _described(id, arguments)
+    ask = Replies(make_agent(source), source, PROMPT)
+    text = described(setting, observations=EXAMPLES)
     numbers = range(1, count + 1)
     replies = ask([f"{text}\n\nHeuristic {number} of {count}." for number in numbers])
     found = [_tried(reply, id, arguments, tasks, budget) for reply in replies]
@@ -92,25 +93,11 @@ def write_heuristic(
     return found
 
 
-def _described(id: str, arguments: Mapping[str, Any]) -> str:
-    """Returns what an environment is, and the first observations of some training tasks."""
-    env = make_env(id, **arguments)
-    text = (inspect.getdoc(type(env.unwrapped)) or "").partition("\n")[0]
-    parts = [text, str(env.get_wrapper_attr("instructions"))]
-    names = [task for task, _ in zip(tasks_of(env).train, range(EXAMPLES), strict=False)]
-    for name in names:
-        observation, _ = env.reset(seed=0, options={"task": name})
-        parts.append(f"An observation:\n{observation}")
-    env.close()
-    return "\n\n".join(parts)
-
-
 def _tried(reply: str, id: str, arguments: Mapping[str, Any], tasks: int, budget: int) -> Heuristic:
     """Returns the heuristic of a reply, tried on training tasks."""
-    blocks = code_blocks(without_thoughts(reply))
-    if len(blocks) != 1:
-        return Heuristic("", problem=f"expected one code block, got {len(blocks)}")
-    [code] = blocks
+    code = program_of(without_thoughts(reply), "value")
+    if not code:
+        return Heuristic("", problem="expected a code block with a function value, got none")
     try:
         agent = SearchAgent("best_first", value="code", judge=CodeValue(code), budget=budget)
     except ConfigError as error:

@@ -12,6 +12,7 @@ from typing import Any
 
 from agentgym.evaluation.failures import FAILURES, failure_of
 from agentgym.evaluation.report import Estimate, Record, Report
+from agentgym.time_step import UNJUDGED
 
 EXAMPLES = 3
 LONGEST_CURVE = 200
@@ -33,7 +34,7 @@ def failure(trajectory: Trajectory) -> str:
         {"valid": turn.get("valid") is not False, "state_key": text, "success": False}
         for turn, text in zip(turns, texts[1:], strict=True)
     ]
-    infos[-1]["success"] = trajectory["success"]
+    infos[-1] |= {"success": trajectory["success"], UNJUDGED: trajectory.get(UNJUDGED)}
     return failure_of(texts[0], infos, terminated=bool(trajectory.get("terminated")))
 
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Z_95, Estimate, Record, mean_interval
 from agentgym.evaluation.saved_evaluations import Evaluation
+from agentgym.time_step import UNJUDGED
 from agentgym.utils import serialization
 
 Metric = Literal["success", "progress", "reward"]
@@ -58,6 +59,8 @@ class Comparison:
         solved: [task, seed] of the pairs that only the second evaluation solves.
         lost: those that only the first one solves.
         p: two-sided p-value of the flips, by the exact test of McNemar.
+        unjudged: number of episodes of the pairs on which the verdict of a judge is unreadable.
+            They count as failures, as in an evaluation.
     """
 
     env: str
@@ -68,6 +71,7 @@ class Comparison:
     solved: list[tuple[str, int]]
     lost: list[tuple[str, int]]
     p: float
+    unjudged: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Returns the comparison as JSON values."""
@@ -170,6 +174,7 @@ def _compare(
         solved=solved,
         lost=lost,
         p=mcnemar(len(solved), len(lost)),
+        unjudged=sum(each.failure == UNJUDGED for pair in pairs.values() for each in pair),
     )
 
 

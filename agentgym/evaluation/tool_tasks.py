@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from agentgym.agents import make_agent
 from agentgym.agents.basic.replies import Replies
 from agentgym.errors import DataError
 from agentgym.reading.typography import without_thoughts
+from agentgym.utils.action_parsing import object_of
 from agentgym.utils.files import replace_text
 from agentgym.utils.serialization import from_json, to_json
 from agentgym.wrappers.tool_tasks import ToolTask, has_calls, played, tool_env
@@ -27,7 +27,6 @@ PROMPT = (
     '{"goal": "...", "calls": [{"name": "...", "arguments": {}}], "wrong": [[{"name": "...", '
     '"arguments": {}}]]}'
 )
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
 def write_tool_tasks(
@@ -116,9 +115,9 @@ def problems(env: gymnasium.Env[Any, Any], task: ToolTask) -> str:
 
 def _read(reply: str, start: str, goals: list[str]) -> tuple[ToolTask | None, str]:
     """Returns the task in a reply, or None and the error."""
-    found = _OBJECT.search(without_thoughts(reply))
+    found = object_of(without_thoughts(reply))
     try:
-        data = json.loads(found[0]) if found else None
+        data = json.loads(found) if found else None
         if not isinstance(data, dict):
             return None, "it holds no JSON object"
         task = from_json(ToolTask, {"wrong": [], **data, "start": start})

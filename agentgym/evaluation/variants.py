@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 from agentgym.agents import make_agent
 from agentgym.agents.basic.replies import Replies
 from agentgym.errors import AgentGymError, ConfigError, DataError
+from agentgym.evaluation.description import author_of, described
 from agentgym.reading.typography import without_thoughts
 from agentgym.registration.making import make_env, split_id, tasks_of
-from agentgym.registration.single_seat import SingleSeat
 from agentgym.time_limits import MANY_TURNS
 from agentgym.utils.arguments import keyword_parameters
 
@@ -30,8 +29,6 @@ GROWTH = 10
 """Number of times that a number may exceed the largest one known of its argument."""
 LARGEST = 1000
 """Largest number of an argument of which none is known."""
-LONGEST = 4000
-"""Characters of the arguments' description that the model reads."""
 _OUTSIDE = re.compile(r"[:/\\~*]|\.\w")
 """What names of files, models, functions and masked secrets have in them."""
 
@@ -72,7 +69,10 @@ def write_variants(
     [id] = ids
     most = _bounds(rates)
     first, ask = next(iter(rates)), Replies(make_agent(source), source, PROMPT)
-    parts = [_described(first), "\n".join(f"- {each}: {rate:.0%}" for each, rate in rates.items())]
+    parts = [
+        described(first, arguments=True),
+        "\n".join(f"- {each}: {rate:.0%}" for each, rate in rates.items()),
+    ]
     found: list[str] = []
     wrong: list[str] = []
     for _ in range(attempts):
@@ -97,26 +97,14 @@ def write_variants(
     return found
 
 
-def _described(setting: str) -> str:
-    """Returns what the environment of a setting is, and its arguments."""
-    id, arguments = split_id(setting)
-    env = make_env(id, **arguments)
-    text = inspect.getdoc(type(env.unwrapped)) or ""
-    env.close()
-    section = re.search(r"^## Arguments\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    listed = section[1].strip() if section else "(none)"
-    return f"{setting}: {text.partition(chr(10))[0]}\n\nArguments:\n{listed[:LONGEST]}"
-
-
 def _bounds(settings: Iterable[str]) -> dict[str, float]:
     """Returns the largest number that each argument may have, from those of some settings."""
     known: dict[str, list[float]] = {}
     for setting in settings:
         id, given = split_id(setting)
         env: Any = make_env(id, **given)
-        inner = env.unwrapped
-        author = type(inner.game if isinstance(inner, SingleSeat) else inner)
-        defaults = {name: each.default for name, each in keyword_parameters(author).items()}
+        known_parameters = keyword_parameters(author_of(env))
+        defaults = {name: each.default for name, each in known_parameters.items()}
         for arguments in (defaults, env.spec.kwargs, given):
             for name, value in arguments.items():
                 known.setdefault(name, []).extend(map(abs, _numbers(value)))

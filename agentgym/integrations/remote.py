@@ -167,7 +167,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
             SnapshotError: if the snapshot is of another environment or damaged.
             RemoteError: if the server cannot be reached.
         """
-        check_owner(snapshot, type(self).__name__)
+        check_owner(snapshot, self)
         self._check_capability()
         with restoring():
             saved, generator = checked_snapshot(snapshot), generator_of(snapshot["rng"])

@@ -20,7 +20,7 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.rules import GameRules, InvalidMove, Rewards
 from agentgym.reading.typography import without_thoughts
-from agentgym.snapshots import check_owner, generator_of, restoring
+from agentgym.snapshots import check_owner, generator_of, owner_of, restoring
 from agentgym.time_step import INFO_KEYS, TimeStep, check_reward_terms, step_info
 from agentgym.utils.arguments import (
     CheckedArguments,
@@ -355,7 +355,7 @@ class TextGame(CheckedArguments, GameRules):
     def snapshot(self) -> dict[str, Any]:
         """Returns the complete state of the episode as a JSON-serialisable dictionary."""
         return {
-            "env": type(self).__name__,
+            **owner_of(self),
             "episode": to_json(replace(self._episode, steps=self.steps)),
             "state": to_json(self.state),
             "rng": self.np_random.bit_generator.state,
@@ -367,7 +367,7 @@ class TextGame(CheckedArguments, GameRules):
         Raises:
             SnapshotError: if the snapshot is of another game or damaged.
         """
-        check_owner(snapshot, type(self).__name__)
+        check_owner(snapshot, self)
         with restoring(self):
             episode = from_json(GameEpisode, snapshot["episode"])
             self.state = from_json(self.State, snapshot["state"])

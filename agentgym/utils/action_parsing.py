@@ -11,6 +11,7 @@ import operator
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from textwrap import dedent
 from typing import Any
 
 from agentgym.reading.loose_json import read_json
@@ -32,6 +33,9 @@ OBSERVATION = re.compile(_LABEL % "observation", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"```[\w-]{0,20}\r?\n(.*?)\n?```", re.DOTALL)
 _BLOCK = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?```", re.DOTALL)
 _CODE = re.compile(r"`([^`]+)`")
+_FUNCTION = r"^(?:async[ \t]{1,9})?def[ \t]{1,9}%s[ \t]{0,9}\("
+_ASSIGNED = r"^%s[ \t]{0,9}(?::[^=\n]{1,99})?=(?!=)"
+_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _MAX_BRACES = 16
 _AROUND = "\"'`*_"
 _BEHIND = _AROUND + ".,;:!?"
@@ -122,6 +126,33 @@ def unfenced(text: str) -> str:
 def code_blocks(answer: str) -> list[str]:
     """Returns the code blocks in an answer of a model, without their fences."""
     return [found[1] for found in _BLOCK.finditer(answer.replace("\r\n", "\n"))]
+
+
+def program_of(answer: str, name: str) -> str:
+    """Returns the program in an answer that defines a name, or "" if none does.
+
+    It is the last code block with a function of this name, or else the last one that assigns it:
+    models explain with a snippet first, correct themselves, and show how the function is called.
+    An answer without code blocks is a program as a whole.
+    """
+    blocks = [dedent(each) if each[:1].isspace() else each for each in code_blocks(answer)]
+    blocks = blocks or [bare(answer)]
+    for form in (_FUNCTION, _ASSIGNED):
+        defined = re.compile(form % re.escape(name), re.MULTILINE)
+        for block in reversed(blocks):
+            if defined.search(block):
+                return block
+    return ""
+
+
+def object_of(answer: str) -> str:
+    """Returns the text of the JSON object in an answer, which may not be valid, or "".
+
+    It reaches from the first to the last brace of the last code block that has both, or else of
+    the whole answer.
+    """
+    found = [_OBJECT.search(each) for each in (answer, *code_blocks(answer))]
+    return next((each[0] for each in reversed(found) if each), "")
 
 
 def bare(answer: str) -> str:

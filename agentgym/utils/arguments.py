@@ -273,18 +273,40 @@ class _Signature:
         return inspect.Signature(sorted(found, key=lambda p: (p.kind, p.default is not p.empty)))
 
 
+FREE = frozenset(
+    "split max_turns max_invalid invalid_penalty render_mode num_players game seat "
+    "opponents".split()
+)
+"""Arguments that may differ between an environment and one that goes on from its snapshots."""
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a number, a truth value, a word or None."""
+    word = isinstance(value, str) and value.isidentifier()
+    return word or value is None or (type(value) in (bool, int, float) and value == value)
+
+
 class CheckedArguments:
     """A base of classes whose arguments are checked when they are made.
+
+    Attributes:
+        _made_with: the arguments that decide the rules, as far as they are numbers or words. Others
+            may be files, functions, or differ between machines.
 
     The signature of a subclass, as `help` and editors show it, has the parameters of its bases.
     """
 
     __signature__ = _Signature()
+    _made_with: Mapping[str, Any] = {}
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Checks the types of all arguments, including those of subclasses."""
-        check_types(cls.__name__, keyword_parameters(cls), kwargs)
-        return super().__new__(cls)
+        known = keyword_parameters(cls)
+        check_types(cls.__name__, known, kwargs)
+        made = super().__new__(cls)
+        given = {name: kwargs.get(name, p.default) for name, p in known.items() if name not in FREE}
+        made._made_with = {name: value for name, value in given.items() if _is_plain(value)}
+        return made
 
 
 def imported(name: str, option: str) -> Callable[..., Any]:

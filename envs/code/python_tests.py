@@ -12,7 +12,7 @@ from agentgym.errors import ConfigError
 from agentgym.sandbox import Interpreter, check_sandbox
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import bare, code_blocks
+from agentgym.utils.action_parsing import program_of
 
 LONGEST = 10_000
 """Maximum number of characters of a program."""
@@ -120,7 +120,7 @@ class PythonTests(TextEnv):
         return self._look("")
 
     def _advance(self, action: str) -> TimeStep:
-        program = _program(action)
+        program = program_of(action, NAME)
         if not program:
             return self._invalid(f"Reply with a Python program that defines {NAME}.")
         if len(program) > LONGEST:
@@ -168,13 +168,6 @@ class PythonTests(TextEnv):
     def expert(self) -> str | None:
         """Submits the reference program."""
         return self.function.program.rstrip()
-
-
-def _program(action: str) -> str:
-    """Returns the program in an action, or "" if there is none."""
-    marks = f"def {NAME}", f"{NAME} ="
-    candidates = code_blocks(action) or [bare(action)]
-    return next((c for c in reversed(candidates) if any(mark in c for mark in marks)), "")
 
 
 _ALL_TESTS = "1 if all hidden tests pass"

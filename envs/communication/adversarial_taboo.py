@@ -50,7 +50,7 @@ class AdversarialTaboo(TextGame):
     - The attacker wins if the defender utters the word without guessing it.
     - The defender wins if it guesses the word with the sentence `I know the word! It is ...!`. A
       wrong guess loses.
-    - The attacker loses if it utters the word.
+    - The attacker loses if it utters the word. It cannot guess: "I guess kite" utters it, too.
     - After the last round, nobody wins.
 
     Any form of the word counts: plurals, "-ing", "-ed", "'s" and other words with the same stem.
@@ -63,7 +63,8 @@ class AdversarialTaboo(TextGame):
     before it ("Defender:") and marks around it are left out. Invalid are:
 
     - a message without words, with more characters, or with lines of the other player
-    - a guess that names no word, or not clearly one, or that is in other words ("The word is ...").
+    - a guess that names no word, or not clearly one, or that is in other words ("The word is ...",
+      "I guess ...").
 
     ## Observation Space
     Text: the role, the round, the messages so far, and at the end who wins and why. The attacker

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from agentgym.envs.communication.taboo_words import named
 from agentgym.multiagent.rules import InvalidMove
 from agentgym.reading import find_clauses, normalized
 from agentgym.utils.action_parsing import command
@@ -44,6 +45,13 @@ _ALMOST = re.compile(
     r"(?:[.!?,;]|$)",
     re.IGNORECASE,
 )  # fmt: skip
+
+_SUPPOSED = re.compile(
+    rf"\bI(?: would|'d)? guess,?(?: that)?(?: it is| it's)?\s(?:an? |the )?[{_MARKS}]{{0,3}}"
+    rf"([^\W\d_]+(?:-[^\W\d_]+)*)[{_MARKS}]{{0,3}}(?:[.!?,;]|$)",
+    re.IGNORECASE,
+)
+"""A guess if it names a thing: "I guess so." guesses nothing."""
 
 
 def spoken(action: str, role: str) -> str:
@@ -111,6 +119,7 @@ def guess(text: str) -> str | None:
         if found is None or not clear or _UNSURE.search(found[3] or ""):
             raise InvalidMove(f"It is not clear which word you guess. {HOW_TO_GUESS}")
         return found[2].lower().replace("-", "")
-    if _ALMOST.search(text):
+    supposed = any(named(each[1]) for each in _SUPPOSED.finditer(text))
+    if supposed or _ALMOST.search(text):
         raise InvalidMove(f"Your message reads as a guess of another form. {HOW_TO_GUESS}")
     return None

@@ -20,7 +20,7 @@ from agentgym.envs.propose_solve.domain import Domain, Problem
 from agentgym.multiagent.rules import InvalidMove
 from agentgym.sandbox import Limits, run_calls
 from agentgym.tasks import draw_level, is_test_level, task_rng
-from agentgym.utils.action_parsing import bare
+from agentgym.utils.action_parsing import bare, program_of
 
 LONGEST = 2000
 """Maximum number of characters of a program."""
@@ -89,16 +89,23 @@ def split_proposal(proposal: str) -> tuple[str, list[list[Any]]]:
     Raises:
         InvalidMove: if it has no function `f`, is too long, or an input is not a list of literals.
     """
-    lines = bare(proposal).replace("\r", "").split("\n")
-    marked = [line.strip()[len(MARK) :] for line in lines if line.strip().startswith(MARK)]
-    program = "\n".join(line for line in lines if not line.strip().startswith(MARK)).strip()
+    code = program_of(proposal, "f").replace("\r", "")
+    program, marked = _without_inputs(code)
+    marked = marked or _without_inputs(proposal)[1]
     if RESULT in program:
         raise InvalidMove(f"The name {RESULT} is not available.")
-    if "def f(" not in program:
+    if not program:
         raise InvalidMove("Write a function f, for example: def f(x): return x + 1")
     if len(program) > LONGEST:
         raise InvalidMove(f"The program must have at most {LONGEST} characters.")
     return program, [arguments_of(text) for text in marked]
+
+
+def _without_inputs(text: str) -> tuple[str, list[str]]:
+    """Returns a text without its lines of inputs, and the inputs."""
+    lines = text.split("\n")
+    marked = [line.strip()[len(MARK) :] for line in lines if line.strip().startswith(MARK)]
+    return "\n".join(x for x in lines if not x.strip().startswith(MARK)).strip(), marked
 
 
 def arguments_of(text: str) -> list[Any]:

@@ -18,7 +18,7 @@ from agentgym.errors import ConfigError
 from agentgym.sandbox import Limits, check_sandbox, run_cell
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import code_blocks, command, plain
+from agentgym.utils.action_parsing import code_blocks, command, plain, program_of
 
 SPLITS = 5
 FAILED = -1.0
@@ -269,7 +269,8 @@ class DataSciCoding(TextEnv):
         return self._look(0.0)
 
     def _advance(self, action: str) -> TimeStep:
-        code = (code_blocks(action) or [command(action)])[-1].strip("\n")
+        code = program_of(action, _NAME) or program_of(action, "model")
+        code = (code or (code_blocks(action) or [command(action)])[-1]).strip("\n")
         if not code.strip():
             return self._invalid(f"Reply with the body of {_NAME}.")
         state = self.state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Literal
 
 from agentgym.agents import make_agent
@@ -12,6 +11,7 @@ from agentgym.envs.worlds.rules import EXAMPLE, Rules, parse_rules
 from agentgym.envs.worlds.world import DISTANCE, LUCK, STATES, World, check_world, difficulty
 from agentgym.errors import DataError
 from agentgym.reading.typography import without_thoughts
+from agentgym.utils.action_parsing import object_of
 
 PROMPT = (
     "You write the rules of a small world for an agent that learns, as one JSON object:\n"
@@ -27,7 +27,6 @@ PROMPT = (
     f"in less than {LUCK:.0%} of the episodes. For example:\n{EXAMPLE}\n"
     "Reply with the JSON object and nothing else."
 )
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
 def write_rules(
@@ -83,15 +82,15 @@ def write_rules(
 
 
 def read_rules(reply: str) -> Rules:
-    """Returns the rules in a reply: its text from the first to the last brace.
+    """Returns the rules in a reply: see `object_of`.
 
     Raises:
         DataError: if there are none.
     """
-    found = _OBJECT.search(without_thoughts(reply))
-    if found is None:
+    found = object_of(without_thoughts(reply))
+    if not found:
         raise DataError("The reply must hold a JSON object, and has no braces.")
-    return parse_rules(found[0])
+    return parse_rules(found)
 
 
 def rules_text(rules: Rules) -> str:

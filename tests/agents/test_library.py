@@ -80,7 +80,8 @@ def test_a_function_of_a_success_is_called_in_later_episodes(tmp_path: Path):
 
 def test_a_failure_revises_functions_and_a_worse_revision_is_rolled_back():
     still = "def walk(text):\n    act('?')"
-    coder = Coder("act('?')", [f"Here:\n{block(WALK)}", "No code.", block(still)])
+    snippet = block("for way in ...:")
+    coder = Coder("act('?')", [f"{snippet}So:\n{block(WALK)}", "No code.", block(still)])
     agent = LibraryAgent(coder)
     assert wins(played(agent, 3)) == [False, True, True]
     assert "> ```python\nact('?')" in coder.questions[0] and "(none)" in coder.questions[0]

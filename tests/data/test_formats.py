@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.data.episode import RecordedEpisode, RecordedTurn
+from agentgym.data.episode import RecordedEpisode, RecordedTurn, judged_episodes
 from agentgym.data.reading import check_episodes, read_episodes
 from agentgym.data.writing import WRITERS, preference_rows
 from agentgym.errors import DataError
@@ -37,6 +37,7 @@ episodes = st.builds(
     terminated=st.booleans(),
     last_observation=texts,
     rewarded=st.just(True),
+    unjudged=st.booleans(),
 )
 
 
@@ -53,6 +54,17 @@ def test_a_format_reads_back_as_it_was_written(format, tmp_path_factory):
         assert read_episodes([written(tmp_path_factory, WRITERS[format](some))]) == some
 
     check()
+
+
+def test_an_unreadable_verdict_of_an_evaluation_is_known(tmp_path_factory):
+    turn = {"observation": "o", "action": "a", "reward": 0.0}
+    rows = [{"transcript": [turn], "failure": kind} for kind in ("unjudged", "wrong", "")]
+    some = read_episodes([written(tmp_path_factory, rows)])
+    assert [each.unjudged for each in some] == [True, False, False]
+    with pytest.warns(RuntimeWarning, match=r"1 of 3 episodes are left out: the verdict"):
+        assert judged_episodes(some) == some[1:]
+    with pytest.raises(DataError, match="on each of 1 is unreadable"):
+        judged_episodes(some[:1])
 
 
 @pytest.mark.parametrize("format", ["chat", "sharegpt", "own"])

@@ -39,11 +39,14 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ChatServ
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("AGENTGYM_CACHE", str(tmp_path / "cache"))
     written = {"1": "def value(x):\n return (", "2": BAD, "3": GOOD, "4": "nothing"}
+    snippet = "A rod is read by\n```python\nre.findall('[0-9]+', rod)\n```\n"
 
     def writer(messages: Messages) -> str:
         number = messages[-1]["content"].rpartition("Heuristic ")[2][0]
         code = written[number]
-        return code if number == "4" else f"<think>```a```</think>Here:\n```python\n{code}\n```"
+        if number == "4":
+            return f"{snippet}{code}"
+        return f"<think>```a```</think>{snippet}So:\n```python\n{code}\n```"
 
     with chat_server(writer) as running:
         yield running

@@ -27,6 +27,7 @@ def turn(action: str = "+", **fields: Any) -> dict[str, Any]:
         ("turns", episode([turn(), turn(observation="y"), turn(observation="z")])),
         ("wrong", episode([turn(), turn()], terminated=True)),
         ("overflow", episode([turn()], failure="overflow")),
+        ("unjudged", episode([turn()], terminated=True, unjudged=True)),
     ],
 )
 def test_the_kind_of_a_failure_is_saved_or_computed(kind: str, found: dict[str, Any]):

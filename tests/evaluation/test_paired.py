@@ -177,6 +177,19 @@ def test_saved_files_reports_and_folders_are_the_same_evaluation(tmp_path: Path)
     assert read_evaluation(file) == found
 
 
+def test_unreadable_verdicts_are_counted(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    found = evaluation([True, False, False, True])
+    for task in ("t1", "t2"):
+        found["A-v0"][task, 0] = replace(found["A-v0"][task, 0], failure="unjudged")
+    [one] = compare_pairs(evaluation([True] * 3), found)
+    assert one.unjudged == 2 and len(one.lost) == 2
+    assert main(["compare", files[0], str(saved(tmp_path / "judged.jsonl", found))]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "2 episodes with an unreadable verdict counted as failures" in text
+
+
 def test_wrong_files_are_refused(tmp_path: Path):
     good = saved(tmp_path / "a.jsonl", evaluation([True]))
     twice = tmp_path / "twice.jsonl"

@@ -100,7 +100,11 @@ def written(messages: Messages) -> str:
         return json.dumps(good | {"calls": [call("move", item="pear", count=9), *NONE]})
     if count == 1:
         assert "There are not 9 pear" in text
-    return f"<think>{{}}</think>```json\n{json.dumps(good)}\n```"
+    start = json.dumps({"pear": 4})
+    return (
+        f"<think>{{}}</think>The store has\n```json\n{start}\n```\nThe task:\n"
+        f"```json\n{json.dumps(good)}\n```"
+    )
 
 
 @pytest.fixture

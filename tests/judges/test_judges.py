@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentgym.cli.judging import Judgement
 from agentgym.cli.main import main
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError
 from agentgym.evaluation.agreement import Agreement
+from agentgym.evaluation.report import Record
 from agentgym.judges import CAUSES, Rubric, Verdict, make_judge, read_rubric
 from agentgym.judges.judge import joined
 from agentgym.judges.rubric import Criterion
@@ -291,6 +295,26 @@ def test_export_pairs_by_the_scores_of_a_judge(tmp_path: Path, capsys: pytest.Ca
     assert main([*again, str(tmp_path / "again.jsonl")]) == 0  # scores stay in the data
     assert len((tmp_path / "again.jsonl").read_text().splitlines()) == len(pairs)
     assert main([*words, str(tmp_path / "long.jsonl"), "--min-reward", "1.5"]) == 2
+
+
+def test_export_and_agreement_leave_out_episodes_without_an_outcome(tmp_path: Path):
+    turn = {"observation": "o", "action": "a", "reward": 0.0}
+    facts = {"env": "NumberLine-v0", "instructions": "", "success": False}
+    rows = [
+        {**facts, "task": f"train/{n}", "transcript": [turn], "failure": kind}
+        for n, kind in enumerate(("unjudged", "wrong", "turns"))
+    ]
+    source, out = tmp_path / "saved.jsonl", tmp_path / "out.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.warns(RuntimeWarning, match="1 of 3 episodes are left out"):
+        assert main(["export", str(source), "--out", str(out)]) == 0
+    assert [each.task for each in read_episodes([out])] == ["train/1", "train/2"]
+    known = Record("t", 0, 0.0, {}, False, 0.0, 1, 1.0, True, False)
+    records = [replace(known, failure=kind) for kind in ("unjudged", "wrong", "wrong")]
+    report = SimpleNamespace(episodes=records)
+    verdicts = [Verdict(1.0), Verdict(0.0), Verdict(None)]
+    agreement = Judgement(cast(Any, report), verdicts).agreement
+    assert agreement == Agreement(neither=1, unread=1)
 
 
 def longer_is_better(episode: RecordedEpisode) -> float:

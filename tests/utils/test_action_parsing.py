@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentgym  # noqa: F401  # registers the ids
-from agentgym.utils.action_parsing import code_blocks, command, match_action, plain
+from agentgym.utils.action_parsing import (
+    code_blocks,
+    command,
+    match_action,
+    object_of,
+    plain,
+    program_of,
+)
 
 ACTIONS = ("check", "bet 2", "[pass]", "3 - 1", "Is it alive?")
 MARKED = ("{}", " {}\n", "{}.", "{}!", '"{}".', "“{}.”", "`{}`", "**{}**", "```\n{}\n```")
@@ -96,6 +103,53 @@ def test_chess_moves_keep_their_capitals():
 def test_code_blocks_are_found_in_prose():
     assert code_blocks("a\n```python\nx = 1\n```\nb\n```\ny\n```") == ["x = 1", "y"]
     assert code_blocks("no code") == []
+
+
+SOLVE = "def solve(x):\n    return x"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "program"),
+    [
+        ([SOLVE], SOLVE),
+        (["re.findall('a', x)", SOLVE], SOLVE),
+        (["def solve(x):\n    return 1 / 0", SOLVE], SOLVE),
+        ([SOLVE, "print(solve(3))"], SOLVE),
+        ([SOLVE, "solve = solve(3)"], SOLVE),
+        ([SOLVE, "def solve_all(xs):\n    return [solve(x) for x in xs]"], SOLVE),
+        (["import re\n\nsolve = re.compile('a').findall", "solve == 3"], "import re\n\nsolve = "
+         "re.compile('a').findall"),
+        (["solve: object = len"], "solve: object = len"),
+        (["    def solve(x):\n        return x"], SOLVE),
+        (["def solve(x:"], "def solve(x:"),
+        (["class A:\n    def solve(self):\n        pass"], ""),
+        (["resolve = 3", "x.solve = 3"], ""),
+        ([], ""),
+    ],
+)  # fmt: skip
+def test_a_program_is_the_last_block_that_defines_the_name(blocks: list[str], program: str):
+    assert (
+        program_of("So:\n" + "\n".join(f"```python\n{x}\n```" for x in blocks), "solve") == program
+    )
+
+
+def test_an_answer_without_blocks_is_a_program_as_a_whole():
+    assert program_of(f"Action: {SOLVE}<|im_end|>", "solve") == SOLVE
+    assert program_of("I define solve = 3 later.", "solve") == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ('Here: {"a": {}} Done.', '{"a": {}}'),
+        ('Cases are objects:\n```json\n{"when": {}}\n```\nSo:\n```json\n{"a": 1}\n```', '{"a": 1}'),
+        ('```json\n{"a": 1}\n```\nRun:\n```\nmake\n```', '{"a": 1}'),
+        ('```\nmake\n```\n{"a": 1}', '{"a": 1}'),
+        ("none", ""),
+    ],
+)
+def test_an_object_is_that_of_the_last_block_that_has_one(answer: str, text: str):
+    assert object_of(answer) == text
 
 
 def test_carriage_returns_are_no_part_of_code():

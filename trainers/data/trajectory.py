@@ -234,6 +234,11 @@ class Trajectory:
         return (self.env_id, self.task, self.seed, self.agent)
 
 
+def is_judged(members: Sequence[Trajectory]) -> bool:
+    """Whether an episode, given by the trajectories of its agents, has no unreadable verdict."""
+    return not any(each.stats.unjudged for each in members)
+
+
 def judged_ones(trajectories: Sequence[Trajectory]) -> list[Trajectory]:
     """Returns the trajectories without those on which the verdict of a judge is unreadable.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import FloatArray, Trajectory
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory, is_judged
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import samples_of
 from agentgym.trainers.rollout.episode import EpisodeSpec
@@ -112,7 +112,10 @@ class Branching(RecipeHooks):
         return Learn(played)
 
     def _play(self, points: list[tuple[Path, int]], iteration: int, first: int) -> list[Path]:
-        """Plays branches that take over the turns of a path before a turn."""
+        """Plays branches that take over the turns of a path before a turn.
+
+        Those on which the verdict of a judge is unreadable are left out.
+        """
         seed = self.trainer.config.run.seed
         episodes = []
         for number, (path, turn) in enumerate(points, first):
@@ -121,12 +124,14 @@ class Branching(RecipeHooks):
             episodes.append(EpisodeSpec(root.task, root.seed, key, samples_of(root, turn)))
         if not episodes:
             return []
-        played = self.trainer.play(episodes)
+        played = zip(self.trainer.play(episodes), (turn for _, turn in points), strict=True)
+        kept = [(trajectory, turn) for trajectory, turn in played if is_judged([trajectory])]
+        if not kept:
+            return []
+        entropies = self._turn_entropy([trajectory for trajectory, _ in kept])
         return [
             Path(trajectory, entropy, turn)
-            for trajectory, entropy, (_, turn) in zip(
-                played, self._turn_entropy(played), points, strict=True
-            )
+            for (trajectory, turn), entropy in zip(kept, entropies, strict=True)
         ]
 
     def _chance(self, path: Path, turn: int, streak: int) -> float:

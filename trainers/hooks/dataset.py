@@ -100,6 +100,7 @@ class DataSet(RecipeHooks):
         room = action_room(policy, config.sampling(), constrain)
         found = demonstrate(policy, trainer.pool, episodes[:shown], context, room, constrain)
         self.env_steps = sum(len(trajectory.turns) for trajectory in found)
+        found = judged_ones(found)
         found += judged_ones(trainer.play(episodes[shown:]))
         return with_general(policy, [*from_files, *found], context, config)
 

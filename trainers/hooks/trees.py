@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, is_judged
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at
 from agentgym.trainers.rollout.episode import EpisodeSpec
 
@@ -32,10 +33,15 @@ class Node:
     children: list[Node] = field(default_factory=list)
 
     def mean(self, outcome: Callable[[list[Trajectory]], float]) -> float:
-        """Returns the mean outcome of the episodes below this node, over the children of each."""
-        if self.children:
-            return float(np.mean([child.mean(outcome) for child in self.children]))
-        return outcome(self.members)
+        """Returns the mean outcome of the episodes below this node, over the children of each.
+
+        Those on which the verdict of a judge is unreadable are left out. NaN: none remains.
+        """
+        if not self.children:
+            return outcome(self.members) if is_judged(self.members) else math.nan
+        means = [child.mean(outcome) for child in self.children]
+        known = [mean for mean in means if not math.isnan(mean)]
+        return float(np.mean(known)) if known else math.nan
 
     @property
     def following(self) -> int | None:

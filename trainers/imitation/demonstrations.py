@@ -7,7 +7,7 @@ the episode that the expert plays itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,13 @@ import gymnasium
 import numpy as np
 
 from agentgym.agents.basic.view import Agent, View
-from agentgym.data.episode import RecordedEpisode
+from agentgym.data.episode import RecordedEpisode, judged_episodes
 from agentgym.data.reading import read_episodes
 from agentgym.errors import ConfigError, DataError
 from agentgym.multiagent.seats import refresh, seat_view
+from agentgym.registration.making import warn_if_endless
+from agentgym.registration.single_seat import SingleSeat
+from agentgym.time_limits import MANY_TURNS
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.support import candidate_support
@@ -28,7 +31,7 @@ from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.env_pool import EnvPool, instructions_of
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play
 from agentgym.trainers.rollout.recorded import RecordedEnv
-from agentgym.trainers.rollout.seats import GamePlay, SeatPlay
+from agentgym.trainers.rollout.seats import GamePlay, GameSpec, SeatPlay
 from agentgym.trainers.settings.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -79,7 +82,8 @@ def teach(
 ) -> list[Taught]:
     """Plays episodes with a teacher.
 
-    In a game (`GameSpec`), the teacher plays all seats, and there is an episode of each.
+    In a game (`GameSpec`), the teacher plays all seats, and there is an episode of each. An episode
+    ends after `MANY_TURNS` turns, unless its environment has a higher limit.
 
     Args:
         policy: the policy whose tokenizer is used.
@@ -97,15 +101,25 @@ def teach(
     """
     found: list[Taught] = []
     for each in episodes:
+        most = _most_turns(pool.env(0))
+        if isinstance(each, GameSpec) and each.max_turns is None:
+            each = replace(each, max_turns=most)
         play: Any = each.begin(0, 0, pool.env(0))
         play.calls = pool.calls(0)
         play.start()
+        own: list[Taught] = []
         if play.timed_out:
             pass
         elif isinstance(play, GamePlay):
-            found += _play_game(policy, play, context, room, constrain, teacher, advised)
+            own = _play_game(policy, play, context, room, constrain, teacher, advised)
         else:
-            found += _play(policy, play, context, room, constrain, teacher)
+            own = _play(policy, play, context, room, constrain, teacher)
+        found += own
+        if any(
+            len(taught.trajectory.turns) == most and taught.trajectory.stats.at_limit
+            for taught in own
+        ):
+            warn_if_endless(pool.env(0), most)
         if play.timed_out:
             pool.replace(0, play.timed_out)
     return found
@@ -120,7 +134,7 @@ def _play(
     teacher: Agent | None = None,
 ) -> list[Taught]:
     """Plays a started episode with a teacher and returns it."""
-    view = None  # of the teacher: the scripted expert needs none
+    view, most = None, _most_turns(play.env)  # the scripted expert needs no view
     if teacher is not None:
         text, env = str(play.observation), play.env
         view = View(instructions_of(env), text, play.info, play.rng, env)
@@ -130,6 +144,7 @@ def _play(
         if not play.over:
             play.record(_sample(policy, play, text, constrain))
             play.step()
+            play.truncated |= not play.over and len(play.turns) >= most
             if view is not None:
                 view.history.append((view.observation, text))
                 view.observation, view.info = str(play.observation), play.info
@@ -211,6 +226,13 @@ def _taught(play: Play, view: View | None, teacher: Agent | None) -> str:
     return action
 
 
+def _most_turns(env: gymnasium.Env[Any, Any]) -> int:
+    """Returns the number of turns after which an episode of a teacher ends."""
+    inner: Any = env.unwrapped
+    game = inner.game if isinstance(inner, SingleSeat) else inner
+    return max(MANY_TURNS, getattr(game, "max_turns", None) or 0)
+
+
 def _larger(room: Room, own: int, admissible: Sequence[str]) -> int:
     """Returns the room for an action that may be longer than those of the policy."""
     return max(room(admissible), own)
@@ -284,9 +306,10 @@ def read_data(
         rewarded: whether the recipe learns from rewards.
 
     Raises:
-        DataError: if a file cannot be used, or has no rewards and they are needed.
+        DataError: if a file cannot be used, no episode has a readable verdict, or the files have no
+            rewards and they are needed.
     """
-    episodes = read_episodes(config.cloning.data)
+    episodes = judged_episodes(read_episodes(config.cloning.data))
     without = sum(not episode.rewarded for episode in episodes)
     if rewarded and without:
         raise DataError(

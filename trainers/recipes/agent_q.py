@@ -39,7 +39,7 @@ from agentgym.trainers.algorithm import Algorithm, Preference
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.packing import pack_all, unpack_all
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, is_judged
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.preferences import action_pairs
 from agentgym.trainers.rollout.branches import discounted, single_turn
@@ -265,7 +265,8 @@ class TreePreferences(RecipeHooks):
         ]
         played = self.trainer.play(episodes)
         for root, state, trajectory in zip(roots, chosen, played, strict=True):
-            root.add(trajectory, state.turn, config.gamma)
+            if is_judged([trajectory]):
+                root.add(trajectory, state.turn, config.gamma)
 
     def _criticise(self, roots: Sequence[State], samples: int = 0) -> None:
         """Ranks the actions of the states with so many samples that have new ones."""

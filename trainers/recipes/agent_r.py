@@ -27,7 +27,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.algorithm import Algorithm, Imitation
 from agentgym.trainers.data.learn import Learn, from_turns
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, is_judged
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.support import candidate_support
@@ -132,7 +132,8 @@ class Revisions(RecipeHooks):
         ]  # fmt: skip
         played = self.trainer.play(episodes) if episodes else []
         for splice, episode, each in zip(spliced, episodes, played, strict=True):
-            if each.success and self._constrain(each, splice.turn, episode.replayed):
+            good = each.success and is_judged([each])
+            if good and self._constrain(each, splice.turn, episode.replayed):
                 found.append((each, splice.turn))
         return found
 

@@ -28,7 +28,7 @@ from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, is_judged
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import samples_of
 from agentgym.trainers.rollout.env_pool import EnvPool, instructions_by_id
@@ -193,11 +193,12 @@ class Guidance(RecipeHooks):
             )
             guided = broadcast_value(trainer.accelerator, guided)
             trainer.count(guided)
-        good = [i for i, t in enumerate(guided) if t.success]
+        good = [i for i, t in enumerate(guided) if t.success and is_judged([t])]
         again = [
             replace(episodes[i], opening=samples_of(guided[i], len(guided[i].turns))) for i in good
         ]
-        unguided = trainer.play(again) if again else []
+        played = trainer.play(again) if again else []
+        unguided = [each for each in played if is_judged([each])]
         helped = {t.group for t in unguided}
         surprise = [-turn.logprobs.sum() for t in guided for turn in t.turns]
         self.metrics = {

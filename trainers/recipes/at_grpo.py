@@ -31,7 +31,7 @@ from agentgym.trainers.credit.given import Given
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, is_judged
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, single_turn, turn_at
 from agentgym.trainers.rollout.episode import EpisodeSpec
@@ -109,8 +109,9 @@ class StateGroups(RecipeHooks):
             count += len(episodes)
             size, several = self.config.rollout.group_size, episodes_of(played)
             states = [
-                (several[size * i : size * (i + 1)], order)
+                (branches, order)
                 for i, (_, order) in enumerate(following)
+                if (branches := [*filter(is_judged, several[size * i : size * (i + 1)])])
             ]
         self.metrics = {"states": float(states_seen), "branches": float(count)}
         return self._compared(taken)

@@ -27,7 +27,7 @@ from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit.chunk import ChunkGAE
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, is_judged
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import samples_of
 from agentgym.trainers.rollout.episode import EpisodeSpec
@@ -94,6 +94,7 @@ class Resampling(RecipeHooks):
         for each, episode in zip(played, episodes, strict=True):
             for turn in each.turns[: episode.replayed]:
                 turn.weight = 0.0
+        played = [each for each in played if is_judged([each])]
         self.metrics = {"resampled": float(len(played))}
         if played:
             self.metrics["resampled_success"] = float(np.mean([each.success for each in played]))

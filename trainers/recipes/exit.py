@@ -38,7 +38,7 @@ from agentgym.trainers.algorithm import Algorithm, Imitation
 from agentgym.trainers.data.learn import Learn, from_turns
 from agentgym.trainers.data.replay import ReplayBuffer
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, is_judged
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.imitation.demonstrations import Taught, teach
 from agentgym.trainers.rollout.action_room import action_room
@@ -134,8 +134,9 @@ class Teaching(RecipeHooks):
             taught = [(each, skip.get(each.trajectory.agent, 0)) for each in several]
             flat += taught
             one, [before, *_] = several[0].trajectory, members
+            judged = is_judged([each.trajectory for each in several])
             better = one.success or one.episode_return > before.episode_return
-            if self._games or better:
+            if judged and (self._games or better):
                 good += [(each.trajectory, first) for each, first in taught]
         new = [len(each.trajectory.turns) - first for each, first in flat]
         self.env_steps = sum(new) + sum(searched(each) for each, _ in flat)

@@ -24,7 +24,7 @@ more than returns lower the learning rate (`lr_by_reliability`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -38,7 +38,7 @@ from agentgym.trainers.credit.two_clock import TwoClockGAE
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import FloatArray, Trajectory
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory, is_judged
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.rollout.branches import samples_of, state_of
@@ -159,6 +159,15 @@ class Tried:
         shares = begins * np.maximum(probability, np.finfo(np.float64).tiny)
         return cls(outcomes, shares / shares.sum(axis=1, keepdims=True))
 
+    def without(self, others: Collection[Outcome]) -> Tried:
+        """Returns the actions without those with some other outcomes."""
+        kept = [i for i, outcome in enumerate(self.outcomes) if outcome not in others]
+        if len(kept) == len(self.outcomes):
+            return self
+        shares = self.shares[:, kept]
+        outcomes = [self.outcomes[i] for i in kept]
+        return Tried(outcomes, shares / shares.sum(axis=1, keepdims=True))
+
 
 class Lookahead(RecipeHooks):
     """Tries the likely listed actions of every turn for one step, and values their outcomes.
@@ -216,7 +225,10 @@ class Lookahead(RecipeHooks):
                     other = Sample(*action, support=None, text=outcome[1], finished=True)
                     looks[outcome] = Look(each.task, each.seed, key, (*samples_of(each, n), other))
         played = self.trainer.play(list(looks.values())) if looks else []
-        self._looks = dict(zip(looks, played, strict=True))
+        found = dict(zip(looks, played, strict=True))
+        self._looks = {outcome: each for outcome, each in found.items() if is_judged([each])}
+        unjudged = found.keys() - self._looks.keys()
+        self._tried = [tried and tried.without(unjudged) for tried in self._tried]
         self.env_steps = len(looks)
         others = [0 if tried is None else len(tried.outcomes) - 1 for tried in self._tried]
         self.metrics = {"tried": float(np.mean(others))}

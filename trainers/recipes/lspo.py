@@ -45,7 +45,7 @@ from agentgym.trainers.algorithm import Algorithm, Preference
 from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.data.learn import Learn, Pair
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, is_judged
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.clusters import Clusters, Embed, Floats, Ints, embed
 from agentgym.trainers.rollout.branches import (
@@ -149,7 +149,7 @@ class LatentActions(RecipeHooks):
     def _branches(
         self, states: Sequence[tuple[list[Trajectory], int]], iteration: int
     ) -> list[list[list[Trajectory]]]:
-        """Plays the branches of some states, and returns the episodes of each."""
+        """Plays the branches of some states, and returns the judged episodes of each."""
         more, seed = self.config.candidates - 1, self.trainer.config.run.seed
         requests = [
             self.trainer.lineup.branch(each, order, stream(seed, "states", iteration, more * i + k))
@@ -157,7 +157,8 @@ class LatentActions(RecipeHooks):
             for k in range(more)
         ]
         episodes = episodes_of(self.trainer.play(requests))
-        return [episodes[more * i : more * (i + 1)] for i in range(len(states))]
+        each = [episodes[more * i : more * (i + 1)] for i in range(len(states))]
+        return [[members for members in some if is_judged(members)] for some in each]
 
     def _solve(
         self,

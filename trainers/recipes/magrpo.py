@@ -152,9 +152,11 @@ class JointTrees(RecipeHooks):
             size: number of them that were sampled. The others combine their actions.
         """
         gamma, order = self.config.gamma, family[0].order
-        returns = [n.mean(lambda each: returns_by_order(each, gamma)[order]) for n in family]
-        group = members_of(np.zeros(len(family), np.int64))
-        advantages = group.compare(np.array(returns), scale=self.config.scale, epsilon=1e-6)
+        means = [n.mean(lambda each: returns_by_order(each, gamma)[order]) for n in family]
+        returns = np.array(means, np.float64)
+        judged = ~np.isnan(returns)  # the others have the advantage 0
+        group, advantages = members_of(np.zeros(judged.sum(), np.int64)), np.zeros(len(family))
+        advantages[judged] = group.compare(returns[judged], scale=self.config.scale, epsilon=1e-6)
         sampled = family[:size]
         choices = [(j,) * len([*node.outputs()]) for j, node in enumerate(sampled)]
         if len(family) > size:  # of several agents, there may be very many combinations
@@ -162,8 +164,10 @@ class JointTrees(RecipeHooks):
         found = []
         for j, node in enumerate(sampled):
             for i, (trajectory, place) in enumerate(node.outputs()):
-                mean = advantages[[choice[i] == j for choice in choices]].mean()
-                found.append((single_turn(trajectory, place), float(mean)))
+                shown = judged & np.array([choice[i] == j for choice in choices])
+                if shown.any():
+                    mean = advantages[shown].mean()
+                    found.append((single_turn(trajectory, place), float(mean)))
         return found
 
 

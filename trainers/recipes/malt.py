@@ -25,6 +25,7 @@ actions, and the outcome is the success of the episode.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -113,7 +114,7 @@ class Trees(RecipeHooks):
             for node in family
             for each, place in node.outputs()
         ]
-        return self._learn(outputs)
+        return self._learn([each for each in outputs if not math.isnan(each.value)])
 
     def _learn(self, outputs: Sequence[Output]) -> Learn:
         """Returns outputs with their pairs and the weights of those that are imitated.

@@ -49,7 +49,13 @@ from agentgym.trainers.credit.scan import Float64
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.learn import Learn, Pair
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import FloatArray, IntArray, Trajectory, episode_numbers
+from agentgym.trainers.data.trajectory import (
+    FloatArray,
+    IntArray,
+    Trajectory,
+    episode_numbers,
+    is_judged,
+)
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.trees import Node, play, roots
 from agentgym.trainers.rollout.branches import orders_of, single_turn, state_of
@@ -293,7 +299,7 @@ class Ranked(RecipeHooks):
         ]
         played = play(trainer, requests)
         for i, (tree, _) in enumerate(chosen):
-            tree.episodes += played[more * i : more * (i + 1)]
+            tree.episodes += filter(is_judged, played[more * i : more * (i + 1)])
 
     def _rewards(self, trees: Sequence[Tree]) -> list[Float64]:
         """Returns R of each episode of each tree."""

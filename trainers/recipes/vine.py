@@ -13,7 +13,8 @@ continuation repeats the actions before it in its environment, which equals a sn
 with any wrapper. It draws the same random numbers as the episode after them. As they do not depend
 on the action, the gradient stays unbiased, with less variance. The logged explained variance of a
 stochastic environment therefore includes its luck. States that a group shares are continued once.
-There is no KL penalty (theirs: `kl_coef` 1e-4).
+Continuations without a readable verdict of a judge are left out. If none of a state remains, its
+value is the return of the episode that passes it. There is no KL penalty (theirs: `kl_coef` 1e-4).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import FloatArray, Trajectory
+from agentgym.trainers.data.trajectory import FloatArray, Trajectory, is_judged
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import (
     discounted,
@@ -97,6 +98,7 @@ class Continuations(RecipeHooks):
         spread = []
         for number, (state, (members, order)) in enumerate(states.items()):
             runs = played[self.count * number : self.count * (number + 1)]
+            runs = [*filter(is_judged, runs)] or [members]  # which went on from there, too
             for acting in (each for each in members if order in orders(each)):
                 skip = turns_before(acting, order)
                 mine = [each for run in runs for each in run if each.agent == acting.agent]

@@ -18,6 +18,7 @@ class RecordedEnv(gymnasium.Env[str, str]):
 
     def __init__(self, episode: RecordedEpisode):
         self.episode, self.instructions = episode, episode.instructions or ""
+        self.max_turns = len(episode.turns)
         self._turn = 0
 
     def expert(self) -> str:

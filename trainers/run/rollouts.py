@@ -194,7 +194,8 @@ class Rollouts:
         They are in the order of the episodes, those of a game one after another. Episodes that were
         finished before the run was resumed come from the journal. Episodes without a turn limit of
         their own have that of their task, or of the current iteration. Those on which the verdict
-        of a judge is unreadable keep their places, and the loss leaves out their turns.
+        of a judge is unreadable keep their places, and the loss leaves out their turns. What is
+        computed from the rewards of several must leave them out (see `is_judged`).
 
         Raises:
             Interrupted: if a process received a signal.

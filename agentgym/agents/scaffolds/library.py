@@ -121,7 +121,7 @@ class LibraryAgent(ScaffoldAgent):
             sources = [each.source for each in self.known(env).values()]
             shown = "\n\n".join(["The functions so far:", *(sources or ["(none)"])])
             reply = yield from self.write(view, shown, f"The episode:\n\n{text}", REVISE)
-            self._add(env, "\n".join(code_blocks(reply)), replace=True)
+            self._add(env, *code_blocks(reply), replace=True)
         known = self.known(env)
         called = self._called[id(view.rng)] = {}
         own = self.begin(view, _listed(known.values()))
@@ -147,23 +147,23 @@ class LibraryAgent(ScaffoldAgent):
                 each.uses = each.wins = 0
         if won:
             code = [block for _, action in view.history for block in code_blocks(action)]
-            for block in reversed(code):  # the last definition of a name counts
-                self._add(env, block, replace=False)
+            self._add(env, *code, replace=False)
         else:
             self._failed.append((env, transcript(view.history, view.observation)))
         if self.data is not None:
             rows = [asdict(each) for each in self.functions]
             replace_text(self.data, json.dumps(rows, indent=1) + "\n")
 
-    def _add(self, env: str, code: str, *, replace: bool) -> None:
-        """Adds the functions that a program defines.
+    def _add(self, env: str, *programs: str, replace: bool) -> None:
+        """Adds the functions that programs define. The last definition of a name counts.
 
         Args:
             env: id of the environment.
-            code: the program.
+            programs: the programs. One that is none defines nothing.
             replace: whether functions of the same name are replaced.
         """
-        for name, source in dict(definitions(code)).items():
+        found = dict(pair for each in programs for pair in definitions(each))
+        for name, source in found.items():
             old = self.known(env).get(name)
             if len(source) > self.length or (old and (not replace or old.source == source)):
                 continue

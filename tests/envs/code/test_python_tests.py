@@ -94,7 +94,11 @@ def test_a_failing_public_test_is_shown_and_can_be_corrected():
     assert f"{call.text} should return {call.expected!r}. Result: 'wrong'" in observation
     assert "Output:\nhere" in observation
     assert (reward, terminated, info["valid"]) == (0, False, True)
-    assert env.step(f"Like this:\n```\n{env.expert()}\n```\nDone.")[1] == 1
+    start, program = env.snapshot(), env.expert()
+    assert env.step(f"Like this:\n```\n{program}\n```\nDone.")[1] == 1
+    env.restore(start)
+    every = f"def {NAME}_all(xs):\n    return [{NAME}(x) for x in xs]"
+    assert env.step(f"```\n{program}\n```\nOf several:\n```\n{every}\n```")[1] == 1
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,14 @@ def test_deduction():
     assert play(deduction(), fenced, "'abab'", "abab") == [0.5, 1, 0]
 
 
+def test_a_program_is_found_in_prose():
+    doubled = f"Doubling is `x + x`:\n```python\nx + x\n```\nSo:\n```python\n{DOUBLE}\n```"
+    assert play(deduction(), f"{doubled}\ninput: 4", "8", "9") == [0.5, 1, 0]
+    inputs = "\n".join(f"input: {x}" for x in (1, 2, 3, -1, -2, -3))
+    fenced = f"```python\n{DOUBLE}\n{inputs}\n```\nThe first one:\ninput: 1"
+    assert play(deduction(kind="induction"), fenced, doubled, "f = 2") == [0.5, 1, 0]
+
+
 @pytest.mark.parametrize("result", ["x > 1", "None", "[x, {'a': False}]", "'\\u00e9' * x"])
 def test_the_expert_writes_outputs_as_python_literals(result):
     g = deduction()

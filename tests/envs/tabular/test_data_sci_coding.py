@@ -98,7 +98,8 @@ def test_the_expert_succeeds_and_the_first_code_that_runs_ends_the_episode():
         start = env.snapshot()
         code = env.expert()
         assert code == reference(table_of(task, 6, 60))
-        _, best, terminated, _, info = env.step(f"Here it is:\n```python\n{code}\n```")
+        reply = f"Here it is:\n```python\n{code}\n```\nIt predicts by\n```\nmodel.predict(x)\n```"
+        _, best, terminated, _, info = env.step(reply)
         assert terminated and info["success"] and info["progress"] == 1.0 and best > 0.9
         env.restore(start)
         observation, reward, terminated, _, info = env.step(NB)

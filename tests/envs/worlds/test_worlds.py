@@ -287,7 +287,8 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ChatServ
             assert "must hold a JSON object" in text
             return f"Here:\n{SIMPLE}"
         assert "make a level" in text
-        return f"<think>{{}}</think>\n```json\n{HARD}\n```"
+        case = '```json\n{"put": {"hour": "1"}}\n```'
+        return f"<think>{{}}</think>\nA case is\n{case}\nThe rules:\n```json\n{HARD}\n```"
 
     with chat_server(write) as running:
         yield running

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from agentgym.cli.main import main
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.reading import read_episodes
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, DataError
+from agentgym.registration import making
 from agentgym.registration.making import make_env
 from agentgym.trainers import train
 from agentgym.trainers.api import make_trainer
@@ -28,6 +31,7 @@ from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.run.logger import read_metrics
 
 SIZE = ["--episodes", "12", "--env-kwargs", "size=6", "max_turns=4"]
@@ -87,6 +91,38 @@ def test_the_scripted_expert_plays_without_a_view(make_policy, monkeypatch):
     assert taught.trajectory.success and not taught.costs
 
 
+class Endless(NumberLine):
+    """Its expert stands still."""
+
+    def expert(self) -> str:
+        return "?"
+
+
+@pytest.mark.parametrize(("limit", "turns"), [(None, 12), (20, 20), (4, 4)])
+def test_an_expert_that_never_arrives_stops(make_policy, monkeypatch, limit, turns):
+    monkeypatch.setattr(demonstrations, "MANY_TURNS", 12)
+    monkeypatch.setattr(making, "MANY_TURNS", 12)
+    policy = make_policy()
+    with EnvPool(lambda: Endless(size=6, max_turns=limit), 1) as pool:
+        context = make_context(policy, ContextSettings("current"))
+        with pytest.warns(UserWarning, match="set a turn limit") if turns >= 12 else nullcontext():
+            [taught] = teach(policy, pool, [EpisodeSpec("train/5", 3, (0,))], context, lambda _: 6)
+    assert len(taught.trajectory.turns) == turns and taught.trajectory.stats.at_limit
+
+
+def test_a_game_of_experts_without_an_end_stops(make_policy, monkeypatch):
+    monkeypatch.setattr(demonstrations, "MANY_TURNS", 2)
+    policy = make_policy()
+    seats = (("player_0", ""), ("player_1", ""))
+    with EnvPool(lambda: make_env("TicTacToe-v0"), 1) as pool:
+        context = make_context(policy, ContextSettings("current"))
+        found = teach(
+            policy, pool, [GameSpec("opening/", 3, (0,), seats=seats)], context, lambda _: 6
+        )
+    assert [len(each.trajectory.turns) for each in found] == [2, 2]
+    assert all(each.trajectory.stats.at_limit for each in found)
+
+
 @pytest.mark.parametrize("format", ["chat", "sharegpt", "own"])
 def test_cloning_a_file_has_the_losses_of_cloning_the_expert(format, files, tmp_path, monkeypatch):
     """Bit by bit, in the weights that follow."""
@@ -115,6 +151,23 @@ def test_offline_recipes_learn_from_a_file_alone(recipe, files, tmp_path):
     train(recipe, **settings, run_dir=str(tmp_path / "run"))
     [row] = [row for row in read_metrics(tmp_path / "run") if "rollout/return" in row]
     assert row["env_steps"] == 0 and row["rollout/return"] > 0
+
+
+def test_data_without_a_readable_verdict_is_left_out(files, tmp_path):
+    rows = [json.loads(line) for line in files["chat"].read_text().splitlines()]
+    known, unread = tmp_path / "known.jsonl", tmp_path / "unread.jsonl"
+    known.write_text("".join(json.dumps(row) + "\n" for row in rows[4:]))
+    marked = [*({**row, "unjudged": True} for row in rows[:4]), *rows[4:]]
+    unread.write_text("".join(json.dumps(row) + "\n" for row in marked))
+    settings: dict[str, Any] = RUN | {"dataset_episodes": 0, "bc_demonstrations": 0}
+    train("ilql", **settings, data=(str(known),), run_dir=str(tmp_path / "a"))
+    with pytest.warns(RuntimeWarning, match="4 of 12 episodes are left out"):
+        train("ilql", **settings, data=(str(unread),), run_dir=str(tmp_path / "b"))
+    one, other = (
+        [v for row in read_metrics(tmp_path / name) for k, v in row.items() if "losses" in k]
+        for name in "ab"
+    )
+    assert one and one == other
 
 
 def test_critics_refuse_data_without_rewards(files, tmp_path):
