@@ -10,6 +10,9 @@ from collections.abc import Callable
 import chess
 import numpy as np
 
+from agentgym.errors import ConfigError
+from agentgym.tasks import task_rng
+
 VALUES = (0, 100, 320, 330, 500, 900, 0)
 """Value in hundredths of a pawn: none, pawn, knight, bishop, rook, queen, king."""
 MATE = 100_000
@@ -23,6 +26,8 @@ RING = sum(
 BACK = (chess.BB_RANK_1, chess.BB_RANK_8)
 LETTERS = " PNBRQK"
 PIECES = range(chess.PAWN, chess.KING)
+OPENINGS = 100
+"""Random openings, of which one has to leave the game going on."""
 Player = Callable[[chess.Board, np.random.Generator], chess.Move]
 
 
@@ -134,6 +139,29 @@ def random_move(board: chess.Board, rng: np.random.Generator) -> chess.Move:
     """Samples a legal move uniformly."""
     moves = list(board.legal_moves)
     return moves[int(rng.integers(len(moves)))]
+
+
+def random_opening(position: str, count: int, rng: np.random.Generator) -> chess.Board:
+    """Plays random moves from a position, fewer if they end the game."""
+    board = chess.Board(position)
+    while not board.is_game_over() and len(board.move_stack) < count:
+        board.push(random_move(board, rng))
+    return board
+
+
+def check_opening(position: str, count: int) -> None:
+    """Draws openings until one leaves the game going on.
+
+    Raises:
+        ConfigError: if the first `OPENINGS` ones end it.
+    """
+    rng = task_rng(position, "opening")
+    if all(random_opening(position, count, rng).is_game_over() for _ in range(OPENINGS)):
+        raise ConfigError(
+            f"opening must leave the game going on, but {OPENINGS} of {OPENINGS} random openings "
+            f"of {count} half-moves end it from the position {position!r}. Give fewer half-moves "
+            "or another position."
+        )
 
 
 def greedy_move(board: chess.Board, rng: np.random.Generator) -> chess.Move:

@@ -115,7 +115,8 @@ class Chess(TextEnv):
       "stockfish".
     - `depth` (int, default 2): search depth of "alpha-beta" in half-moves, 1 to 6.
     - `position` (str, default the initial position): FEN of the start position.
-    - `opening` (int, default 0): number of random half-moves at the start, even.
+    - `opening` (int, default 0): number of random half-moves at the start, even. They must not end
+      the game: one in a hundred openings from `position` has to leave it going on.
     - `notation` (str, default "san"): "san" or "uci", the notation of `admissible`.
     - `view` (str, default "fen"): "fen", "spaced" (FEN with a space between characters, as in
       LMRL-Gym) or "diagram" (a board above the FEN).
@@ -204,6 +205,10 @@ class Chess(TextEnv):
         self.tasks = Tasks.generated() if opening else Tasks(train=["train"], test=["test"])
         self._board = chess.Board()
         self._moves: dict[str, Any] = {}
+        if opening:
+            from agentgym.envs.chess.engine import check_opening
+
+            check_opening(self.position, opening)
         text = self.instructions.replace("{view}", SHOWN[view])
         self.instructions = text.replace("{penalty}", f"{self.invalid_penalty:g}")
 
@@ -213,17 +218,12 @@ class Chess(TextEnv):
 
     def _opened(self, task: str) -> str:
         """Returns the position after the random opening moves of a task, if the game goes on."""
-        import chess
-
-        from agentgym.envs.chess.engine import random_move
+        from agentgym.envs.chess.engine import random_opening
 
         rng = task_rng(task)
-        while True:
-            board = chess.Board(self.position)
-            while not board.is_game_over() and len(board.move_stack) < self.opening:
-                board.push(random_move(board, rng))
-            if not board.is_game_over():
-                return board.fen()
+        while (board := random_opening(self.position, self.opening, rng)).is_game_over():
+            pass  # ends soon, since `check_opening` has found one
+        return board.fen()
 
     def _begin(self, fen: str) -> None:
         import chess

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agentgym.core import TextEnv, TimeStep, TurnLimit
-from agentgym.envs.diary.pages import RELATIONS, Pages, Question, pages_of
+from agentgym.envs.diary.pages import RELATIONS, Pages, Question, enough_questions, pages_of
 from agentgym.errors import ConfigError
 from agentgym.reading import NotUnderstood, asserted, final_answer
 from agentgym.tasks import Tasks
@@ -73,7 +73,8 @@ class Diary(TextEnv):
 
     ## Arguments
     - `entries` (int, default 100): number of entries, 10 to 2,000.
-    - `questions` (int, default 10): number of questions, at most a fifth of the entries.
+    - `questions` (int, default 10): number of questions, at most a fifth of the entries. Long
+      diaries have about 200 different questions, fewer with a distance, since facts change.
     - `distance` (int or None, default None): entries from the fact to its question, with the entry
       itself, at most half of the entries. None: all questions come at the end.
     - `notebook` (int, default 0): maximum number of notes. If it is full, the oldest is lost. 0: no
@@ -111,6 +112,12 @@ class Diary(TextEnv):
         if distance is not None and not 1 <= distance <= entries // 2:
             raise ConfigError(
                 f"distance must be None or 1 to half of the {entries} entries, got {distance}."
+            )
+        if not enough_questions(entries, questions, distance):
+            raise ConfigError(
+                f"questions must be fewer than the different ones about a diary, got {questions} "
+                f"for {entries} entries with distance={distance}. Give fewer questions or a "
+                "smaller distance."
             )
         if notebook < 0:
             raise ConfigError(f"notebook must be at least 0, got {notebook}.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import islice
 
 import numpy as np
 
@@ -184,8 +186,33 @@ class Pages:
 
     def history(self, key: tuple[int, str], until: int) -> list[int]:
         """Returns the indices of the facts about a key among the first `until` entries."""
-        facts = enumerate(self.facts[:until])
-        return [i for i, fact in facts if fact is not None and fact.key == key]
+        found = self._places.get(key, [])
+        return found[: bisect_left(found, until)]
+
+    def told_again(self, evidence: int, until: int) -> bool:
+        """Returns whether a fact before `until` gives the value of an earlier one to any owner."""
+        fact = self.facts[evidence]
+        assert fact is not None
+        found = self._values[fact.relation, fact.value]
+        return bisect_left(found, until) > bisect_left(found, evidence) + 1
+
+    @cached_property
+    def _places(self) -> dict[tuple[int, str], list[int]]:
+        """The indices of the facts about each key."""
+        found: dict[tuple[int, str], list[int]] = {}
+        for i, fact in enumerate(self.facts):
+            if fact is not None:
+                found.setdefault(fact.key, []).append(i)
+        return found
+
+    @cached_property
+    def _values(self) -> dict[tuple[int, str], list[int]]:
+        """The indices of the facts with each property and value."""
+        found: dict[tuple[int, str], list[int]] = {}
+        for i, fact in enumerate(self.facts):
+            if fact is not None:
+                found.setdefault((fact.relation, fact.value), []).append(i)
+        return found
 
 
 @lru_cache(maxsize=256)
@@ -199,19 +226,41 @@ def pages_of(task: str, entries: int, questions: int, distance: int | None) -> P
         distance: entries from the fact to its question. None: all questions come at the end.
     """
     rng = task_rng(task, "diary")
-    while True:
-        facts = _draw_facts(rng, entries)
-        diary = Pages(tuple(_entry(rng, fact, facts) for fact in facts), facts, ())
-        found: dict[str, Question] = {}
-        for _ in range(100 * questions):
-            # It yields nothing if the fact is out of date.
-            for question in _draw_questions(rng, diary, distance):
-                if question.text not in found:
-                    found[question.text] = question
-                    break
-            if len(found) == questions:
-                ordered = sorted(found.values(), key=lambda question: question.after)
-                return replace(diary, questions=tuple(ordered))
+    while (pages := _draw_pages(rng, entries, questions, distance)) is None:
+        pass  # ends soon, since `enough_questions` has found diaries
+    return pages
+
+
+@lru_cache(maxsize=256)
+def enough_questions(entries: int, questions: int, distance: int | None) -> bool:
+    """Returns whether a tenth or more of some diaries have the questions: see `pages_of`.
+
+    The more questions, the more alike are diaries in this, and the fewer are drawn.
+    """
+    rng = task_rng(f"{entries} {questions} {distance}", "diary")
+    count = min(20, max(3, 200 // questions))
+    drawn = (_draw_pages(rng, entries, questions, distance) for _ in range(count))
+    needed = -(-count // 10)
+    return len([*islice(filter(None, drawn), needed)]) == needed
+
+
+def _draw_pages(
+    rng: np.random.Generator, entries: int, questions: int, distance: int | None
+) -> Pages | None:
+    """Returns a random diary, or None if too few different questions are found about it."""
+    facts = _draw_facts(rng, entries)
+    diary = Pages(tuple(_entry(rng, fact, facts) for fact in facts), facts, ())
+    found: dict[str, Question] = {}
+    for _ in range(100 * questions):
+        # It yields nothing if the fact is out of date.
+        for question in _draw_questions(rng, diary, distance):
+            if question.text not in found:
+                found[question.text] = question
+                break
+        if len(found) == questions:
+            ordered = sorted(found.values(), key=lambda question: question.after)
+            return replace(diary, questions=tuple(ordered))
+    return None
 
 
 def _draw_facts(rng: np.random.Generator, entries: int) -> tuple[Fact | None, ...]:
@@ -269,13 +318,8 @@ def _draw_questions(
         if form == 1 and changes[-2:-1] == [evidence]:
             text = relation.before.format(who=who)
             yield Question(after, evidence, text, value, relation.values)
-        if form == 2 and not any(_same(later, fact) for later in diary.facts[evidence + 1 : after]):
+        if form == 2 and not diary.told_again(evidence, after):
             yield Question(after, evidence, relation.last.format(value=value), who, owners)
         if form == 3 and distance is None and len(changes) < len(NUMBERS):
             text = relation.count.format(who=who)
             yield Question(after, -1, text, NUMBERS[len(changes)], NUMBERS)
-
-
-def _same(fact: Fact | None, other: Fact) -> bool:
-    """Whether two facts have the same property and value."""
-    return fact is not None and (fact.relation, fact.value) == (other.relation, other.value)

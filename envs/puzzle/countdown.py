@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import combinations
 
 from agentgym.core import TextEnv, TurnLimit
+from agentgym.errors import ConfigError
 from agentgym.reading import NotUnderstood, final_answer
 from agentgym.reading.expressions import plain_expression
 from agentgym.tasks import Tasks, task_rng
@@ -204,7 +205,7 @@ class Countdown(TextEnv):
     ## Arguments
     - `numbers` (int, default 4): number of given numbers, from 3 to 5.
     - `operators` (str, default "+-"): operators used to generate targets, "+-" (as in RAGEN) up to
-      "+-*/". Answers may use all four.
+      "+-*/", not "/" alone, nor "*" alone with 5 numbers. Answers may use all four.
     - `steps` (bool, default False): play in turns.
     - `max_turns` (int, default 3, with `steps` twice the number of operations): turns before
       truncation. Malformed answers can be repeated.
@@ -234,6 +235,12 @@ class Countdown(TextEnv):
             raise ValueError(f"numbers must be 3, 4 or 5, got {numbers}.")
         if not operators or not set(operators) <= set(OPERATORS) or set(operators) == {"/"}:
             raise ValueError(f"operators must be some of '+-*/', not / alone, got {operators!r}.")
+        if numbers == 5 and set(operators) == {"*"}:
+            raise ConfigError(
+                f"5 numbers need another operator than *, since hardly any products of 5 numbers "
+                f"are at most {TARGETS[-1]}, got operators={operators!r}. Give fewer numbers or "
+                "more operators."
+            )
         usual = 2 * (numbers - 1) if steps else 3
         super().__init__(max_turns=usual if max_turns == "auto" else max_turns, **kwargs)
         self.count, self.operators, self.steps = numbers, operators, steps

@@ -12,6 +12,10 @@ from math import comb
 
 Constraint = tuple[int, int]
 """A set of closed cells and the number of mines among them."""
+Needs = tuple[int, ...]
+"""The number of mines that each constraint still needs."""
+Layer = dict[Needs, dict[int, int]]
+"""The number of arrangements of some groups by needs and number of mines."""
 
 
 @cache
@@ -148,44 +152,66 @@ def _components(known: list[Constraint]) -> list[list[Constraint]]:
 def _arrangements(known: list[Constraint]) -> tuple[dict[int, int], dict[int, dict[int, int]]]:
     """Counts the arrangements that satisfy all constraints, by number of mines.
 
+    Groups are filled one after the other. Arrangements of the first ones that leave the same needs
+    are counted together, so that large fields take no longer than their borders are wide.
+
     Returns:
         The number of arrangements by number of mines, and for each group of equivalent cells, the
         sum of mines in the group over these arrangements, by number of mines.
     """
     groups = _groups(known)
-    members = [[i for i, (around, _) in enumerate(known) if group & around] for group in groups]
-    room = [0] * len(known)
-    for group, inside in zip(groups, members, strict=True):
-        for i in inside:
-            room[i] += group.bit_count()
-    need = [count for _, count in known]
-    ways: dict[int, int] = {}
-    sums: dict[int, dict[int, int]] = {group: {} for group in groups}
-    chosen: list[int] = []
-
-    def place(index: int, total: int, weight: int) -> None:
-        if index == len(groups):
-            ways[total] = ways.get(total, 0) + weight
-            for group, count in zip(groups, chosen, strict=True):
-                sums[group][total] = sums[group].get(total, 0) + weight * count
-            return
-        inside, size = members[index], groups[index].bit_count()
+    members = {g: [i for i, (around, _) in enumerate(known) if g & around] for g in groups}
+    order = _in_order(groups, members)
+    room = [sum(g.bit_count() for g in order if g & around) for around, _ in known]
+    layers: list[Layer] = [{tuple(count for _, count in known): {0: 1}}]
+    moves: list[list[tuple[Needs, int, Needs]]] = []
+    for group in order:
+        inside, size = members[group], group.bit_count()
         for i in inside:
             room[i] -= size
-        for count in range(min(size, *(need[i] for i in inside)) + 1):
-            if all(need[i] - count <= room[i] for i in inside):
-                for i in inside:
-                    need[i] -= count
-                chosen.append(count)
-                place(index + 1, total + count, weight * comb(size, count))
-                chosen.pop()
-                for i in inside:
-                    need[i] += count
-        for i in inside:
-            room[i] += size
-
-    place(0, 0, 1)
+        after: Layer = {}
+        steps = []
+        for needs, counts in layers[-1].items():
+            for mines in range(min(size, *(needs[i] for i in inside)) + 1):
+                if all(needs[i] - mines <= room[i] for i in inside):
+                    left = tuple(n - mines * (i in inside) for i, n in enumerate(needs))
+                    steps.append((needs, mines, left))
+                    _add(after.setdefault(left, {}), counts, {mines: comb(size, mines)})
+        layers.append(after)
+        moves.append(steps)
+    (ways,) = layers[-1].values()
+    sums: dict[int, dict[int, int]] = {group: {} for group in groups}
+    rest: Layer = {needs: {0: 1} for needs in layers[-1]}
+    for group, steps, layer in zip(order[::-1], moves[::-1], layers[-2::-1], strict=True):
+        size, before = group.bit_count(), {}
+        for needs, mines, left in steps:
+            if left not in rest:  # no later groups complete it
+                continue
+            later = _convolved(rest[left], {mines: comb(size, mines)})
+            _add(before.setdefault(needs, {}), later, {0: 1})
+            if mines:
+                _add(sums[group], layer[needs], {n: mines * w for n, w in later.items()})
+        rest = before
     return ways, sums
+
+
+def _in_order(groups: list[int], members: dict[int, list[int]]) -> list[int]:
+    """Returns groups in an order in which few constraints at a time have some of their groups."""
+    left = {i: sum(i in members[g] for g in groups) for g in groups for i in members[g]}
+    order: list[int] = []
+    begun: set[int] = set()
+    waiting = list(groups)
+    while waiting:
+        # The fewest new constraints, and the most that are complete with it.
+        costs = [
+            sum((i not in begun) - (left[i] == 1) for i in members[group]) for group in waiting
+        ]
+        group = waiting.pop(costs.index(min(costs)))
+        order.append(group)
+        begun.update(members[group])
+        for i in members[group]:
+            left[i] -= 1
+    return order
 
 
 def _groups(known: list[Constraint]) -> list[int]:
@@ -205,7 +231,12 @@ def _groups(known: list[Constraint]) -> list[int]:
 
 def _convolved(a: dict[int, int], b: dict[int, int]) -> dict[int, int]:
     found: dict[int, int] = {}
+    _add(found, a, b)
+    return found
+
+
+def _add(found: dict[int, int], a: dict[int, int], b: dict[int, int]) -> None:
+    """Adds the convolution of two counts to a third one."""
     for m, x in a.items():
         for n, y in b.items():
             found[m + n] = found.get(m + n, 0) + x * y
-    return found

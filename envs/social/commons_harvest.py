@@ -76,7 +76,7 @@ class CommonsHarvest(TextGame):
 
     ## Arguments
     - `num_players` (int, default 5): number of players, from 2 to 10.
-    - `months` (int, default 12): number of harvests.
+    - `months` (int, default 12): number of harvests, 1 to 10,000.
     - `messages` (int, default 1): number of messages each player sends after a harvest.
     - `story` (str, default "fishery"): "fishery", "pasture" or "river".
     - `announce_months` (bool, default False): whether the players know the number of months.
@@ -136,8 +136,8 @@ class CommonsHarvest(TextGame):
         hint: bool = False,
         **kwargs,
     ):
-        if months < 1:
-            raise ConfigError(f"months must be at least 1, got {months}.")
+        if not 1 <= months <= 10_000:
+            raise ConfigError(f"months must be from 1 to 10,000, got {months}.")
         if messages < 0:
             raise ConfigError(f"messages must be at least 0, got {messages}.")
         if story not in STORIES:

@@ -9,10 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from agentgym.core import TextEnv
-from agentgym.envs.worlds.kinds import KINDS
+from agentgym.envs.worlds.kinds import KINDS, MOST_TURNS
 from agentgym.envs.worlds.world import DISTANCE, DRAWN, LAYERS, Level, World, make_world
 from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks
+from agentgym.time_limits import MANY_TURNS
 from agentgym.time_step import TimeStep
 
 PRICE = 0.5
@@ -75,7 +76,8 @@ class GeneratedWorlds(TextEnv):
     - `observation` (str, default "drawn"): "full", "changes" (the variables that the last action
       changed) or "hidden" (one variable is not shown after the first turn).
     - `reward` (str, default "drawn"): "goal", "progress" or "price".
-    - `max_turns` (int, default 30): turn limit, at least 2.
+    - `max_turns` (int, default 30): turn limit, from 2 to 100. It can be larger with "levers"
+      (150), "island" (300) and a file (1,000).
 
     ## Notes
     `agentgym.envs.worlds.written.write_rules` lets a language model write the rules of a file. The
@@ -130,6 +132,12 @@ class GeneratedWorlds(TextEnv):
             raise ConfigError(
                 f"max_turns must be at least {DISTANCE[0]}, the least number of actions to a goal, "
                 f"got {max_turns}. Give more turns."
+            )
+        other = min(MOST_TURNS.values()) if dynamics == DRAWN else MANY_TURNS
+        if max_turns > (most := MOST_TURNS.get(dynamics, other)):
+            raise ConfigError(
+                f"max_turns must be at most {most} with dynamics={dynamics!r:.80}, since random "
+                f"actions reach most goals in more, got {max_turns}. Give fewer turns."
             )
         super().__init__(max_turns=max_turns, **kwargs)
         if dynamics.endswith(".json"):

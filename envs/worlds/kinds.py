@@ -128,3 +128,5 @@ KINDS: dict[str, Callable[[np.random.Generator], Rules]] = {
     "island": island,
 }
 """The kinds of dynamics by name."""
+MOST_TURNS = {"dials": 100, "levers": 150, "rooms": 100, "row": 100, "island": 300}
+"""Largest turn limit of each kind. With more turns, random actions reach most of its goals."""

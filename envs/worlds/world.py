@@ -106,18 +106,21 @@ class World:
         ]
         return np.array([all(state[i] == value for i, value in wanted) for state in self.states])
 
-    def luck(self, start: int, reached: np.ndarray, turns: int) -> float:
+    def luck(self, start: int, reached: np.ndarray, turns: int, enough: float = 1.0) -> float:
         """Returns the exact probability that random actions reach a set of states.
 
         Args:
             start: the first state.
             reached: whether each state is in the set.
             turns: number of actions.
+            enough: a larger probability is not counted to its end.
         """
         at = np.zeros(len(self.states))
         at[start] = 1.0
         won = 0.0
         for _ in range(turns):
+            if won > enough:
+                break
             share = np.broadcast_to(at / len(self.moves), self.moves.shape)
             at = np.bincount(self.moves.ravel(), share.ravel(), len(self.states))
             won += float(at[reached].sum())
@@ -152,7 +155,7 @@ class World:
         least, largest = DISTANCE
         if not least <= self.distances(reached)[start] <= min(largest, turns):
             return None
-        lucky = self.luck(start, reached, turns) > LUCK
+        lucky = self.luck(start, reached, turns, LUCK) > LUCK
         return None if lucky else Level(self.states[start], goal)
 
 

@@ -158,6 +158,27 @@ def test_openings_are_tasks():
     assert all(chess.Board(fen).turn and len(fen.split()) == 6 for fen in (one, other))
 
 
+@pytest.mark.parametrize(
+    "position",
+    [
+        "8/8/8/8/8/8/1q6/K6k w - - 0 1",  # White has to take the queen, and the kings are left
+        "6k1/8/8/8/8/8/8/K6R w - - 149 100",  # the next move is the last of 75 without a capture
+    ],
+)
+def test_an_opening_that_always_ends_the_game_is_refused(position: str):
+    with pytest.raises(ConfigError, match=r"100 of 100 random openings of 2 .*Give fewer"):
+        Chess(position=position, opening=2)
+    assert Chess(position=position).reset()[1]["admissible"]
+
+
+def test_an_opening_that_often_ends_the_game_is_drawn_again():
+    # White's king takes a rook or steps aside. Without the rook, only the kings are left.
+    env = Chess(position="8/8/8/8/8/8/8/Kr5k w - - 0 1", opening=2)
+    for number in range(5):
+        _, info = env.reset(options={"task": f"train/{number}"})
+        assert info["admissible"]
+
+
 def test_the_greedy_player_mates_and_takes_what_is_loose():
     rng = np.random.default_rng(0)
     board = chess.Board("6k1/5ppp/8/8/8/q7/8/R3K3 w Q - 0 1")

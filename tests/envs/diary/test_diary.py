@@ -158,3 +158,39 @@ def test_the_notes_of_the_expert_answer_questions_about_the_present():
 def test_impossible_sizes_are_refused(arguments: dict[str, int]):
     with pytest.raises(ConfigError, match=f"^{next(iter(arguments))} must be"):
         Diary(**arguments)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.data())
+def test_every_diary_that_is_not_refused_is_drawn(data: st.DataObject):
+    entries = data.draw(st.integers(10, 60))
+    questions = data.draw(st.integers(1, entries // 5))
+    distance = data.draw(st.none() | st.integers(1, entries // 2))
+    try:
+        env = Diary(entries=entries, questions=questions, distance=distance)
+    except ConfigError:
+        assert distance is not None
+        return
+    env.reset(seed=0)
+    assert len(env.pages.questions) == questions
+
+
+@pytest.mark.parametrize(
+    ("entries", "questions", "distance"),
+    [
+        (1500, 300, None),  # no diary has more than 288 different questions
+        (700, 140, 1),  # one entry later, at most 136
+        (1000, 20, 500),  # most facts are out of date 500 entries later
+    ],
+)
+def test_more_questions_than_there_are_is_refused(
+    entries: int, questions: int, distance: int | None
+):
+    with pytest.raises(ConfigError, match=f"got {questions} for {entries} .*Give fewer questions"):
+        Diary(entries=entries, questions=questions, distance=distance)
+
+
+def test_the_longest_diary_is_drawn_with_many_questions():
+    env = Diary(entries=2000, questions=200)
+    env.reset(seed=0)
+    assert len({question.text for question in env.pages.questions}) == 200

@@ -229,7 +229,13 @@ def test_the_expert_finds_an_answer_where_there_is_one():
     assert ask((1, 1, 1), 500, steps=True).expert() is None
 
 
-@pytest.mark.parametrize("kwargs", [{"numbers": 2}, {"operators": "/"}, {"operators": "+^"}])
+@pytest.mark.parametrize(
+    "kwargs",
+    [
+        *({"numbers": 2}, {"operators": "/"}, {"operators": "+^"}),
+        {"operators": "**", "numbers": 5},  # one in 100,000 products of 5 numbers is a target
+    ],
+)
 def test_impossible_arguments_are_refused(kwargs):
     with pytest.raises(ValueError, match=next(iter(kwargs))):
         Countdown(**kwargs)

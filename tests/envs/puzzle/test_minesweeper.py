@@ -73,6 +73,21 @@ def test_what_is_deduced_is_certain():
     assert found > 100
 
 
+def test_the_risks_of_a_field_with_a_long_border_are_found():
+    # One at a time, its arrangements cannot be counted.
+    shape, mines = (16, 30), 120
+    near, laid = neighbours(*shape), lay_mines("train/0", 0, shape, mines, must_solve=False)
+    opened = opened_with(0, near, laid, 0)
+    for cell in np.random.default_rng(0).permutation(len(near))[:110].tolist():
+        if not laid >> cell & 1:
+            opened = opened_with(cell, near, laid, opened)
+    known = constraints(near, laid, opened)
+    risk = risks(known)
+    assert sum(risk.values()) == pytest.approx(mines)
+    for around, count in known:
+        assert sum(risk[cell] for cell in cells(around)) == pytest.approx(count)
+
+
 def test_one_two_one_and_the_mines_that_are_left():
     # Numbers 1 2 1 below five closed cells: the mines are at the ones, the rest is safe.
     one_two_one = [(0b11111, 2), (0b00111, 1), (0b01110, 2), (0b11100, 1)]

@@ -190,7 +190,11 @@ def test_stories_hints_and_the_number_of_months():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"num_players": 1}, {"months": 0}, {"messages": -1}, {"story": "fishry"}]
+    "wrong",
+    [
+        *({"num_players": 1}, {"months": 0}, {"messages": -1}, {"story": "fishry"}),
+        {"months": 10_001},  # a best response plans all months that are left
+    ],
 )
 def test_impossible_arguments_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):

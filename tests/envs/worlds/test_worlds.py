@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentgym.envs.worlds.generated_worlds import GeneratedWorlds
-from agentgym.envs.worlds.kinds import KINDS
+from agentgym.envs.worlds.kinds import KINDS, MOST_TURNS
 from agentgym.envs.worlds.rules import EXAMPLE, Case, Rules, load_rules, parse_rules
 from agentgym.envs.worlds.world import LUCK, World, check_world, difficulty, make_world
 from agentgym.envs.worlds.written import PROMPT, rules_text, write_rules
@@ -111,6 +111,20 @@ def test_a_turn_limit_below_every_level_is_refused():
         GeneratedWorlds(max_turns=1)
 
 
+@pytest.mark.parametrize("dynamics", ["drawn", *MOST_TURNS])
+def test_a_turn_limit_within_which_random_actions_reach_every_goal_is_refused(dynamics: str):
+    most = MOST_TURNS.get(dynamics, 100)
+    GeneratedWorlds(dynamics=dynamics, max_turns=most)
+    with pytest.raises(ConfigError, match=rf"at most {most} .*got {most + 1}\. Give fewer turns"):
+        GeneratedWorlds(dynamics=dynamics, max_turns=most + 1)
+
+
+def test_worlds_are_checked_soon_with_many_turns():
+    rules = KINDS["rooms"](np.random.default_rng(0))
+    (problem,) = check_world(plain(rules), 10**9)
+    assert "0 of 100 pairs of states make a level" in problem
+
+
 def test_the_probability_of_luck_is_that_of_playing_at_random():
     world, rng, episodes = (
         make_world("world/3", 30, "dials", **PLAIN),
@@ -125,6 +139,7 @@ def test_the_probability_of_luck_is_that_of_playing_at_random():
             at = world.moves[rng.integers(len(world.moves), size=episodes), at]
             won |= reached[at]
         assert world.luck(start, reached, 30) <= LUCK
+        assert LUCK < world.luck(start, reached, 10**9, LUCK) < 1
         assert abs(won.mean() - world.luck(start, reached, 30)) < 4 * np.sqrt(0.25 / episodes)
 
 
