@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from agentgym.trainers.settings.kinds import (
 from agentgym.trainers.trainer import Trainer
 
 from ...helpers import quick
+from ...helpers.until_solved import UntilSolved
 
 # An utterance-level critic that is fitted quickly.
 SMALL_CRITIC = {"utterance_layers": (64, 64), "critic_batch": 128, "critic_lr": 3e-3}
@@ -164,21 +165,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "agent_r": {"group_size": 8, "iterations": 20, "lr": 2e-3},
     "exit": {"teacher": "search:best_first,budget=16", "episodes_per_iteration": 64, "lr": 2e-3},
 }
-
-
-class UntilSolved(Callback):
-    """Stops training when the mean return of three iterations exceeds 0.85."""
-
-    def __init__(self) -> None:
-        self.returns: list[float] = []
-
-    @property
-    def solved(self) -> bool:
-        return len(self.returns) >= 3 and bool(np.mean(self.returns[-3:]) > 0.85)
-
-    def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
-        self.returns.append(metrics["rollout/return"])
-        return not self.solved
 
 
 class UntilImproved(Callback):
