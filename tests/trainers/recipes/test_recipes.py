@@ -313,7 +313,10 @@ def test_the_first_ratio_of_whole_actions_is_one(normalization: str, tmp_path: P
     assert rows[-1]["losses/entropy"] > 0
 
 
-QUICK = {"episodes_per_iteration": 16, "eval_episodes": 0, "bc_epochs": 1, "group_size": 4}
+QUICK = {
+    "episodes_per_iteration": 16, "group_size": 4, "epochs": 1, "minibatches": 2, "bc_epochs": 1,
+    "eval_episodes": 0,
+}  # fmt: skip
 STEPS = (
     "critic_steps model_epochs head_epochs dataset_demonstrations dataset_episodes replayed "
     "demonstrations transitions"
