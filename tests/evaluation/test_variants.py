@@ -162,5 +162,6 @@ def test_a_policy_trains_in_the_proposed_settings(server: ChatServer, tmp_path: 
     ids = write_variants(f"chat:m@{server.url}", RATES, count=2)
     words = ["train", "poad", "--env-id", *ids, "--eval-env-id", next(iter(RATES))]
     words += ["--iterations", "1", "--episodes-per-iteration", "4", "--eval-episodes", "2"]
-    words += ["--curriculum", "levels", "--run-dir", str(tmp_path / "run"), "--device", "cpu"]
+    words += ["--model", "nano", "--bc-demonstrations", "4", "--threads", "1", "--device", "cpu"]
+    words += ["--curriculum", "levels", "--run-dir", str(tmp_path / "run")]
     assert main(words) == 0

@@ -38,8 +38,9 @@ SETTINGS: dict[str, Any] = {
     "bc_epochs": 1,
     "iterations": 2,
     "episodes_per_iteration": 12,
+    "epochs": 1,
     "minibatches": 2,
-    "eval_episodes": 5,
+    "eval_episodes": 3,
     "device": "cpu",
     "threads": 1,
     "quiet": True,
@@ -47,13 +48,17 @@ SETTINGS: dict[str, Any] = {
     "transcripts": 0,
     "log_with": (),
 }
+# Sizes of what single recipes learn from, and of what they learn beside the policy.
+FEW: dict[str, Any] = {
+    "dataset_episodes": 9, "dataset_demonstrations": 3, "demonstrations": 3, "transitions": 9,
+    "held_out": 1, "world_iterations": 1, "critic_steps": 4, "head_epochs": 1, "model_epochs": 2,
+    "simulations": 4, "continuations": 2,
+}  # fmt: skip
 OWN: dict[str, dict[str, Any]] = {
-    "ilql": {"head_epochs": 1},
     # Adam would magnify rounding errors of the features, and the critic those of its features.
-    "archer": {"critic_steps": 10, "replayed": 9, "critic_lr": 1e-5},
-    "archer_iql": {"critic_steps": 10},
-    "digi_q": {"critic_steps": 10, "replayed": 9, "best_of": 2, "representation_lr": 1e-5},
-    "sac_glam": {"critic_steps": 10, "replayed": 9},
+    "archer": {"replayed": 9, "critic_lr": 1e-5},
+    "digi_q": {"replayed": 9, "best_of": 2, "representation_lr": 1e-5},
+    "sac_glam": {"replayed": 9},
     "agentprm": {"best_of": 2, "group_size": 4},
     "nlpo": {"mask_every": 1},
     "rloo": {"ratio": "trajectory"},
@@ -110,13 +115,12 @@ def settings(recipe: str, **changes: Any) -> Any:
     """Returns tiny settings of a recipe."""
     kind = recipes.load(recipe.partition("-")[0]).Config
     known = kind().values()
-    chosen = SETTINGS | OWN.get(recipe, {}) | changes
+    few = {name: value for name, value in FEW.items() if name in known}
+    chosen = SETTINGS | few | OWN.get(recipe, {}) | changes
     if not chosen["bc_demonstrations"]:
         del chosen["bc_epochs"]
     if known.get("group_size", 1) > 1:
         chosen.setdefault("group_size", 4)
-    if "dataset_episodes" in known:
-        chosen |= {"dataset_episodes": 9, "dataset_demonstrations": 3}
     return kind.of(**chosen)
 
 

@@ -185,13 +185,15 @@ def test_a_policy_learns_to_let_the_model_reason(tmp_path: Path):
     pytest.importorskip("torch")
     from agentgym.trainers import train
 
+    from ..helpers.until_solved import UntilSolved
+
     before, after = train(
         "poad", env_id="NumberLine-v0", env_kwargs={"size": 3, "max_turns": 4},
         wrap=(f"ThoughtGraph:model={__name__}:think_once,size=2,budget=12,cost=0.0",),
         model="nano", context="current", instructions=False, constrain=True, iterations=15,
         episodes_per_iteration=96, num_envs=96, entropy_coef=0.02, lr=2e-3, eval_every=0,
         eval_episodes=60, seed=1, threads=1, device="cpu", quiet=True, log_with=(),
-        run_dir=str(tmp_path / "run"),
+        callbacks=[UntilSolved(bar=0.95)], run_dir=str(tmp_path / "run"),
     )  # fmt: skip
     successes = [each.aggregate()["success"].mean for each in (before, after)]
     assert successes[0] < 0.5 and successes[1] > 0.9

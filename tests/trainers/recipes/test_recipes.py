@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from agentgym.trainers.settings.kinds import (
 from agentgym.trainers.trainer import Trainer
 
 from ...helpers import quick
+from ...helpers.until_solved import UntilSolved
 
 # An utterance-level critic that is fitted quickly.
 SMALL_CRITIC = {"utterance_layers": (64, 64), "critic_batch": 128, "critic_lr": 3e-3}
@@ -164,21 +165,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "agent_r": {"group_size": 8, "iterations": 20, "lr": 2e-3},
     "exit": {"teacher": "search:best_first,budget=16", "episodes_per_iteration": 64, "lr": 2e-3},
 }
-
-
-class UntilSolved(Callback):
-    """Stops training when the mean return of three iterations exceeds 0.85."""
-
-    def __init__(self) -> None:
-        self.returns: list[float] = []
-
-    @property
-    def solved(self) -> bool:
-        return len(self.returns) >= 3 and bool(np.mean(self.returns[-3:]) > 0.85)
-
-    def on_update_end(self, trainer: Run, metrics: Mapping[str, float]) -> bool:
-        self.returns.append(metrics["rollout/return"])
-        return not self.solved
 
 
 class UntilImproved(Callback):
@@ -327,7 +313,10 @@ def test_the_first_ratio_of_whole_actions_is_one(normalization: str, tmp_path: P
     assert rows[-1]["losses/entropy"] > 0
 
 
-QUICK = {"episodes_per_iteration": 16, "eval_episodes": 0, "bc_epochs": 1, "group_size": 4}
+QUICK = {
+    "episodes_per_iteration": 16, "group_size": 4, "epochs": 1, "minibatches": 2, "bc_epochs": 1,
+    "eval_episodes": 0,
+}  # fmt: skip
 STEPS = (
     "critic_steps model_epochs head_epochs dataset_demonstrations dataset_episodes replayed "
     "demonstrations transitions"
