@@ -18,6 +18,8 @@ from agentgym.utils.action_parsing import command
 
 OPERATORS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 LONGEST = 100
+LONGEST_TERM = 15
+"""Characters of a number with its operator and parentheses, where there are many numbers."""
 
 
 class Expressions(Domain):
@@ -51,7 +53,7 @@ class Expressions(Domain):
     def verify(self, kind: str, proposal: str, *, test: bool) -> Problem:
         """Returns the task of a proposal: see `Domain.verify`."""
         numbers: list[int] = []
-        tree = self._tree(_parsed(proposal), numbers)
+        tree = self._tree(self._parsed(proposal), numbers)
         if not 2 <= len(numbers) <= self.terms:
             raise InvalidMove(
                 f"The expression has {len(numbers)} numbers. Write 2 to {self.terms} numbers."
@@ -90,11 +92,11 @@ class Expressions(Domain):
         """Returns a random number up to the largest one."""
         return str(int(rng.integers(1, self.largest + 1)))
 
-
-def _parsed(proposal: str) -> ast.expr:
-    if len(proposal) > LONGEST:
-        raise InvalidMove(f"The expression must have at most {LONGEST} characters.")
-    try:
-        return ast.parse(plain_operators(command(proposal)), mode="eval").body
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        raise InvalidMove(f"{proposal[:20]!r} is not an expression.") from None
+    def _parsed(self, proposal: str) -> ast.expr:
+        longest = max(LONGEST, LONGEST_TERM * self.terms)
+        if len(proposal) > longest:
+            raise InvalidMove(f"The expression must have at most {longest} characters.")
+        try:
+            return ast.parse(plain_operators(command(proposal)), mode="eval").body
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            raise InvalidMove(f"{proposal[:20]!r} is not an expression.") from None

@@ -7,6 +7,9 @@ from typing import Any
 
 from agentgym.envs.textworld.base import TextWorldGame, check_mode
 
+LONGEST = {"easy": 99, "medium": 50, "hard": 33}
+"""Rooms of the chain in each mode. With the dead ends, TextWorld allows a hundred."""
+
 
 class CoinCollector(TextWorldGame):
     """Find a coin in a house with many rooms.
@@ -38,7 +41,8 @@ class CoinCollector(TextWorldGame):
     ## Arguments
     - `mode` (str, default "hard"): "easy" (no dead ends), "medium" (one dead end per room of the
       chain) or "hard" (two).
-    - `quest_length` (int, default 10): rooms of the chain, 1 to 99.
+    - `quest_length` (int, default 10): rooms of the chain, at least 1, and at most 99 in mode
+      "easy", 50 in "medium" and 33 in "hard".
     - `games`, `words`, `files`: as in Cooking.
     - `max_turns` (int or None, default 50): turn limit.
 
@@ -84,8 +88,11 @@ class CoinCollector(TextWorldGame):
         **kwargs,
     ):
         check_mode(mode)
-        if not 1 <= quest_length <= 99:
-            raise ValueError(f"quest_length must be in [1, 99], got {quest_length}.")
+        if not 1 <= quest_length <= LONGEST[mode]:
+            raise ValueError(
+                f"quest_length must be in [1, {LONGEST[mode]}] in mode {mode!r}, got "
+                f"{quest_length}."
+            )
         settings = dict(mode=mode, quest_length=quest_length)
         common: dict[str, Any] = dict(games=games, words=words, files=files, max_turns=max_turns)
         super().__init__("coin", settings, **common, **kwargs)

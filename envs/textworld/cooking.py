@@ -50,7 +50,7 @@ class Cooking(TextWorldGame):
 
     ## Arguments
     - `recipe` (int, default 2): number of ingredients, 1 to 5.
-    - `take` (int, default 2): number of ingredients that must be found.
+    - `take` (int, default 2): number of ingredients that must be found, from 1 to `recipe`.
     - `go` (int, default 6): number of rooms: 1, 6, 9 or 12.
     - `open` (bool, default True): whether doors are closed.
     - `cook` (bool, default True): whether ingredients must be cooked.
@@ -123,8 +123,8 @@ class Cooking(TextWorldGame):
     ):
         if not 1 <= recipe <= 5:
             raise ValueError(f"recipe must be in [1, 5], got {recipe}.")
-        if not 0 <= take <= recipe:
-            raise ValueError(f"take must be in [0, recipe], here [0, {recipe}], got {take}.")
+        if not 1 <= take <= recipe:
+            raise ValueError(f"take must be in [1, recipe], here [1, {recipe}], got {take}.")
         if go not in (1, 6, 9, 12):
             raise ValueError(f"go must be 1, 6, 9 or 12, got {go}.")
         settings: dict[str, Any] = dict(

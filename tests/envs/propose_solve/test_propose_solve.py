@@ -338,3 +338,11 @@ def test_an_episode_about_programs_survives_a_snapshot():
         assert all(g.seen(agent).success for agent in g.possible_agents[1:])
         g.restore(saved)
         assert g.state.problem == problem and len(g.acting) == 4
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(2, 10), st.sampled_from([2, 20, 10**9]), st.integers(0, 10**6))
+def test_every_expression_that_is_drawn_may_be_proposed(terms: int, largest: int, number: int):
+    domain, rng = Expressions(terms, largest), np.random.default_rng(number)
+    drawn = domain.sample(f"train/{number}", "", lambda below: int(rng.integers(below)))
+    assert domain.verify("", drawn, test=False).proposal == drawn
