@@ -327,6 +327,14 @@ def test_a_penalty_is_finite(penalty: float):
         Echo(invalid_penalty=penalty)
 
 
+def test_a_penalty_is_at_most_a_reward():
+    with pytest.raises(ConfigError, match=r"must be at most 1e\+100, got -1e\+300"):
+        Echo(invalid_penalty=-1e300)
+    env = Echo(invalid_penalty=1e100)
+    env.reset(seed=0)
+    env.step("")
+
+
 @pytest.mark.parametrize("reward", [0, 1e100, -1e100, np.float64(2.5), np.int64(3)])
 def test_rewards_of_all_numeric_types_count(reward: Any):
     env = Broken()

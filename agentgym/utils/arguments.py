@@ -24,6 +24,8 @@ from agentgym.utils.masking import MASK, is_secret, masked_text
 RESET_OPTIONS = ("task", "max_turns")
 PIXELS = "rgb_array"
 """The render mode of pictures."""
+LARGEST = 1e100
+"""Largest absolute value of a number, as that of a reward."""
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 _KINDS: dict[Any, Any] = {
     bool: (bool, np.bool_),
@@ -157,11 +159,13 @@ def check_types(
         given: the arguments. Unknown names are ignored.
 
     Raises:
-        ConfigError: for a value of another type, or a number that is not finite.
+        ConfigError: for a value of another type, or a number that is not finite or above `LARGEST`.
     """
     for name, value in given.items():
-        if name in known and isinstance(value, float | np.floating) and not math.isfinite(value):
-            raise ConfigError(f"Argument {name!r} of {what} must be finite, got {value}.")
+        number = name in known and isinstance(value, float | np.floating)
+        if number and not abs(value) <= LARGEST:
+            bound = f"at most {LARGEST:g}" if math.isfinite(value) else "finite"
+            raise ConfigError(f"Argument {name!r} of {what} must be {bound}, got {value}.")
         if name in known and not _fits(hint := known[name].annotation, value):
             secret = is_secret(name) and isinstance(value, str | int | bytes)
             shown = MASK if secret else f"{reprlib.repr(value):.80}"
