@@ -31,7 +31,11 @@ _ANY_LABEL = re.compile(_LABEL % "(?:thought|action|observation)", re.IGNORECASE
 OBSERVATION = re.compile(_LABEL % "observation", re.IGNORECASE | re.MULTILINE)
 """The label of an observation, which only a model that imagines the environment writes."""
 _FENCE = re.compile(r"```[\w-]{0,20}\r?\n(.*?)\n?```", re.DOTALL)
-_BLOCK = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?```", re.DOTALL)
+_WORD = r"[\w.+#-]{1,20}"
+_OPENED = re.compile(
+    rf"(?<![`~\w])(?:(`{{3,5}})(?:{_WORD}(?:[ \t][^`]{{0,99}})?)?|(~{{3,5}}){_WORD})[ \t]{{0,9}}$"
+)
+"""The fence at the end of a line before a code block, and the word for its language."""
 _CODE = re.compile(r"`([^`]+)`")
 _FUNCTION = r"^(?:async[ \t]{1,9})?def[ \t]{1,9}%s[ \t]{0,9}\("
 _ASSIGNED = r"^%s[ \t]{0,9}(?::[^=\n]{1,99})?=(?!=)"
@@ -124,8 +128,36 @@ def unfenced(text: str) -> str:
 
 
 def code_blocks(answer: str) -> list[str]:
-    """Returns the code blocks in an answer of a model, without their fences."""
-    return [found[1] for found in _BLOCK.finditer(answer.replace("\r\n", "\n"))]
+    """Returns the code blocks in an answer of a model, without their fences.
+
+    A fence that is indented by more than three spaces against the first one, or stands inside a
+    line, is part of the code. A block with a language that is not closed reaches to the end.
+    """
+    blocks: list[str] = []
+    opened: re.Match[str] | None = None
+    code: list[str] = []
+    for line in answer.replace("\r\n", "\n").split("\n"):
+        if opened is None:
+            opened, code = _OPENED.search(line), []
+            continue
+        fence = opened[1] or opened[2]
+        text = line.strip()
+        closes = text.startswith(fence) and _indent(line) <= _indent(opened.string) + 3
+        if not closes and text.endswith(fence) and not text.startswith(fence):
+            code.append(line.rstrip()[: -len(fence)])
+            closes = True
+        if closes:
+            blocks.append("\n".join(code))
+            opened = None
+        else:
+            code.append(line)
+    if opened is not None and not opened[0].strip().endswith(("`", "~")):
+        blocks.append("\n".join(code))
+    return blocks
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def program_of(answer: str, name: str) -> str:
