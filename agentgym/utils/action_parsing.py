@@ -39,7 +39,6 @@ _OPENED = re.compile(
 _CODE = re.compile(r"`([^`]+)`")
 _FUNCTION = r"^(?:async[ \t]{1,9})?def[ \t]{1,9}%s[ \t]{0,9}\("
 _ASSIGNED = r"^%s[ \t]{0,9}(?::[^=\n]{1,99})?=(?!=)"
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _MAX_BRACES = 16
 _AROUND = "\"'`*_"
 _BEHIND = _AROUND + ".,;:!?"
@@ -128,30 +127,28 @@ def unfenced(text: str) -> str:
 
 
 def code_blocks(answer: str) -> list[str]:
-    """Returns the code blocks in an answer of a model, without their fences.
+    """Returns the code blocks in an answer of a model, without their fences and indents of fences.
 
     A fence that is indented by more than three spaces against the first one, or stands inside a
     line, is part of the code. A block with a language that is not closed reaches to the end.
     """
     blocks: list[str] = []
-    opened: re.Match[str] | None = None
     code: list[str] = []
+    opened: re.Match[str] | None = None
     for line in answer.replace("\r\n", "\n").split("\n"):
         if opened is None:
             opened, code = _OPENED.search(line), []
             continue
-        fence = opened[1] or opened[2]
-        text = line.strip()
-        closes = text.startswith(fence) and _indent(line) <= _indent(opened.string) + 3
-        if not closes and text.endswith(fence) and not text.startswith(fence):
-            code.append(line.rstrip()[: -len(fence)])
-            closes = True
+        fence, indent = opened[1] or opened[2], _indent(opened.string)
+        alone = line.strip().startswith(fence)
+        closes = _indent(line) <= indent + 3 if alone else line.rstrip().endswith(fence)
+        if not alone or not closes:
+            code.append(line[min(indent, _indent(line)) :])
         if closes:
-            blocks.append("\n".join(code))
+            text = "\n".join(code)
+            blocks.append(text if alone else text.rstrip()[: -len(fence)])
             opened = None
-        else:
-            code.append(line)
-    if opened is not None and not opened[0].strip().endswith(("`", "~")):
+    if opened is not None and not opened[0].rstrip().endswith(("`", "~")):
         blocks.append("\n".join(code))
     return blocks
 
@@ -183,8 +180,11 @@ def object_of(answer: str) -> str:
     It reaches from the first to the last brace of the last code block that has both, or else of
     the whole answer.
     """
-    found = [_OBJECT.search(each) for each in (answer, *code_blocks(answer))]
-    return next((each[0] for each in reversed(found) if each), "")
+    for text in (*reversed(code_blocks(answer)), answer):
+        start, stop = text.find("{"), text.rfind("}")
+        if 0 <= start < stop:
+            return text[start : stop + 1]
+    return ""
 
 
 def bare(answer: str) -> str:

@@ -164,7 +164,7 @@ def test_an_object_is_that_of_the_last_block_that_has_one(answer: str, text: str
         ("```python\nx = '```'\ny = 2\n```", "x = '```'\ny = 2"),
         ('```\ndef f():\n    """As in\n    ```\n    f()\n    ```\n    """\n```',
          'def f():\n    """As in\n    ```\n    f()\n    ```\n    """'),
-        ("1. So:\n      ```\n      x = 1\n      ```\n", "      x = 1"),
+        ("1. So:\n      ```\n      if x:\n\n        y\n      ```\n", "if x:\n\n  y"),
     ],
 )  # fmt: skip
 def test_the_code_of_a_block_reaches_to_its_own_fence(answer: str, code: str):
