@@ -33,7 +33,9 @@ OBSERVATION = re.compile(_LABEL % "observation", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"```[\w-]{0,20}\r?\n(.*?)\n?```", re.DOTALL)
 _WORD = r"[\w.+#-]{1,20}"
 _OPENED = re.compile(
-    rf"(?<![`~\w])(?:(`{{3,5}})(?:{_WORD}(?:[ \t][^`]{{0,99}})?)?|(~{{3,5}}){_WORD})[ \t]{{0,9}}$"
+    rf"(?<![`~])(?:(`{{3,5}}){_WORD}(?:[ \t][^`]{{0,99}})?|(?<!\w)(`{{3,5}})|(~{{3,5}}){_WORD})"
+    r"[ \t]{0,9}$",
+    re.ASCII,
 )
 """The fence at the end of a line before a code block, and the word for its language."""
 _CODE = re.compile(r"`([^`]+)`")
@@ -139,7 +141,7 @@ def code_blocks(answer: str) -> list[str]:
         if opened is None:
             opened, code = _OPENED.search(line), []
             continue
-        fence, indent = opened[1] or opened[2], _indent(opened.string)
+        fence, indent = opened[1] or opened[2] or opened[3], _indent(opened.string)
         alone = line.strip().startswith(fence)
         closes = _indent(line) <= indent + 3 if alone else line.rstrip().endswith(fence)
         if not alone or not closes:
@@ -148,7 +150,7 @@ def code_blocks(answer: str) -> list[str]:
             text = "\n".join(code)
             blocks.append(text if alone else text.rstrip()[: -len(fence)])
             opened = None
-    if opened is not None and not opened[0].rstrip().endswith(("`", "~")):
+    if opened is not None and not opened[2]:
         blocks.append("\n".join(code))
     return blocks
 

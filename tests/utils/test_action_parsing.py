@@ -156,6 +156,7 @@ def test_an_object_is_that_of_the_last_block_that_has_one(answer: str, text: str
     ("answer", "code"),
     [
         ("Action: ```python\nx = 1```", "x = 1"),
+        ("代码如下```python\nx = 1\n```", "x = 1"),
         ("~~~python\nx = 1\n~~~\nDone.", "x = 1"),
         ("So:\n```python\nx = 1", "x = 1"),  # a server stops at the closing fence
         ('```python title="a.py"\nx = 1\n``` This works.', "x = 1"),
