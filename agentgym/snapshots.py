@@ -121,7 +121,7 @@ def check_owner(snapshot: Any, owner: object) -> None:
     for key, value in made_with.items():
         if key in given and given[key] != value:
             raise SnapshotError(
-                f"Expected a snapshot of {name} with {key} = {value!r}, got one with "
+                f"Expected a snapshot of {name} with {key} = {reprlib.repr(value)}, got one with "
                 f"{reprlib.repr(given[key])}: make the environment with the same arguments."
             )
 

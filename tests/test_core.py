@@ -330,9 +330,12 @@ def test_a_penalty_is_finite(penalty: float):
 def test_a_penalty_is_at_most_a_reward():
     with pytest.raises(ConfigError, match=r"must be at most 1e\+100, got -1e\+300"):
         Echo(invalid_penalty=-1e300)
-    env = Echo(invalid_penalty=1e100)
-    env.reset(seed=0)
-    env.step("")
+    with pytest.raises(ConfigError, match=r"must be at most 1e\+100, got 10000.*0000\."):
+        Echo(invalid_penalty=10**400)
+    for penalty in (1e100, np.float32(0.5)):
+        env = Echo(invalid_penalty=penalty)
+        env.reset(seed=0)
+        env.step("")
 
 
 @pytest.mark.parametrize("reward", [0, 1e100, -1e100, np.float64(2.5), np.int64(3)])

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -308,3 +309,30 @@ def test_a_snapshot_is_refused_by_an_environment_with_other_arguments(id: str):
     for each in (good, good["state"].get("game", {})):
         each.pop("arguments", None)
     same.restore(good)  # as before snapshots had arguments
+
+
+class Sized(Echo):
+    """An environment with arguments that may be given by position, and a secret."""
+
+    def __init__(self, size: Any = 5, api_key: str = "", **kwargs: Any):
+        super().__init__(**kwargs)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(Sized(7), Sized(size=7)), (Sized(size=np.int64(7)), Sized(7)), (Sized(5), Sized())],
+)
+def test_arguments_are_the_same_however_they_are_given(one: Sized, other: Sized):
+    one.reset(seed=0)
+    other.reset(seed=0)
+    for each, goes_on in ((one, other), (other, one)):
+        goes_on.restore(json.loads(json.dumps(each.snapshot())))
+        with pytest.raises(SnapshotError, match="with size = 8"):
+            Sized(8).restore(each.snapshot())
+
+
+def test_a_snapshot_holds_no_secret():
+    env = Sized(api_key="hunter2")
+    env.reset(seed=0)
+    assert "hunter2" not in json.dumps(env.snapshot())
+    Sized(api_key="another").restore(env.snapshot())

@@ -12,7 +12,7 @@ from agentgym.time_limits import BoundedCalls, CallTimeout
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-CALLS = ("reset", "step", "expert", "snapshot", "restore")
+CALLS = ("reset", "step", "expert", "privileged_text", "snapshot", "restore")
 """Methods of an environment that run its author's rules."""
 
 
@@ -29,9 +29,11 @@ class Calls:
         self._late: CallTimeout | None = None
 
     def limit(self, env: TextEnv) -> TextEnv:
-        """Limits the methods of an environment, and returns it."""
-        for name in CALLS:
-            setattr(env, name, self.limited(getattr(env, name)))
+        """Limits the methods of an environment and of its copies, and returns it."""
+        own = type(env)
+        names = {name: getattr(own, name) for name in ("__module__", "__qualname__", "__doc__")}
+        methods = {name: self.limited(getattr(own, name)) for name in CALLS}
+        env.__class__ = type(own.__name__, (own,), {**names, **methods})
         return env
 
     def limited(self, function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -40,6 +42,7 @@ class Calls:
         Raises:
             CallTimeout: if it takes too long, and in every call after that. The message names the
                 call that took too long.
+            RuntimeError: if it ends the process.
         """
 
         @functools.wraps(function)
@@ -52,10 +55,12 @@ class Calls:
             try:
                 return self._bounded(functools.partial(function, *args, **kwargs))
             except CallTimeout as error:
-                given = [*map(reprlib.repr, args)]
+                given = [reprlib.repr(each) for each in args if not isinstance(each, TextEnv)]
                 given += [f"{key}={reprlib.repr(value)}" for key, value in kwargs.items()]
                 self._late = CallTimeout(f"{error}: {function.__name__}({', '.join(given)})")
                 raise self._late from None
+            except SystemExit as error:  # of a library for the command line
+                raise RuntimeError(f"the environment ends the process: {error!r}") from None
             finally:
                 self._inside = False
 

@@ -14,6 +14,7 @@ from agentgym.certify.registry import BY_ID, CHECKS
 from agentgym.certify.report import MOST_EVIDENCE, PlayerScore, Report, Result, Status
 from agentgym.certify.subject import Subject
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean
+from agentgym.time_limits import CallTimeout
 from agentgym.utils.printable import printable
 
 Part = TypeVar("Part")
@@ -78,6 +79,8 @@ def _check_name(subject: Subject) -> None:
     """Raises the error of a wrong name or argument. Any other is a finding of the first check."""
     try:
         subject.make()
+    except CallTimeout:
+        return
     except AgentGymError:
         raise
     except Exception:

@@ -31,11 +31,16 @@ _ANY_LABEL = re.compile(_LABEL % "(?:thought|action|observation)", re.IGNORECASE
 OBSERVATION = re.compile(_LABEL % "observation", re.IGNORECASE | re.MULTILINE)
 """The label of an observation, which only a model that imagines the environment writes."""
 _FENCE = re.compile(r"```[\w-]{0,20}\r?\n(.*?)\n?```", re.DOTALL)
-_BLOCK = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?```", re.DOTALL)
+_WORD = r"[\w.+#-]{1,20}"
+_OPENED = re.compile(
+    rf"(?<![`~])(?:(`{{3,5}}){_WORD}(?:[ \t][^`]{{0,99}})?|(?<!\w)(`{{3,5}})|(~{{3,5}}){_WORD})"
+    r"[ \t]{0,9}$",
+    re.ASCII,
+)
+"""The fence at the end of a line before a code block, and the word for its language."""
 _CODE = re.compile(r"`([^`]+)`")
 _FUNCTION = r"^(?:async[ \t]{1,9})?def[ \t]{1,9}%s[ \t]{0,9}\("
 _ASSIGNED = r"^%s[ \t]{0,9}(?::[^=\n]{1,99})?=(?!=)"
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _MAX_BRACES = 16
 _AROUND = "\"'`*_"
 _BEHIND = _AROUND + ".,;:!?"
@@ -124,8 +129,34 @@ def unfenced(text: str) -> str:
 
 
 def code_blocks(answer: str) -> list[str]:
-    """Returns the code blocks in an answer of a model, without their fences."""
-    return [found[1] for found in _BLOCK.finditer(answer.replace("\r\n", "\n"))]
+    """Returns the code blocks in an answer of a model, without their fences and indents of fences.
+
+    A fence that is indented by more than three spaces against the first one, or stands inside a
+    line, is part of the code. A block with a language that is not closed reaches to the end.
+    """
+    blocks: list[str] = []
+    code: list[str] = []
+    opened: re.Match[str] | None = None
+    for line in answer.replace("\r\n", "\n").split("\n"):
+        if opened is None:
+            opened, code = _OPENED.search(line), []
+            continue
+        fence, indent = opened[1] or opened[2] or opened[3], _indent(opened.string)
+        alone = line.strip().startswith(fence)
+        closes = _indent(line) <= indent + 3 if alone else line.rstrip().endswith(fence)
+        if not alone or not closes:
+            code.append(line[min(indent, _indent(line)) :])
+        if closes:
+            text = "\n".join(code)
+            blocks.append(text if alone else text.rstrip()[: -len(fence)])
+            opened = None
+    if opened is not None and not opened[2]:
+        blocks.append("\n".join(code))
+    return blocks
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def program_of(answer: str, name: str) -> str:
@@ -151,8 +182,11 @@ def object_of(answer: str) -> str:
     It reaches from the first to the last brace of the last code block that has both, or else of
     the whole answer.
     """
-    found = [_OBJECT.search(each) for each in (answer, *code_blocks(answer))]
-    return next((each[0] for each in reversed(found) if each), "")
+    for text in (*reversed(code_blocks(answer)), answer):
+        start, stop = text.find("{"), text.rfind("}")
+        if 0 <= start < stop:
+            return text[start : stop + 1]
+    return ""
 
 
 def bare(answer: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
-from agentgym.utils.masking import MASK, is_secret, masked_text
+from agentgym.utils.masking import MASK, is_secret, masked, masked_text
 
 RESET_OPTIONS = ("task", "max_turns")
 PIXELS = "rgb_array"
@@ -162,10 +162,12 @@ def check_types(
         ConfigError: for a value of another type, or a number that is not finite or above `LARGEST`.
     """
     for name, value in given.items():
-        number = name in known and isinstance(value, float | np.floating)
-        if number and not abs(value) <= LARGEST:
-            bound = f"at most {LARGEST:g}" if math.isfinite(value) else "finite"
-            raise ConfigError(f"Argument {name!r} of {what} must be {bound}, got {value}.")
+        number = name in known and isinstance(value, numbers.Real)
+        if number and not abs(_own_number(value)) <= LARGEST:
+            finite = isinstance(value, numbers.Integral) or math.isfinite(value)
+            bound = f"at most {LARGEST:g}" if finite else "finite"
+            shown = reprlib.repr(_own_number(value))
+            raise ConfigError(f"Argument {name!r} of {what} must be {bound}, got {shown}.")
         if name in known and not _fits(hint := known[name].annotation, value):
             secret = is_secret(name) and isinstance(value, str | int | bytes)
             shown = MASK if secret else f"{reprlib.repr(value):.80}"
@@ -284,6 +286,18 @@ FREE = frozenset(
 """Arguments that may differ between an environment and one that goes on from its snapshots."""
 
 
+def _named(method: Callable[..., Any], args: Sequence[Any]) -> dict[str, Any]:
+    """Returns positional arguments of a method by name."""
+    _, *parameters = inspect.signature(method).parameters.values()
+    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return dict(zip([p.name for p in parameters if p.kind in kinds], args, strict=False))
+
+
+def _own_number(value: Any) -> Any:
+    """Returns a number of NumPy as one of Python, and any other value as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _is_plain(value: Any) -> bool:
     """Whether a value is a number, a truth value, a word or None."""
     word = isinstance(value, str) and value.isidentifier()
@@ -295,7 +309,7 @@ class CheckedArguments:
 
     Attributes:
         _made_with: the arguments that decide the rules, as far as they are numbers or words. Others
-            may be files, functions, or differ between machines.
+            may be files, functions, secrets, or differ between machines.
 
     The signature of a subclass, as `help` and editors show it, has the parameters of its bases.
     """
@@ -306,10 +320,19 @@ class CheckedArguments:
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Checks the types of all arguments, including those of subclasses."""
         known = keyword_parameters(cls)
-        check_types(cls.__name__, known, kwargs)
+        given = _named(cls.__init__, args) | kwargs if args else kwargs
+        check_types(cls.__name__, known, given)
         made = super().__new__(cls)
-        given = {name: kwargs.get(name, p.default) for name, p in known.items() if name not in FREE}
-        made._made_with = {name: value for name, value in given.items() if _is_plain(value)}
+        values = {
+            name: _own_number(given.get(name, parameter.default))
+            for name, parameter in known.items()
+            if name not in FREE
+        }
+        made._made_with = {
+            name: value
+            for name, value in values.items()
+            if _is_plain(value) and masked(value, name) != MASK
+        }
         return made
 
 

@@ -152,6 +152,31 @@ def test_an_object_is_that_of_the_last_block_that_has_one(answer: str, text: str
     assert object_of(answer) == text
 
 
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("Action: ```python\nx = 1```", "x = 1"),
+        ("代码如下```python\nx = 1\n```", "x = 1"),
+        ("~~~python\nx = 1\n~~~\nDone.", "x = 1"),
+        ("So:\n```python\nx = 1", "x = 1"),  # a server stops at the closing fence
+        ('```python title="a.py"\nx = 1\n``` This works.', "x = 1"),
+        ("Call ```f``` so:\n```\nx = 1\n```", "x = 1"),
+        ("````python\nx = '''\n```\n'''\n````", "x = '''\n```\n'''"),
+        ("```python\nx = '```'\ny = 2\n```", "x = '```'\ny = 2"),
+        ('```\ndef f():\n    """As in\n    ```\n    f()\n    ```\n    """\n```',
+         'def f():\n    """As in\n    ```\n    f()\n    ```\n    """'),
+        ("1. So:\n      ```\n      if x:\n\n        y\n      ```\n", "if x:\n\n  y"),
+    ],
+)  # fmt: skip
+def test_the_code_of_a_block_reaches_to_its_own_fence(answer: str, code: str):
+    assert code_blocks(answer) == [code]
+
+
+@pytest.mark.parametrize("answer", ["x = 1\n```\nDone.", "A\n~~~\nB\n", "``````\n", "```x```\ny"])
+def test_other_marks_begin_no_block(answer: str):
+    assert code_blocks(answer) == []
+
+
 def test_carriage_returns_are_no_part_of_code():
     """Chat servers and files of some systems end lines with them."""
     assert code_blocks("Now:\r\n```python\r\nx = 1\r\nx\r\n```\r\n") == ["x = 1\nx"]

@@ -230,7 +230,8 @@ def _most_turns(env: gymnasium.Env[Any, Any]) -> int:
     """Returns the number of turns after which an episode of a teacher ends."""
     inner: Any = env.unwrapped
     game = inner.game if isinstance(inner, SingleSeat) else inner
-    return max(MANY_TURNS, getattr(game, "max_turns", None) or 0)
+    limits = getattr(game, "max_turns", None), getattr(env.spec, "max_episode_steps", None)
+    return max(MANY_TURNS, *(limit or 0 for limit in limits))
 
 
 def _larger(room: Room, own: int, admissible: Sequence[str]) -> int:

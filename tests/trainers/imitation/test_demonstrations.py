@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -108,6 +109,15 @@ def test_an_expert_that_never_arrives_stops(make_policy, monkeypatch, limit, tur
         with pytest.warns(UserWarning, match="set a turn limit") if turns >= 12 else nullcontext():
             [taught] = teach(policy, pool, [EpisodeSpec("train/5", 3, (0,))], context, lambda _: 6)
     assert len(taught.trajectory.turns) == turns and taught.trajectory.stats.at_limit
+
+
+def test_an_expert_may_take_the_turns_of_a_time_limit(make_policy, monkeypatch):
+    monkeypatch.setattr(demonstrations, "MANY_TURNS", 2)
+    policy, id = make_policy(), "AgentGym/NumberLine-v0"
+    with EnvPool(lambda: gymnasium.make(id, max_turns=None, max_episode_steps=50), 1) as pool:
+        context = make_context(policy, ContextSettings("current"))
+        [taught] = teach(policy, pool, [EpisodeSpec("train/5", 3, (0,))], context, lambda _: 6)
+    assert taught.trajectory.success and len(taught.trajectory.turns) > 2
 
 
 def test_a_game_of_experts_without_an_end_stops(make_policy, monkeypatch):
