@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -83,6 +84,11 @@ class World:
         ]
         return np.array(moves, dtype=np.int64)
 
+    @cached_property
+    def _values(self) -> np.ndarray:
+        """The states as integers (states, variables)."""
+        return np.array(self.states, dtype=np.int64)
+
     def distances(self, reached: np.ndarray) -> np.ndarray:
         """Returns the least number of actions from each state to a set of states, -1 if none.
 
@@ -100,11 +106,9 @@ class World:
     def met(self, goal: Mapping[str, str]) -> np.ndarray:
         """Returns whether each state meets a goal."""
         variables = [*self.rules.variables]
-        wanted = [
-            (variables.index(name), self.rules.variables[name].index(value))
-            for name, value in goal.items()
-        ]
-        return np.array([all(state[i] == value for i, value in wanted) for state in self.states])
+        places = [variables.index(name) for name in goal]
+        wanted = [self.rules.variables[name].index(value) for name, value in goal.items()]
+        return (self._values[:, places] == wanted).all(1)
 
     def luck(self, start: int, reached: np.ndarray, turns: int, enough: float = 1.0) -> float:
         """Returns the exact probability that random actions reach a set of states.
@@ -118,11 +122,12 @@ class World:
         at = np.zeros(len(self.states))
         at[start] = 1.0
         won = 0.0
+        moves, share = self.moves.ravel(), np.empty(self.moves.shape)
         for _ in range(turns):
             if won > enough:
                 break
-            share = np.broadcast_to(at / len(self.moves), self.moves.shape)
-            at = np.bincount(self.moves.ravel(), share.ravel(), len(self.states))
+            share[:] = at / len(self.moves)
+            at = np.bincount(moves, share.ravel(), len(self.states))
             won += float(at[reached].sum())
             at[reached] = 0.0
         return won
@@ -196,7 +201,8 @@ def check_world(world: World, turns: int) -> list[str]:
         problems.append("its only variable is hidden")
     if not problems:
         (least, draws), rng = LEVELS, np.random.default_rng(0)
-        found = sum(world.draw(rng, turns) is not None for _ in range(draws))
+        levels = (True for _ in range(draws) if world.draw(rng, turns) is not None)
+        found = len([*islice(levels, least)])  # no more are needed
         if found < least:
             problems.append(
                 f"{found} of {draws} pairs of states make a level, not {least}: its goal must be "

@@ -72,7 +72,7 @@ def test_the_outcome_of_an_episode_without_a_verdict_changes_nothing(
     found: list[dict[str, torch.Tensor]] = []
     for bribe in (0.0, 100.0):
         folder, kwargs = tmp_path / str(bribe), {"bribe": bribe}
-        more = {"episodes_per_iteration": 32, **MORE.get(recipe, {})}
+        more = {"episodes_per_iteration": 32, "num_envs": 32, **MORE.get(recipe, {})}
         trainer = played(recipe, folder, "Judged-v0", model, env_kwargs=kwargs, lr=1e-3, **more)
         found.append({name: each.clone() for name, each in trainer.policy.own_weights().items()})
     one, other = found
