@@ -73,7 +73,7 @@ class Planted(TextEnv):
 
     def _start(self, task: str) -> TimeStep:
         place = int(task_rng(self._level(), "place").integers(WORDS))
-        if self.flaw == "endless start" and task_rng(task, "end").random() < 0.1:
+        if self.flaw == "endless start" and task.startswith("test"):
             endless()
         words = self._words()
         code = words[2 if self.flaw == "place" else place]

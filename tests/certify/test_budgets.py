@@ -66,18 +66,18 @@ def test_what_the_clock_cuts_short_is_named_apart(processes: Processes):
 @pytest.mark.parametrize(
     ("flaw", "call"),
     [
-        ("endless start", r"reset\(seed=\d+, options=\{'task': 't\w+/\d+'\}\)"),
+        ("endless start", r"reset\(seed=\d+, options=\{'task': 'test/\d+'\}\)"),
         ("endless step", r"step\('zzz'\)"),
     ],
 )
 def test_a_call_that_never_returns_is_given_up_and_named(
     flaw: str, call: str, processes: Processes
 ):
-    report = certificate(replace(SMALL, call_seconds=1.0), processes, flaw)
+    report = certificate(replace(SMALL, call_seconds=2.0), processes, flaw)
     assert report.verdict == "fail"
-    stopped = [each for each in report.results if "took more than 1 s" in str(each.evidence)]
+    stopped = [each for each in report.results if "took more than 2 s" in str(each.evidence)]
     assert len(stopped) >= 2  # the checks after the first one are given up at once
-    assert all(re.search(f"took more than 1 s: {call}", each.evidence[0]) for each in stopped)
+    assert all(re.search(f"took more than 2 s: {call}", each.evidence[0]) for each in stopped)
 
 
 def test_slow_ids_are_registered_and_have_lower_limits():
