@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,8 @@ except ImportError:
     textworld = None
 installed = pytest.mark.skipif(textworld is None, reason="needs the extra textworld")
 
+COOKING = {"recipe": 2, "take": 1, "open": True, "cook": False, "cut": False, "drop": False,
+           "split": "train"}  # fmt: skip
 NAMES = {
     **{"r_0": "kitchen", "r_1": "garden", "c_0": "fridge", "s_0": "table", "d_0": "plain door"},
     **{"f_0": "apple", "f_1": "egg", "o_0": "knife"},
@@ -220,6 +223,29 @@ env = Cooking(recipe=2, take=1, go=6, games=3)
 text, info = env.reset(options={"task": "train/1"})
 print(text, info["state_key"], env.expert())
 """
+
+
+@installed
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("coin", {"mode": "medium", "quest_length": 3}),
+        ("cooking", {**COOKING, "cook": True, "cut": True, "go": 6}),
+        ("cooking", {**COOKING, "open": False, "drop": True, "go": 1}),
+    ],
+)
+def test_games_are_those_of_textworld(
+    kind: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    """Its own makers compile a game and play it to find the actions of its solution."""
+    games = importlib.import_module("agentgym.envs.textworld.games")
+    ours = games.generate(kind, settings, 7).serialize()
+    for module in (games.coin_collector, games.cooking):
+        monkeypatch.setattr(module, "textworld", textworld)
+        monkeypatch.setattr(module, "KnowledgeBase", games.KnowledgeBase)
+    assert ours == games.generate(kind, settings, 7).serialize()
+    found = [event["actions"] for quest in ours["quests"] for event in quest["win_events"]]
+    assert any(found) != bool(settings.get("drop"))  # TextWorld knows no solution beside "drop"
 
 
 @pytest.mark.slow
