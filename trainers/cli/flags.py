@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Collection, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Annotated, Any
 
 import tyro
@@ -62,18 +62,28 @@ def _parsed(
     notes = "`--config FILE` reads settings from YAML, or from the folder of a run."
     if short:
         notes += " `--help-all` shows every setting, with its bounds."
-    names = frozenset(essential(kind)) if short else frozenset(settings_of(kind))
+    names = essential(kind) if short else _named(kind, words)
     with _ONE_AT_A_TIME, plain_errors():
         parsed = tyro.cli(
-            _flags(kind, names, short),
+            _flags(kind, frozenset(names), short),
             prog=f"agentgym train {recipe}",
             description=f"{recipes.summary(recipe)} {notes}",
             args=words,
             # Each flag has its help text: no source is searched for comments.
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.HelptextFromCommentsOff),
         )
-    groups = [vars(each) for each in vars(parsed).values()]
-    return {name: value for group in groups for name, value in group.items()}
+    defaults = {name: setting.default for name, setting in settings_of(kind).items()}
+    given = [vars(each) for each in vars(parsed).values()]
+    return defaults | {name: value for group in given for name, value in group.items()}
+
+
+def _named(kind: type[TrainConfig], words: Collection[str]) -> Collection[str]:
+    """Returns the settings in a command line, all for its help: a parser of few is made fast."""
+    known = settings_of(kind)
+    if "--help" in words:
+        return known
+    flags = {word[2:].partition("=")[0].replace("-", "_") for word in words if word[:2] == "--"}
+    return (flags | {flag.removeprefix("no_") for flag in flags}) & known.keys()
 
 
 def essential(kind: type[TrainConfig]) -> list[str]:
@@ -90,7 +100,7 @@ def _is_single(setting: Setting) -> bool:
     return setting.name == "group_size" and setting.default == 1
 
 
-@cache
+@lru_cache(maxsize=128)
 def _flags(kind: type[TrainConfig], names: Collection[str], short: bool) -> type:
     """Returns a dataclass of the flags, in a nested one for each group.
 
