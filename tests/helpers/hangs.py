@@ -51,6 +51,7 @@ class KeepsThreads(NumberLine):
             self._thread = threading.Thread(target=time.sleep, args=(HOUR,))
             self._thread.start()
             tell()
+            time.sleep(1)  # a signal of the reader comes in this step
         return super().step(action)
 
     def close(self) -> None:

@@ -97,13 +97,16 @@ class Sweep:
         for recipe in self.recipes:
             recipes.load(recipe)
         self._check_known([*self.flags, *varied])
-        self._check_settings(plays)
-        configs: dict[str, TrainConfig] = {}
-        for run in self.runs:
-            flags = [*self.flags, *run.flags]
-            if not finished(run.recipe, flags, self.folder / run.name) and plays:
-                configs[run.name] = read_config(run.recipe, flags)
-        self._variables.update(share_card(self.jobs, configs))
+        configs = self._check_settings(plays)
+        # Each setting has been read with one seed, and the memory of a run depends on no seed.
+        for run in {run.seed: run for run in self.runs}.values() if plays else ():
+            read_config(run.recipe, [*self.flags, *run.flags])
+        waiting = [run for run in self.runs if not self._finished(run)]
+        started = {run.name: configs[run.words] for run in waiting if plays}
+        self._variables.update(share_card(self.jobs, started))
+
+    def _finished(self, run: Run) -> bool:
+        return finished(run.recipe, [*self.flags, *run.flags], self.folder / run.name)
 
     def _check_folders(self) -> None:
         """Raises ConfigError for runs with the same folder, on disks that ignore case too."""
@@ -129,19 +132,21 @@ class Sweep:
         if lines:
             raise ConfigError("\n".join([*dict.fromkeys(lines), *self._remedy(refused)]))
 
-    def _check_settings(self, plays: bool) -> None:
+    def _check_settings(self, plays: bool) -> dict[str, TrainConfig]:
+        """Returns the settings of a run with each setting, by its words."""
         settings = {run.words: run for run in self.runs}
+        configs: dict[str, TrainConfig] = {}
         wrong: dict[str, list[str]] = {}
         for words, run in settings.items():
             try:
-                config = read_config(run.recipe, [*self.flags, *run.flags])
+                configs[words] = config = read_config(run.recipe, [*self.flags, *run.flags])
                 self._check_comparable(run, config)
                 if plays:
                     check_run(run.recipe, config)
             except AgentGymError as error:
                 wrong.setdefault(str(error), []).append(words)
         if not wrong:
-            return
+            return configs
         if len(wrong) == 1 and len(*wrong.values()) == len(settings):
             raise ConfigError(*wrong)
         lines = [

@@ -36,7 +36,7 @@ from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.settings import CriticConfig
 from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.losses import Sum
-from agentgym.trainers.update.microbatches import TokenBudget
+from agentgym.trainers.update.microbatches import TokenBudget, padded
 from agentgym.trainers.update.optimizer import AdamW, divide_gradients
 
 Loss = Callable[[Tensor, Tensor, Tensor, Batch], Sum]
@@ -93,7 +93,7 @@ class ValueModel(nn.Module):
         self.trunk, self.head = policy.clone(), head.to(policy.device)
         self.head.detach = False
         self._epochs, self._batch_tokens, self._together = epochs, batch_tokens, together
-        self._budget, self._max_grad_norm = TokenBudget(batch_tokens), max_grad_norm
+        self._budget, self._max_grad_norm = TokenBudget(padded(batch_tokens)), max_grad_norm
         default = squared_error if head.bins == 1 else cross_entropy
         self._normalize, self._loss = normalize, loss or default
         self.mean: Tensor

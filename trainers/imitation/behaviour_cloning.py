@@ -34,7 +34,7 @@ from agentgym.trainers.rollout.metrics import rollout_metrics
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.update.learner import Learner, Rows
-from agentgym.trainers.update.microbatches import Accumulation, Microbatch, TokenBudget
+from agentgym.trainers.update.microbatches import Accumulation, Microbatch, TokenBudget, padded
 from agentgym.trainers.update.optimizer import AdamW, clip_gradients
 from agentgym.trainers.update.sharding import load_optimizer
 from agentgym.trainers.update.shared_gradients import accumulation_of
@@ -247,7 +247,7 @@ def fit_demonstrations(
         batch_tokens: tokens per step, fewer if an epoch would have fewer than `LEAST_OF_EPOCH`
             steps. None: `BATCH_TOKENS`, fewer if all epochs would have fewer than `LEAST_STEPS`.
         microbatch_tokens: maximum number of tokens per forward and backward pass, padding included.
-            None: `batch_tokens`.
+            None: `batch_tokens` and room for padding.
         lm_coef: loss coefficient of the tokens that are not the expert's actions. Above 0, every
             token of a segment except the first is a target.
         max_grad_norm: bound of the gradient norm.
@@ -262,7 +262,8 @@ def fit_demonstrations(
     rows = Rows.of(material.batch)
     least = -(-LEAST_STEPS // epochs) if batch_tokens is None else LEAST_OF_EPOCH
     batch_tokens = batch_tokens or BATCH_TOKENS
-    budget = TokenBudget(min(batch_tokens, microbatch_tokens or batch_tokens), shared=True)
+    most = padded(batch_tokens)
+    budget = TokenBudget(min(most, microbatch_tokens or most), shared=True)
     accumulation = accumulation_of(accelerator, learner, budget)
     trained = accelerator.unwrap_model(learner)
     begun = time.perf_counter()

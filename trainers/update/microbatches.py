@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 CPU_TOKENS = 4096
 """Tokens per microbatch on a CPU, whose activations fit into its caches."""
+MOST_PADDING = 1024
+"""Tokens that a pass has in addition to those of its step, for padding and the last row."""
 
 _ADVICE = (
     "Out of memory with {} tokens per forward and backward pass, and the longest context has {} "
@@ -35,6 +37,15 @@ _SHARDED = (
     "weights and gradients in every layer, so they cannot repeat a pass with fewer tokens: set "
     "microbatch_tokens to {}, and continue with --resume."
 )
+
+
+def padded(tokens: int) -> int:
+    """Returns the tokens of one pass for a step of about `tokens` tokens: its padding fits, too.
+
+    With no more than `tokens`, nearly every step would have a small second pass, which takes about
+    as long as the first if steps are small. Padding of more than a half is split off.
+    """
+    return tokens + min(tokens // 2, MOST_PADDING)
 
 
 class Attempt:
