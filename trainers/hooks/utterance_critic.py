@@ -104,9 +104,15 @@ class UtteranceHooks(RecipeHooks):
         generator = torch.Generator().manual_seed(config.run.seed)
         self.critic = UtteranceCritic(hidden, settings.utterance_layers, generator=generator)
         self.encoder = Encoder(trainer.policy, trainer.updater.microbatch_tokens, trained=trained)
-        self._trained = [self.critic.online, *self.encoder.modules[:1]]
-        parameters = [p for module in self._trained for p in module.parameters() if p.requires_grad]
-        self.optimizer = AdamW(parameters, lr=config.critic.critic_lr, weight_decay=0.0)
+        networks = [self.critic.online, *self.encoder.modules[:1]]
+        self._trained = [[p for p in each.parameters() if p.requires_grad] for each in networks]
+        # Most of the time of a step on a small critic is that of calls, of which `fused` has few.
+        self.optimizer = AdamW(
+            [p for each in self._trained for p in each],
+            lr=config.critic.critic_lr,
+            weight_decay=0.0,
+            fused=True,
+        )
 
     def remember(self, batch: Batch) -> None:
         """Adds the turns of a batch to the buffer."""
@@ -142,22 +148,40 @@ class UtteranceHooks(RecipeHooks):
         sums = np.zeros(2)
         for start in range(0, settings.critic_steps, TARGET_EVERY):
             steps = min(TARGET_EVERY, settings.critic_steps - start)
-            for turns, fresh in self._draw(steps, answers, new, rng):
-                sums += self._step(turns, fresh)
+            for drawn in self._with_targets(self._draw(steps, answers, new, rng)):
+                sums += self._step(*drawn)
             critic.update_target(settings.tau)
             self.encoder.update_target(settings.tau)
         names = ("utterance_q_loss", "utterance_v_loss")
         self.metrics = dict(zip(names, (sums / settings.critic_steps).tolist(), strict=True))
         self.metrics["buffer"] = float(len(self.buffer))
 
-    def _step(self, turns: Minibatch, fresh: Minibatch) -> tuple[float, float]:
-        """Takes a step of Q on turns and of V on fresh ones, and returns the losses."""
+    def _with_targets(self, drawn: Iterator[tuple[Minibatch, Minibatch]]) -> Iterator[Any]:
+        """Yields minibatches with V of what follows and Q of the fresh turns by the targets."""
+        # Features of a trained encoder are read just before the step.
+        for pairs in ([pair] for pair in drawn) if self.encoder.trained else [list(drawn)]:
+            sizes = [len(turns.reward) for turns, _ in pairs]
+            after = torch.cat([turns.slow.following for turns, _ in pairs])
+            both = (torch.cat(x) for x in zip(*(own.slow.pair for _, own in pairs), strict=True))
+            v = self.critic.v(after, target=True).split(sizes, -1)
+            q = self.critic.q(*both, target=True).detach().split(sizes, -1)
+            yield from ((*pair, *values) for pair, *values in zip(pairs, v, q, strict=True))
+
+    def _step(
+        self, turns: Minibatch, fresh: Minibatch, following: Tensor, q: Tensor
+    ) -> tuple[float, float]:
+        """Takes a step of Q on turns and of V on fresh ones, and returns the losses.
+
+        Args:
+            turns: the turns.
+            fresh: the fresh turns.
+            following: [2, b] values of what follows the turns, by the target networks.
+            q: [2, b] values of the fresh actions, by the target networks.
+        """
         critic = self.critic
-        following = critic.v(turns.slow.following, target=True)
         targets = utterance_targets(turns.reward, turns.terminated, following, self.gamma)
         q_loss = 0.5 * (critic.q(*turns.fast.pair) - targets).square().mean()
-        q = critic.q(*fresh.slow.pair, target=True)
-        error = q.detach() - critic.v(fresh.fast.observation)
+        error = q - critic.v(fresh.fast.observation)
         if self.expectile is None:
             v_loss = 0.5 * error.square().mean()
         else:
@@ -165,9 +189,9 @@ class UtteranceHooks(RecipeHooks):
         self.optimizer.zero_grad(set_to_none=True)
         number, limit = len(turns.reward), self.trainer.config.optimisation.max_grad_norm
         (number * (q_loss + v_loss)).backward()  # gradients of a mean would underflow in float16
-        for module in self._trained:
-            divide_gradients(module.parameters(), number)
-            torch.nn.utils.clip_grad_norm_(module.parameters(), limit)
+        for parameters in self._trained:
+            divide_gradients(parameters, number)
+            torch.nn.utils.clip_grad_norm_(parameters, limit)
         self.optimizer.step()
         return float(q_loss.detach()), float(v_loss.detach())
 

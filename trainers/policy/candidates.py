@@ -10,7 +10,6 @@ Shapes: B prompts or rows, S positions, P prompt tokens, n tree nodes, C candida
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,14 +17,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from agentgym.trainers.data.trajectory import IntArray, Support
+from agentgym.trainers.data.trajectory import Support
+from agentgym.trainers.policy.candidate_trees import Finish, Forest, Tree, check, trees_of
 from agentgym.trainers.policy.collate import Choice, Collated
 from agentgym.trainers.policy.distribution import check_finite, draw
 from agentgym.trainers.policy.exploration import mix_candidates
 from agentgym.trainers.policy.forward import read, score_places
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.sampling import Normalization, Request, Sample, Sampling
-from agentgym.trainers.policy.shared_prefix import as_mask
+
+Prompts = Sequence[NDArray[np.int32]]
 
 
 def candidate_logprobs(
@@ -50,10 +51,31 @@ def candidate_logprobs(
         raise ValueError(f"normalization must be sum, token or word, got {normalization!r}.")
     if len(prompts) != len(candidates):
         raise ValueError(f"Got {len(prompts)} prompts but {len(candidates)} lists of candidates.")
-    for prompt, texts in zip(prompts, candidates, strict=True):
-        _check(policy, prompt, texts)
-    totals = (_tree_totals if policy.blocks else _row_totals)(policy, prompts, candidates)
-    return _normalized(policy, totals, candidates, normalization)
+
+    def score(prompts: Prompts, candidates: Sequence[Sequence[str]]) -> list[Tensor]:
+        for prompt, texts in zip(prompts, candidates, strict=True):
+            check(policy, prompt, texts)
+        totals = (_tree_totals if policy.blocks else _row_totals)(policy, prompts, candidates)
+        return _normalized(policy, totals, candidates, normalization)
+
+    return _each_once(score, prompts, candidates)
+
+
+def _each_once(
+    score: Callable[[Prompts, Sequence[Sequence[str]]], list[Tensor]],
+    prompts: Prompts,
+    candidates: Sequence[Sequence[str]],
+) -> list[Tensor]:
+    """Returns the scores of all prompts. Prompts recur in groups and buffers, equal ones share."""
+    keys = [
+        (np.asarray(prompt, np.int64).tobytes(), tuple(texts))
+        for prompt, texts in zip(prompts, candidates, strict=True)
+    ]
+    first = {key: i for i, key in reversed(list(enumerate(keys)))}
+    some = sorted(first.values())
+    scores = score([prompts[i] for i in some], [candidates[i] for i in some])
+    found = dict(zip(some, scores, strict=True))
+    return [found[first[key]] for key in keys]
 
 
 def _normalized(
@@ -150,7 +172,7 @@ def sampling_logprobs(
     """
     temperature = sampling.temperature
 
-    def finish(tree: _Tree, edges: Tensor) -> Tensor:
+    def finish(tree: Tree, edges: Tensor) -> Tensor:
         parent = torch.from_numpy(tree.parent[1:]).to(edges.device)
         scaled = edges / temperature
         # Siblings may all be so improbable that only their differences are in the range of exp.
@@ -158,6 +180,11 @@ def sampling_logprobs(
         scaled = scaled - tops.scatter_reduce(0, parent, scaled, "amax")[parent]
         sums = scaled.new_zeros(len(tree.token)).index_add(0, parent, scaled.exp())
         return tree.totals(scaled - sums.log()[parent])
+
+    def score(prompts: Prompts, candidates: Sequence[Sequence[str]]) -> list[Tensor]:
+        for prompt, texts in zip(prompts, candidates, strict=True):
+            check(policy, prompt, texts)
+        return _tree_totals(policy, prompts, candidates, finish)
 
     training = policy.model.training
     policy.model.eval()
@@ -167,28 +194,13 @@ def sampling_logprobs(
                 scores = candidate_logprobs(policy, prompts, candidates, sampling.normalization)
                 scores = [(score / temperature).log_softmax(-1) for score in scores]
             elif policy.blocks:
-                for prompt, texts in zip(prompts, candidates, strict=True):
-                    _check(policy, prompt, texts)
-                scores = _tree_totals(policy, prompts, candidates, finish)
+                scores = _each_once(score, prompts, candidates)
             else:
                 raise ValueError("This model does not read trees of candidates.")
         check_finite(float(score.max()) for score in scores)
-        return [score.cpu().numpy() for score in scores]
+        return [score.cpu().numpy().copy() for score in scores]
     finally:
         policy.model.train(training)
-
-
-def _check(policy: LanguageModel, prompt: NDArray[np.int32], texts: Sequence[str]) -> None:
-    if len(texts) == 0:
-        raise ValueError("Expected at least one candidate, got none.")
-    if len(prompt) == 0:
-        raise ValueError("A prompt needs at least one token, got an empty one.")
-    longest = policy.trie(texts)[1]
-    if policy.max_length is not None and len(prompt) + longest > policy.max_length:
-        raise ValueError(
-            f"A prompt of {len(prompt)} tokens and a candidate of {longest} tokens exceed the "
-            f"model's maximum length of {policy.max_length} tokens. Shorten the context."
-        )
 
 
 def _lengths(policy: LanguageModel, texts: Sequence[str], normalization: Normalization) -> NDArray:
@@ -199,69 +211,20 @@ def _lengths(policy: LanguageModel, texts: Sequence[str], normalization: Normali
     return np.array([max(1, len(text.split())) for text in texts], np.float32)
 
 
-@dataclass
-class _Tree:
-    """Candidates as a tree. Node 0 is the end of the prompt. Parents come before children.
-
-    Attributes:
-        token: [n] token of each node (unused for node 0).
-        parent: [n] parent of each node.
-        depth: [n] distance of each node from node 0.
-        paths: nodes of each candidate.
-    """
-
-    token: IntArray
-    parent: IntArray
-    depth: IntArray
-    paths: list[list[int]]
-
-    @classmethod
-    def of(cls, policy: LanguageModel, texts: Sequence[str]) -> _Tree:
-        trie = policy.trie(texts)[0]
-        token, parent, depth = (np.zeros(len(trie), np.int64) for _ in range(3))
-        paths = []
-        for text in texts:
-            node, path = 0, []
-            for item in policy.encode_action(text):
-                child = trie.step(node, item)
-                token[child], parent[child], depth[child] = item, node, depth[node] + 1
-                path.append(child)
-                node = child
-            paths.append(path)
-        return cls(token, parent, depth, paths)
-
-    @property
-    def sees(self) -> NDArray[np.bool_]:
-        """[n, n] attention mask: True at ancestors of a node and at the node itself, not node 0."""
-        sees = np.eye(len(self.token), dtype=bool)
-        for node in range(1, len(self.token)):
-            sees[node] |= sees[self.parent[node]]
-        return sees
-
-    def totals(self, edges: Tensor) -> Tensor:
-        """Returns the sums [C] of log-probs along the paths, given those [n - 1] of nodes 1..."""
-        lengths = torch.tensor([len(path) for path in self.paths])
-        owner = torch.repeat_interleave(torch.arange(len(self.paths)), lengths).to(edges.device)
-        nodes = torch.tensor([node - 1 for path in self.paths for node in path]).to(edges.device)
-        return edges.new_zeros(len(self.paths)).index_add(0, owner, edges[nodes])
-
-
-Finish = Callable[[_Tree, Tensor], Tensor]
-"""From a tree and the log-probs of its nodes to a score for each candidate."""
-
-
 def _tree_totals(
     policy: LanguageModel,
     prompts: Sequence[NDArray[np.int32]],
     candidates: Sequence[Sequence[str]],
-    finish: Finish = _Tree.totals,
+    finish: Finish = Tree.totals,
 ) -> list[Tensor]:
     order = sorted(range(len(prompts)), key=lambda i: -len(prompts[i]))
+    whole = trees_of(policy, candidates)
     totals: dict[int, Tensor] = {}
-    count = policy.rows_at_once()
-    for start in range(0, len(order), count):
-        some = order[start : start + count]
-        trees = [_Tree.of(policy, candidates[i]) for i in some]
+    while len(totals) < len(order):
+        longest = order[len(totals)]
+        width = len(prompts[longest]) + len(whole[longest].token) - 1
+        some = order[len(totals) :][: policy.rows_at_once(width=width)]
+        trees = [whole[i] for i in some]
         lengths = torch.tensor([len(prompts[i]) for i in some])
         rows = [torch.from_numpy(np.asarray(prompts[i], np.int64)) for i in some]
         tokens = pad_sequence(rows, batch_first=True, padding_value=policy.pad_token)
@@ -274,108 +237,14 @@ def _tree_totals(
     return [totals[i] for i in range(len(prompts))]
 
 
-@dataclass
-class Forest:
-    """Rows of tokens followed by trees of candidates, for one forward pass.
-
-    Attributes:
-        inputs: the inputs of the model: token ids and positions [B, T], attention mask. T is the
-            largest number of tokens of a row and its trees.
-        row: int64 [e] row of each edge, an edge being a node other than a root.
-        column: int64 [e] position of its parent, whose hidden state predicts it.
-        target: int64 [e] its token.
-        trees: the trees.
-    """
-
-    inputs: dict[str, Tensor]
-    row: Tensor
-    column: Tensor
-    target: Tensor
-    trees: Sequence[_Tree]
-
-    @classmethod
-    def of_choices(cls, policy: LanguageModel, collated: Collated) -> Forest:
-        """Returns collated segments followed by the candidates of their choices."""
-        at = torch.tensor([choice.place for choice in collated.choices]).to(collated.row.device)
-        for choice in collated.choices:
-            _check(policy, choice.prompt, choice.candidates)
-        trees = [_Tree.of(policy, choice.candidates) for choice in collated.choices]
-        lengths = collated.attention_mask.sum(1).cpu().numpy()
-        rows, columns = collated.row[at], collated.column[at]
-        return cls.of(policy, collated.tokens, lengths, rows, columns, trees)
-
-    @classmethod
-    def of(
-        cls,
-        policy: LanguageModel,
-        tokens: Tensor,
-        lengths: IntArray,
-        rows: Tensor,
-        columns: Tensor,
-        trees: Sequence[_Tree],
-    ) -> Forest:
-        """Returns rows followed by trees, which take the place of padding.
-
-        Args:
-            policy: the model.
-            tokens: int64 [B, S] the rows, padded on the right.
-            lengths: [B] the lengths of the rows without padding.
-            rows: row of each tree.
-            columns: position of its root, the last token of the prompt.
-            trees: the trees.
-        """
-        roots = list(zip(rows.tolist(), columns.tolist(), trees, strict=True))
-        count, width = tokens.shape
-        ends = lengths.copy()
-        for row, _, tree in roots:
-            ends[row] += len(tree.token) - 1
-        whole = int(ends.max())
-        fed = np.full((count, whole), policy.pad_token, np.int64)
-        fed[:, :width] = tokens.cpu().numpy()
-        positions = np.broadcast_to(np.minimum(np.arange(whole), width - 1), fed.shape).copy()
-        # Rows attend causally. Every node attends to its prompt, its ancestors and itself.
-        inside = np.arange(whole) < lengths[:, None]
-        visible = np.tri(whole, dtype=bool) & inside[:, :, None]
-        visible[:, range(whole), range(whole)] = True
-        next_free = lengths.copy()
-        parents = []
-        for row, column, tree in roots:
-            first = int(next_free[row])
-            nodes = slice(first, first + len(tree.token) - 1)
-            next_free[row] = nodes.stop
-            fed[row, nodes] = tree.token[1:]
-            positions[row, nodes] = column + tree.depth[1:]
-            visible[row, nodes, : column + 1] = True
-            visible[row, nodes, nodes] = tree.sees[1:, 1:]
-            parents.append(np.where(tree.parent[1:] == 0, column, first + tree.parent[1:] - 1))
-        sizes = torch.tensor([len(tree.token) - 1 for tree in trees])
-        inputs = {
-            "input_ids": torch.from_numpy(fed),
-            "attention_mask": as_mask(policy, torch.from_numpy(visible)),
-            "position_ids": torch.from_numpy(positions),
-        }
-        device = policy.device
-        return cls(
-            {name: array.to(device) for name, array in inputs.items()},
-            row=torch.repeat_interleave(rows.cpu(), sizes).to(device),
-            column=torch.from_numpy(np.concatenate(parents)).to(device),
-            target=torch.from_numpy(np.concatenate([t.token[1:] for t in trees])).to(device),
-            trees=trees,
-        )
-
-    def totals(self, edges: Tensor, finish: Finish = _Tree.totals) -> list[Tensor]:
-        """Returns the scores [C] of each tree's candidates, given the log-probs [e] of edges."""
-        lengths = [len(tree.token) - 1 for tree in self.trees]
-        return [finish(t, some) for t, some in zip(self.trees, edges.split(lengths), strict=True)]
-
-
 def _row_totals(
     policy: LanguageModel, prompts: Sequence[NDArray[np.int32]], candidates: Sequence[Sequence[str]]
 ) -> list[Tensor]:
     """Like `_tree_totals`, for any model: every candidate follows its own copy of the prompt."""
-    totals, count = [], policy.rows_at_once()
+    totals = []
     for prompt, texts in zip(prompts, candidates, strict=True):
         endings = [policy.encode_action(text) for text in texts]
+        count = policy.rows_at_once(width=len(prompt) + max(map(len, endings)))
         parts = []
         for start in range(0, len(endings), count):
             parts.append(_rows(policy, prompt, endings[start : start + count]))

@@ -59,6 +59,9 @@ CPU_WINDOW = 64 << 20
 CPU_ROWS = 32
 """Minimum number of rows that are generated together on a CPU."""
 
+CPU_PASS = 1 << 19
+"""Bytes of float32 hidden states in a pass of more than 8 rows on a CPU."""
+
 GPU_ROWS = 512
 """Maximum number of rows that are generated together on a GPU, if their keys and values fit."""
 
@@ -182,21 +185,21 @@ class LanguageModel(nn.Module):
         """Device of the model."""
         return next(self.model.parameters()).device
 
-    def rows_at_once(self, columns: int | None = None) -> int:
+    def rows_at_once(self, columns: int | None = None, *, width: int | None = None) -> int:
         """Returns the number of rows per forward pass.
 
         Args:
-            columns: number of tokens per row whose keys and values are written in place while
-                actions are generated. None: the rows are read in one pass, or each has a cache of
-                its own.
+            columns: tokens per row whose keys and values are written in place while actions are
+                generated. None: the rows are read in one pass, or each has a cache of its own.
+            width: tokens per row that is read in one pass. None: unknown.
         """
         if self._batch_size is not None:
             return self._batch_size
-        if columns is None:
-            # On a CPU, more rows are not faster and cost padding and cache misses.
-            return 8 if self.device.type == "cpu" else 64
         if self.device.type != "cpu":
-            return GPU_ROWS
+            return 64 if columns is None else GPU_ROWS
+        if columns is None:
+            # More rows cost padding and cache misses, and are faster only where a pass is small.
+            return max(8, CPU_PASS // (4 * self.hidden_size * width)) if width else 8
         size = columns * sum(shape.bytes for shape in self.layer_shapes)
         return max(CPU_ROWS, CPU_WINDOW // size)
 

@@ -375,7 +375,7 @@ class Policy(LanguageModel):
         """Returns `score_candidates` of every prompt, computed in batches."""
         with self._acting():
             scores = candidate_logprobs(self, prompts, candidates, normalization)
-        return [score.cpu().numpy() for score in scores]
+        return [score.cpu().numpy().copy() for score in scores]  # equal prompts share theirs
 
     def score_candidates(
         self,

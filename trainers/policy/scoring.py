@@ -13,7 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from agentgym.trainers.policy.candidates import Forest, choice_scores, choice_totals
+from agentgym.trainers.policy.candidate_trees import Forest
+from agentgym.trainers.policy.candidates import choice_scores, choice_totals
 from agentgym.trainers.policy.collate import Collated
 from agentgym.trainers.policy.distribution import allowed_tokens
 from agentgym.trainers.policy.forward import read, score_places

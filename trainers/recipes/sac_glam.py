@@ -183,6 +183,7 @@ class SoftActorCritic(RecipeHooks):
         self.optimizer = torch.optim.AdamW(
             [{"params": list(module.parameters()), "lr": lr} for module, lr in groups],
             weight_decay=0.0,
+            fused=True,
         )
         self.encoder = Encoder(trainer.policy, trainer.updater.microbatch_tokens)
 
@@ -280,16 +281,18 @@ class SoftActorCritic(RecipeHooks):
     def _gains(self, batch: Batch) -> Float64:
         """Returns the soft advantage of each action [M], Q - alpha log pi - V."""
         alpha = self.alpha
-        prompts = [
-            (trajectory.segments[0].tokens[: turn.start], turn.admissible)
+        steps = [
+            Step((trajectory.segments[0].tokens[: turn.start], turn.admissible), 0, 0.0, None)
             for trajectory, turn in zip(batch.trajectories, batch.turns, strict=True)
         ]
+        prompts, owner, _ = index_prompts(steps)
         candidates = self._candidates(prompts)
         with torch.no_grad():
             q = self.critic.q(candidates.observation, candidates.action)
         choice = torch.tensor([turn.choice for turn in batch.turns])
-        at = candidates.first + choice
-        gain = q.min(0).values[at] - alpha * candidates.logprob[at] - candidates.value(q, alpha)
+        at = candidates.first[owner] + choice
+        value = candidates.value(q, alpha)[owner]
+        gain = q.min(0).values[at] - alpha * candidates.logprob[at] - value
         return gain.double().numpy()
 
     def modules(self) -> tuple[nn.Module, ...]:

@@ -83,7 +83,8 @@ def of_archer(policy: Policy, batch: Batch) -> tuple[Any, nn.Module, Callable[[]
     rescale(hooks.critic, 0.01)
     drawn = np.random.default_rng(0).integers(len(hooks.buffer), size=512)
     turns = next(hooks._read(hooks.buffer.take, [drawn]))  # type: ignore[union-attr]
-    return hooks, hooks.encoder.policy, partial(hooks._step, turns, turns)
+    drawn = next(hooks._with_targets(iter([(turns, turns)])))
+    return hooks, hooks.encoder.policy, partial(hooks._step, *drawn)
 
 
 def archer_hooks(policy: Policy, **changes: Any) -> UtteranceHooks:

@@ -430,6 +430,32 @@ def test_candidate_scores_have_gradients(make_policy, kind):
     torch.testing.assert_close(got, expected, atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["llama", "mamba"])
+def test_equal_prompts_are_scored_once_and_as_if_alone(make_policy, kind):
+    policy = make_policy(kind)
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(2, 250, size=n).astype(np.int32) for n in (9, 4)]
+    asked = [(0, CANDIDATES), (1, CANDIDATES), (0, CANDIDATES), (0, CANDIDATES[:2])] * 3
+    passes: list[int] = []
+    hook = policy.model.register_forward_hook(lambda *_: passes.append(1))
+    scores = policy.score_candidates_batch([prompts[i] for i, _ in asked], [c for _, c in asked])
+    found, alone = len(passes), [policy.score_candidates(prompts[i], c) for i, c in asked[:4]]
+    hook.remove()
+    assert found <= (1 if policy.blocks else 3)
+    for score, expected in zip(scores, alone * 3, strict=True):
+        np.testing.assert_allclose(score, expected, atol=1e-5)
+    scores[0][:] = 0.0  # each result is its own
+    np.testing.assert_allclose(scores[2], alone[0], atol=1e-5)
+
+
+def test_small_models_read_more_rows_at_once_on_a_cpu(make_policy):
+    policy = make_policy("llama")
+    assert policy.rows_at_once() == 8 < policy.rows_at_once(width=16)
+    assert policy.rows_at_once(width=16) > policy.rows_at_once(width=64)
+    policy.hidden_size = 4096
+    assert policy.rows_at_once(width=64) == 8
+
+
 @pytest.mark.parametrize(
     ("prompt", "texts", "normalization", "message"),
     [
