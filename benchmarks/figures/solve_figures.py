@@ -20,7 +20,7 @@ RULES = {
 """Results by the present rule, by two earlier ones, and by the present one with other settings. The
 oldest cloned until the held-out loss rose."""
 OTHER = ("solve_5_demonstrations", "solve_longer")
-SEEDS = ("learning_first_run", "learning_wordle")
+SEEDS = ("learning_first_run", "learning_wordle", "learning_sokoban")
 """Results of several seeds with settings of their own."""
 
 
