@@ -27,6 +27,7 @@ from agentgym.utils.arguments import (
     check_reset_options,
     keyword_parameters,
     metadata_of,
+    own,
 )
 from agentgym.utils.before_reset import BeforeReset
 from agentgym.utils.printable import printable
@@ -218,7 +219,7 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
         options = options or {}
         if options:
             check_reset_options(options)
-        limit = options.get("max_turns", self.max_turns)
+        limit = own(options.get("max_turns", self.max_turns))
         if limit is not None and (not isinstance(limit, int) or limit < 1):
             raise ValueError(f"The option max_turns must be None or at least 1, got {limit!r:.80}.")
         tasks = self.tasks.split(self.split)

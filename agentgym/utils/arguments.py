@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 import functools
 import importlib
 import inspect
 import json
 import math
 import numbers
+import operator
 import os
 import re
 import reprlib
@@ -163,10 +165,10 @@ def check_types(
     """
     for name, value in given.items():
         number = name in known and isinstance(value, numbers.Real)
-        if number and not abs(_own_number(value)) <= LARGEST:
+        if number and not abs(own(value)) <= LARGEST:
             finite = isinstance(value, numbers.Integral) or math.isfinite(value)
             bound = f"at most {LARGEST:g}" if finite else "finite"
-            shown = reprlib.repr(_own_number(value))
+            shown = reprlib.repr(own(value))
             raise ConfigError(f"Argument {name!r} of {what} must be {bound}, got {shown}.")
         if name in known and not _fits(hint := known[name].annotation, value):
             secret = is_secret(name) and isinstance(value, str | int | bytes)
@@ -293,9 +295,20 @@ def _named(method: Callable[..., Any], args: Sequence[Any]) -> dict[str, Any]:
     return dict(zip([p.name for p in parameters if p.kind in kinds], args, strict=False))
 
 
-def _own_number(value: Any) -> Any:
-    """Returns a number of NumPy as one of Python, and any other value as it is."""
-    return value.item() if isinstance(value, np.generic) else value
+def own(value: Any) -> Any:
+    """Returns a value with the numbers of NumPy in it, also in lists and dictionaries, as Python's.
+
+    States hold numbers of Python, since snapshots are JSON.
+    """
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in (list, tuple):
+        found = [own(item) for item in value]
+        return value if all(map(operator.is_, found, value)) else type(value)(found)
+    if type(value) is dict:
+        found = {key: own(item) for key, item in value.items()}
+        return value if all(map(operator.is_, found.values(), value.values())) else found
+    return value
 
 
 def _is_plain(value: Any) -> bool:
@@ -304,7 +317,14 @@ def _is_plain(value: Any) -> bool:
     return word or value is None or (type(value) in (bool, int, float) and value == value)
 
 
-class CheckedArguments:
+class _OwnNumbers(abc.ABCMeta):
+    """The kind of classes that are made with numbers of Python."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(*map(own, args), **own(kwargs))
+
+
+class CheckedArguments(metaclass=_OwnNumbers):
     """A base of classes whose arguments are checked when they are made.
 
     Attributes:
@@ -324,7 +344,7 @@ class CheckedArguments:
         check_types(cls.__name__, known, given)
         made = super().__new__(cls)
         values = {
-            name: _own_number(given.get(name, parameter.default))
+            name: given.get(name, parameter.default)
             for name, parameter in known.items()
             if name not in FREE
         }

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import agentgym
 from agentgym.errors import DataError, UnknownArgumentError
-from agentgym.utils.arguments import keyword_parameters
+from agentgym.utils.arguments import keyword_parameters, own
 
 
 def test_parameters_have_resolved_types_and_are_read_once():
@@ -47,3 +52,35 @@ def test_arguments_that_a_subclass_sets_itself_are_unknown(id: str, name: str):
 def test_a_folder_whose_name_is_too_long_is_missing(id: str):
     with pytest.raises(DataError):
         gymnasium.make(f"AgentGym/{id}", data_dir="x" * 100_000).reset(seed=0)
+
+
+def test_numbers_of_numpy_are_those_of_python():
+    classes: set[type] = set()
+    for id, entry in agentgym.REGISTRY.items():
+        if entry.extra or entry.files:
+            continue
+        plain = gymnasium.make(id)
+        cls = type(plain.unwrapped)
+        if cls in classes:
+            continue
+        classes.add(cls)
+        known = {name: p.default for name, p in keyword_parameters(cls).items()}
+        numbers: dict[str, Any] = {
+            name: np.asarray(value)[()]
+            for name, value in (known | plain.spec.kwargs).items()  # type: ignore[union-attr]
+            if isinstance(value, bool | int | float)
+        }
+        assert all(isinstance(value, np.generic) for value in numbers.values())
+        env = gymnasium.make(id, **numbers)
+        for each in (plain, env):
+            each.reset(seed=3, options={"max_turns": np.int64(7)})
+        before, after = (each.unwrapped.snapshot() for each in (plain, env))  # type: ignore[attr-defined]
+        assert json.dumps(before) == json.dumps(after), id
+    assert len(classes) > 50
+
+
+@given(value=st.recursive(st.integers(0, 9) | st.text(max_size=2), st.lists))
+def test_a_value_without_numbers_of_numpy_stays_the_same_object(value: Any):
+    assert own(value) is value
+    assert own({"a": value})["a"] is value
+    assert own([value, np.float32(0.5)]) == [value, 0.5]
