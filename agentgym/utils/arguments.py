@@ -317,14 +317,15 @@ def _is_plain(value: Any) -> bool:
     return word or value is None or (type(value) in (bool, int, float) and value == value)
 
 
-class _OwnNumbers(abc.ABCMeta):
-    """The kind of classes that are made with numbers of Python."""
+class OwnNumbers(abc.ABCMeta):
+    """The class of classes whose constructors receive numbers of NumPy as those of Python."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Makes an object."""
         return super().__call__(*map(own, args), **own(kwargs))
 
 
-class CheckedArguments(metaclass=_OwnNumbers):
+class CheckedArguments(metaclass=OwnNumbers):
     """A base of classes whose arguments are checked when they are made.
 
     Attributes:

@@ -13,10 +13,12 @@ from agentgym.errors import ConfigError
 from agentgym.snapshots import check_wrapper, refused, restore_snapshot, snapshot_of
 from agentgym.spaces import UnicodeText
 from agentgym.time_step import state_digest
-from agentgym.utils.arguments import check_types, keyword_parameters
+from agentgym.utils.arguments import OwnNumbers, check_types, keyword_parameters
 
 
-class TextWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class TextWrapper(
+    gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs, metaclass=OwnNumbers
+):
     """Base class of the wrappers. A subclass transforms observations and infos in `_view`.
 
     The constructor arguments are recorded for `env.spec`.
