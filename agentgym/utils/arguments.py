@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import functools
 import importlib
 import inspect
@@ -317,15 +316,31 @@ def _is_plain(value: Any) -> bool:
     return word or value is None or (type(value) in (bool, int, float) and value == value)
 
 
-class OwnNumbers(abc.ABCMeta):
-    """The class of classes whose constructors receive numbers of NumPy as those of Python."""
+def takes_numbers(init: Callable[..., None]) -> Callable[..., None]:
+    """Returns an `__init__` that receives numbers of NumPy as those of Python."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Makes an object."""
-        return super().__call__(*map(own, args), **own(kwargs))
+    @functools.wraps(init)
+    def converted(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *map(own, args), **own(kwargs))
+
+    return converted
 
 
-class CheckedArguments(metaclass=OwnNumbers):
+class OwnNumbers:
+    """A base of classes whose constructors receive numbers of NumPy as those of Python.
+
+    Their metaclass is `type`: type checkers and `inspect` see the arguments of constructors, and a
+    subclass may have a metaclass, such as that of a protocol.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__:
+            made: Any = cls
+            made.__init__ = takes_numbers(made.__init__)
+
+
+class CheckedArguments(OwnNumbers):
     """A base of classes whose arguments are checked when they are made.
 
     Attributes:
@@ -341,7 +356,7 @@ class CheckedArguments(metaclass=OwnNumbers):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Checks the types of all arguments, including those of subclasses."""
         known = keyword_parameters(cls)
-        given = _named(cls.__init__, args) | kwargs if args else kwargs
+        given = own(_named(cls.__init__, args) | kwargs if args else kwargs)
         check_types(cls.__name__, known, given)
         made = super().__new__(cls)
         values = {

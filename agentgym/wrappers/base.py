@@ -16,9 +16,7 @@ from agentgym.time_step import state_digest
 from agentgym.utils.arguments import OwnNumbers, check_types, keyword_parameters
 
 
-class TextWrapper(
-    gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs, metaclass=OwnNumbers
-):
+class TextWrapper(OwnNumbers, gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Base class of the wrappers. A subclass transforms observations and infos in `_view`.
 
     The constructor arguments are recorded for `env.spec`.

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import inspect
 import json
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium
 import numpy as np
@@ -10,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentgym
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import DataError, UnknownArgumentError
 from agentgym.utils.arguments import keyword_parameters, own
+from agentgym.wrappers import AbridgedObservation, TextWrapper
 
 
 def test_parameters_have_resolved_types_and_are_read_once():
@@ -84,3 +87,50 @@ def test_a_value_without_numbers_of_numpy_stays_the_same_object(value: Any):
     assert own(value) is value
     assert own({"a": value})["a"] is value
     assert own([value, np.float32(0.5)]) == [value, 0.5]
+
+
+@runtime_checkable
+class Named(Protocol):
+    """Something with a name, as a protocol of a user."""
+
+    def name(self) -> str:
+        """Returns the name."""
+        ...
+
+
+class Registered(type):
+    """A metaclass of a user."""
+
+
+def test_subclasses_may_have_a_protocol_or_a_metaclass():
+    class Mine(NumberLine, Named):
+        def name(self) -> str:
+            return "mine"
+
+    class View(TextWrapper, Named):
+        def name(self) -> str:
+            return "view"
+
+    class Theirs(NumberLine, metaclass=Registered):
+        pass
+
+    assert isinstance(View(Mine()), Named) and isinstance(Theirs(), NumberLine)
+
+
+def test_the_arguments_of_constructors_are_seen():
+    """By `help`, editors and type checkers, which take the word of a metaclass's `__call__`."""
+    for cls, name in ((NumberLine, "size"), (AbridgedObservation, "by")):
+        assert name in inspect.signature(cls).parameters
+        assert type(cls).__call__ is type.__call__
+
+
+def test_numbers_of_numpy_that_a_subclass_passes_on_are_those_of_python():
+    class Mine(NumberLine):
+        def __init__(self, times: int, **arguments: Any):
+            turns: Any = np.prod([times, 2])
+            super().__init__(max_turns=turns, **arguments)
+
+    env = Mine(times=np.int64(3))  # type: ignore[arg-type]
+    env.reset(seed=0)
+    json.dumps(env.snapshot())
+    assert type(env.max_turns) is int
