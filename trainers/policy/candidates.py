@@ -217,14 +217,14 @@ def _tree_totals(
     candidates: Sequence[Sequence[str]],
     finish: Finish = Tree.totals,
 ) -> list[Tensor]:
-    order = sorted(range(len(prompts)), key=lambda i: -len(prompts[i]))
-    whole = trees_of(policy, candidates)
+    sizes = [len(policy.trie(texts)[0]) - 1 for texts in candidates]
+    widths = [len(prompt) + size for prompt, size in zip(prompts, sizes, strict=True)]
+    order = sorted(range(len(prompts)), key=lambda i: -widths[i])
     totals: dict[int, Tensor] = {}
     while len(totals) < len(order):
-        longest = order[len(totals)]
-        width = len(prompts[longest]) + len(whole[longest].token) - 1
-        some = order[len(totals) :][: policy.rows_at_once(width=width)]
-        trees = [whole[i] for i in some]
+        some = order[len(totals) :]
+        some = some[: policy.rows_at_once(width=widths[some[0]])]
+        trees = trees_of(policy, [candidates[i] for i in some])
         lengths = torch.tensor([len(prompts[i]) for i in some])
         rows = [torch.from_numpy(np.asarray(prompts[i], np.int64)) for i in some]
         tokens = pad_sequence(rows, batch_first=True, padding_value=policy.pad_token)

@@ -448,6 +448,28 @@ def test_equal_prompts_are_scored_once_and_as_if_alone(make_policy, kind):
     np.testing.assert_allclose(scores[2], alone[0], atol=1e-5)
 
 
+def test_passes_over_trees_of_all_sizes_are_bounded(make_policy):
+    """The longest prompt may have the fewest candidates."""
+    policy = make_policy("llama")
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(2, 250, size=n).astype(np.int32) for n in (9, *[4] * 60)]
+    lists = [
+        CANDIDATES[:1],
+        *([*CANDIDATES, *(f"go to {i}" for i in range(40))] for _ in range(60)),
+    ]
+    passes: list[tuple[int, int]] = []
+    policy.model.register_forward_pre_hook(
+        lambda module, args, inputs: passes.append(tuple(inputs["input_ids"].shape)),
+        with_kwargs=True,
+    )
+    scores = policy.score_candidates_batch(prompts, lists)
+    assert len(passes) > 1
+    assert all(rows <= policy.rows_at_once(width=width) for rows, width in passes)
+    for i in (0, 1, 60):
+        expected = policy.score_candidates(prompts[i], lists[i])
+        np.testing.assert_allclose(scores[i], expected, atol=1e-5)
+
+
 def test_small_models_read_more_rows_at_once_on_a_cpu(make_policy):
     policy = make_policy("llama")
     assert policy.rows_at_once() == 8 < policy.rows_at_once(width=16)
