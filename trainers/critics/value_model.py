@@ -59,8 +59,8 @@ class ValueModel(nn.Module):
         head: the value head. Its `reads` sets the positions of the values.
         lr: learning rate.
         epochs: epochs per call of `fit`.
-        batch_tokens: tokens per optimiser step, and per forward and backward pass, in which padding
-            counts.
+        batch_tokens: tokens per optimiser step. A forward and backward pass has up to `padded` of
+            them, padding included.
         rounds: last calls of `fit` whose episodes are fitted together.
         together: whether the turns of a trajectory share an optimiser step.
         normalize: whether the head predicts targets in standard deviations from their mean, as in
