@@ -26,6 +26,7 @@ from agentgym.utils.arguments import (
     keyword_parameters,
     metadata_of,
     optional,
+    own,
     parse_arguments,
     split_arguments,
 )
@@ -95,7 +96,7 @@ def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
     """
     id = import_module_of(full_id(id))
     check_types("make_env", keyword_parameters(make_env), {"wrap": wrap})
-    kwargs = filled(kwargs)
+    kwargs = own(filled(kwargs))  # `env.spec` is JSON
     if id in REGISTRY:
         # Parameters without a default, such as `game`, are fixed by the id.
         known = optional(keyword_parameters(_entry_point(id), author_class(REGISTRY[id])))

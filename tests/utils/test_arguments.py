@@ -82,6 +82,12 @@ def test_numbers_of_numpy_are_those_of_python():
     assert len(classes) > 50
 
 
+def test_the_spec_of_an_environment_made_with_numbers_of_numpy_is_json():
+    made = agentgym.make_env("NumberLine-v0", size=np.int64(7))
+    plain = agentgym.make_env("NumberLine-v0", size=7)
+    assert made.spec and plain.spec and made.spec.to_json() == plain.spec.to_json()
+
+
 @given(value=st.recursive(st.integers(0, 9) | st.text(max_size=2), st.lists))
 def test_a_value_without_numbers_of_numpy_stays_the_same_object(value: Any):
     assert own(value) is value
