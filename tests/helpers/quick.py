@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import os
 import shutil
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -118,12 +117,11 @@ def leave_out_files(change: Callable[[Any, str, Any], None] = setattr) -> None:
 
 
 def quicken(change: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Makes and opens a new model once, draws no curve and does not wait for the disk.
+    """Makes and opens a new model once, and draws no curve.
 
     Args:
         change: sets an attribute, such as `monkeypatch.setattr`.
     """
-    change(os, "fsync", lambda _: None)
     change(setup, "tiny_policy", copied_policy)
     change(setup, "_open_policy", opened_policy)
     change(conclusion, "draw_curve", lambda *_: None)
