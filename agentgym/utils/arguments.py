@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -297,15 +298,22 @@ def _named(method: Callable[..., Any], args: Sequence[Any]) -> dict[str, Any]:
 def own(value: Any) -> Any:
     """Returns a value with the numbers of NumPy in it, also in lists and dictionaries, as Python's.
 
-    States hold numbers of Python, since snapshots are JSON.
+    States hold numbers of Python, since snapshots are JSON. A value that is nested too deeply stays
+    as it is.
     """
+    with contextlib.suppress(RecursionError):
+        return _own(value)
+    return value
+
+
+def _own(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in (list, tuple):
-        found = [own(item) for item in value]
+        found = list(map(_own, value))
         return value if all(map(operator.is_, found, value)) else type(value)(found)
     if type(value) is dict:
-        found = {key: own(item) for key, item in value.items()}
+        found = {key: _own(item) for key, item in value.items()}
         return value if all(map(operator.is_, found.values(), value.values())) else found
     return value
 

@@ -140,3 +140,12 @@ def test_numbers_of_numpy_that_a_subclass_passes_on_are_those_of_python():
     env.reset(seed=0)
     json.dumps(env.snapshot())
     assert type(env.max_turns) is int
+
+
+def test_a_value_that_is_nested_too_deeply_stays_as_it_is():
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    circle: list[Any] = [np.int64(1)]
+    circle.append(circle)
+    assert own(deep) is deep and own(circle) is circle
