@@ -216,8 +216,7 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
         """
         super().reset(seed=seed)
         self._check_author()
-        options = options or {}
-        if options:
+        if options := options or {}:
             check_reset_options(options)
         limit = own(options.get("max_turns", self.max_turns))
         if limit is not None and (not isinstance(limit, int) or limit < 1):

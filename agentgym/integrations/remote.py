@@ -30,6 +30,7 @@ from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_limits import TIMED_OUT
 from agentgym.time_step import INFO_KEYS, UNJUDGED, state_digest
+from agentgym.utils.arguments import own
 from agentgym.utils.masking import masked_text
 
 
@@ -110,7 +111,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
             RemoteError: if the server cannot be reached, or refuses.
         """
         super().reset(seed=seed)
-        options = dict(options or {})
+        options = {name: own(value) for name, value in (options or {}).items()}  # for JSON
         drawn = int(self.np_random.integers(len(self.tasks.train)))
         task = options.get("task")
         self._task = self.tasks.train[drawn] if task is None else self.tasks.check(task)

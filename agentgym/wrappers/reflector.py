@@ -12,6 +12,7 @@ from agentgym.agents.scaffolds.base import transcript
 from agentgym.errors import ConfigError
 from agentgym.tasks import task_rng
 from agentgym.time_limits import MANY_TURNS
+from agentgym.utils.arguments import own
 from agentgym.wrappers.base import TextWrapper
 
 TERM = "improvement"
@@ -94,7 +95,7 @@ class Reflector(TextWrapper):
         self._begin()
         self._options = {"task": info["task"]}
         if (limit := (options or {}).get("max_turns")) is not None:
-            self._options["max_turns"] = limit
+            self._options["max_turns"] = own(limit)
         return self._view(*self._attempt(observation, info))
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:

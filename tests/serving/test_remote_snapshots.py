@@ -68,6 +68,13 @@ def test_a_remote_environment_continues_as_the_environment_does(server: Any, nam
     until(lambda: not len(sessions))
 
 
+def test_an_option_of_numpy_is_sent_as_a_number(server: Any):
+    far = remote(server[0], "FrozenLake-v0")
+    far.reset(seed=4, options={"max_turns": np.int64(1)})
+    assert far.step("no such action")[3]
+    far.close()
+
+
 def searched(env: Any, algorithm: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Returns all nodes of the searches of an episode, with the keys of states as numbers."""
     nodes, keys = list[Any](), dict[str, int]()

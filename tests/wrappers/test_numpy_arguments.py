@@ -31,3 +31,9 @@ def test_numbers_of_numpy_make_the_same_wrapper(name: str):
     assert data_equivalence(play(env, 3, 20), play(other, 3, 20), exact=True)
     left, right = (each.get_wrapper_attr("snapshot")() for each in (env, other))
     assert json.dumps(left) == json.dumps(right)
+
+
+def test_an_option_of_numpy_is_kept_as_a_number_of_python():
+    env = make("reflector")
+    env.reset(seed=3, options={"max_turns": np.int64(3)})
+    json.dumps(env.get_wrapper_attr("snapshot")())
