@@ -97,6 +97,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.set_threshold(100_000, 50, 50)  # what the tests themselves keep is little
 
 
+def pytest_sessionfinish() -> None:
+    """Keeps pytest and the interpreter from searching all that is left for garbage at the end."""
+    gc.collect()
+    gc.freeze()
+
+
 def _group(item: pytest.Item) -> str:
     """Returns what a single process runs together with a test: its group, or the test alone."""
     marker = item.get_closest_marker("xdist_group")
