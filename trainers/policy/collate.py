@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,7 +41,8 @@ class Choice:
 class Collated:
     """Segments as right-padded tensors, with the positions of their action tokens.
 
-    Action tokens are in the order of the rows and, within a row, of the batch.
+    Equal segments share a row: small environments and groups repeat whole prompts and actions.
+    Action tokens are in the order of the segments and, within a segment, of the batch.
 
     Attributes:
         tokens: int64 [B, S] token ids, padded on the right.
@@ -174,6 +176,8 @@ def collate(
     turns = [turn for turn, _, _ in found]
     turn_row, turn_number = (np.array([each[i] for each in found], np.int64) for i in (1, 2))
     sequences, bootstraps = _sequences(batch, rows, bootstrap)
+    place, first = distinct_rows(sequences, turns, turn_row.tolist())
+    sequences, turn_row = [sequences[row] for row in first.tolist()], place[turn_row]
     tokens, mask = _pad(sequences, pad_id)
     starts = np.array([turn.start for turn in turns], np.int64)
     lengths = np.array([turn.stop - turn.start for turn in turns], np.int64)
@@ -193,7 +197,7 @@ def collate(
         index=torch.from_numpy(_ranges(first_token, lengths)),
         support_offsets=None if offsets is None else torch.from_numpy(offsets),
         support_ids=None if ids is None else torch.from_numpy(ids),
-        bootstrap_row=ends[:, 0],
+        bootstrap_row=torch.from_numpy(place)[ends[:, 0]],
         bootstrap_column=ends[:, 1],
         bootstrap_trajectory=ends[:, 2],
         temperature=float(temperature),
@@ -216,6 +220,26 @@ def _sequences(
             bootstraps.append((row, len(tokens) - 1, n))
         sequences.append(tokens)
     return sequences, bootstraps
+
+
+def distinct_rows(
+    sequences: Sequence[NDArray[np.int32]], turns: Sequence[Turn], turn_row: Sequence[int]
+) -> tuple[IntArray, IntArray]:
+    """Returns the place of each row among the different ones, and the first row of each place.
+
+    Args:
+        sequences: the tokens of the rows.
+        turns: turns. The candidates of those that were sampled as a whole follow their row.
+        turn_row: the row of each turn.
+    """
+    keys: list[Any] = [sequence.tobytes() for sequence in sequences]
+    for turn, row in zip(turns, turn_row, strict=True):
+        if turn.choice is not None:
+            keys[row] = keys[row], turn.start, turn.admissible
+    first: dict[Any, int] = {}
+    same = [first.setdefault(key, row) for row, key in enumerate(keys)]
+    rows = np.array(list(first.values()), np.int64)
+    return np.searchsorted(rows, same), rows
 
 
 def _choices(
