@@ -99,7 +99,7 @@ class Collated:
         Args:
             states: [B, S, H] hidden states.
         """
-        tokens, ends = (states[places] for places in self.reads)
+        tokens, ends = (pick(states, *places) for places in self.reads)
         return tokens, ends
 
     def undecided(self) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
@@ -119,6 +119,30 @@ class Collated:
         ids = self.support_ids[torch.repeat_interleave(free, counts)]
         offsets = torch.nn.functional.pad(counts[free].cumsum(0), (1, 0))
         return everything[free], (offsets, ids)
+
+
+def pick(states: Tensor, row: Tensor, column: Tensor) -> Tensor:
+    """Returns the entries [p, H] of states [B, S, H] at p places, some of which may be equal."""
+    if states.dtype in (torch.bfloat16, torch.float16):
+        return _Pick.apply(states, row, column)  # type: ignore[no-any-return]
+    return states[row, column]
+
+
+class _Pick(torch.autograd.Function):
+    """Entries of a tensor in low precision. Gradients of equal places are added up in float32."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        ctx.shape, ctx.places = states.shape, (row, column)
+        return states[row, column]
+
+    @staticmethod
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, gradient: Tensor
+    ) -> tuple[Tensor, None, None]:
+        found = torch.zeros(ctx.shape, dtype=torch.float32, device=gradient.device)
+        found.index_put_(ctx.places, gradient.float(), accumulate=True)
+        return found.to(gradient.dtype), None, None
 
 
 def segment_rows(batch: Batch, bootstrap: bool = True) -> list[tuple[int, int]]:

@@ -215,6 +215,19 @@ def test_equal_rows_are_read_once_and_learned_from_as_often_as_they_occur(
             torch.testing.assert_close(three, 3 * one, atol=1e-4, rtol=1e-4)
 
 
+def test_gradients_of_equal_rows_are_added_up_in_float32(make_model, tokenizer, as_batch):
+    """In bfloat16, a sum of equal terms is off by several percent after a few dozen."""
+    policy = Policy(make_model().to(torch.bfloat16), tokenizer)
+    found = []
+    for times in (1, 100):
+        policy.zero_grad()
+        scores = policy(played(policy, as_batch, None, times=times))
+        ((scores.logprobs.sum() + scores.hidden.float().sum()) / times).backward()
+        found.append([parameter.grad for parameter in policy.parameters()])
+    for one, many in zip(*found, strict=True):
+        assert (many - one).norm() <= 0.01 * one.norm()
+
+
 def test_choices_read_each_prompt_once(make, as_batch):
     policy = make("llama")
     collated = played(policy, as_batch, TEXTS, Sampling(normalization="sum"))
