@@ -191,20 +191,15 @@ def collate(
             f"temperature must be positive, got {temperature}. Greedy actions (temperature 0) are "
             "for evaluation only and cannot be used for training."
         )
-    found = [
-        (turn, row, int(batch.turn_offsets[n]) + place)
-        for row, (n, segment) in enumerate(rows)
-        for place, turn in enumerate(batch.trajectories[n].turns)
-        if turn.segment == segment
-    ]
-    turns = [turn for turn, _, _ in found]
-    turn_row, turn_number = (np.array([each[i] for each in found], np.int64) for i in (1, 2))
+    found = [(m, row) for row, place in enumerate(rows) for m in batch.segment_turns.get(place, ())]
+    turn_number, turn_row = np.array(found, np.int64).reshape(-1, 2).T
+    turns = [batch.turns[m] for m, _ in found]
     sequences, bootstraps = _sequences(batch, rows, bootstrap)
     place, first = distinct_rows(sequences, turns, turn_row.tolist())
     sequences, turn_row = [sequences[row] for row in first.tolist()], place[turn_row]
     tokens, mask = _pad(sequences, pad_id)
-    starts = np.array([turn.start for turn in turns], np.int64)
-    lengths = np.array([turn.stop - turn.start for turn in turns], np.int64)
+    starts, stops = batch.spans[turn_number].T
+    lengths = stops - starts
     if (starts < 1).any():
         raise ValueError("An action starts at position 0 of its segment; no token predicts it.")
     row = np.repeat(turn_row, lengths)
@@ -239,7 +234,7 @@ def _sequences(
         trajectory = batch.trajectories[n]
         tokens = trajectory.segments[segment].tokens
         if not bootstrap:
-            tokens = tokens[: max(t.stop for t in trajectory.turns if t.segment == segment)]
+            tokens = tokens[: max(batch.turns[m].stop for m in batch.segment_turns[n, segment])]
         elif trajectory.bootstrap == segment:
             bootstraps.append((row, len(tokens) - 1, n))
         sequences.append(tokens)
@@ -300,10 +295,13 @@ def _supports(
     """Returns offsets [k + 1] and ids of all supports, or None if no turn has one."""
     if all(turn.support is None for turn in turns):
         return None, None
-    counts = [
-        np.zeros(length, np.int64) if turn.support is None else np.diff(turn.support.offsets)
-        for turn, length in zip(turns, lengths, strict=True)
-    ]
+    none = np.zeros(0, np.int32)
+    parts = [none if turn.support is None else turn.support.offsets for turn in turns]
     ids = [turn.support.ids for turn in turns if turn.support is not None]
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
+    supported = np.array([len(part) > 0 for part in parts])
+    counts = np.zeros(int(lengths.sum()), np.int64)
+    # Differences of the joined offsets, without those from the end of a turn to the next one.
+    ends = np.cumsum([len(part) for part in parts if len(part)])[:-1]
+    counts[np.repeat(supported, lengths)] = np.delete(np.diff(np.concatenate(parts)), ends - 1)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return offsets, np.concatenate(ids).astype(np.int64)

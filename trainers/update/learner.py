@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -144,23 +145,25 @@ class Rows:
                 the actions that were sampled as a whole, too. None: only hidden states are read.
         """
         rows = segment_rows(batch, bootstrap)
-        spans: dict[Row, list[NDArray[np.int64]]] = {row: [] for row in rows}
-        stops, trees = dict.fromkeys(rows, 0), dict.fromkeys(rows, 0)
-        owners = [(n, turn.segment) for n, t in enumerate(batch.trajectories) for turn in t.turns]
-        bounds = batch.token_offsets.tolist()
-        for row, turn, start, stop in zip(owners, batch.turns, bounds, bounds[1:], strict=False):
-            spans[row].append(np.arange(start, stop))
-            stops[row] = max(stops[row], turn.stop)
-            if turn.choice is not None and scorer is not None and scorer.blocks:
-                trees[row] += len(scorer.trie(turn.admissible)[0]) - 1  # without the root
+        turns = [batch.segment_turns.get(row, []) for row in rows]
         read = [batch.trajectories[n].segments[s].tokens for n, s in rows]
         if not bootstrap:
-            read = [tokens[: stops[row]] for row, tokens in zip(rows, read, strict=True)]
+            stops = [max(batch.turns[m].stop for m in own) for own in turns]
+            read = [tokens[:stop] for tokens, stop in zip(read, stops, strict=True)]
+        lengths = np.array([len(tokens) for tokens in read], np.int64)
+        spans = [np.arange(*pair) for pair in pairwise(batch.token_offsets.tolist())]
         empty = np.zeros(0, np.int64)
-        lengths = np.array([len(tokens) for tokens in read]) + np.array(list(trees.values()))
-        tokens = [np.concatenate(spans[row]) if spans[row] else empty for row in rows]
-        numbers = {row: number for number, row in enumerate(rows)}
-        place, first = distinct_rows(read, batch.turns, [numbers[row] for row in owners])
+        tokens = [
+            spans[own[0]] if len(own) == 1 else np.concatenate([empty, *(spans[m] for m in own)])
+            for own in turns
+        ]
+        chosen = [batch.turns[m] for own in turns for m in own]
+        turn_row = [row for row, own in enumerate(turns) for _ in own]
+        if scorer is not None and scorer.blocks:
+            for row, turn in zip(turn_row, chosen, strict=True):
+                if turn.choice is not None:
+                    lengths[row] += len(scorer.trie(turn.admissible)[0]) - 1  # without the root
+        place, first = distinct_rows(read, chosen, turn_row)
         return cls(rows, lengths, tokens, first[place])
 
     def parts(
