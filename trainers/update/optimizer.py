@@ -151,6 +151,5 @@ def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> li
 
 def divide_gradients(parameters: Iterable[nn.Parameter], count: float) -> None:
     """Divides the gradients of a sum of `count` losses, so that they are those of the mean."""
-    for parameter in parameters:
-        if parameter.grad is not None:
-            parameter.grad /= count
+    if gradients := [p.grad for p in parameters if p.grad is not None]:
+        torch._foreach_div_(gradients, count)
