@@ -137,7 +137,7 @@ def test_the_model_of_istar_prefers_the_outcome_that_is_compared():
     hook = istar.ImplicitReward.__new__(istar.ImplicitReward)
     fitted: list[list[tuple[int, int]]] = []
     hook.outcome = "success"
-    hook.logprobs = lambda batch, model=None: batch.logprobs  # type: ignore[method-assign]
+    hook.logprobs = lambda batch, model=None, reuse=False: batch.logprobs  # type: ignore[method-assign]
     hook.fit = lambda batch, ratios, share, pairs: fitted.append(pairs) or 0.0  # type: ignore
     hook.optimizer, hook.beta = SimpleNamespace(state={}), 0.05  # type: ignore[assignment]
     batch = Batch.of([trajectory([1], [r], success=r > 0) for r in (0.5, 1.0, 0.0)])
