@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -40,8 +42,13 @@ def batches(draw):
                 bootstrap is not None, False, bootstrap,
             )
         )  # fmt: skip
-    again = draw(st.lists(st.sampled_from(trajectories), max_size=2))
-    return Batch.of(trajectories + again)
+    # Some come again, or differ in their last tokens only.
+    for trajectory in draw(st.lists(st.sampled_from(trajectories), max_size=3)):
+        cut, end = draw(st.sampled_from([(0, []), (0, [50]), (1, [50])]))
+        kept = [segment.tokens[: len(segment.tokens) - cut] for segment in trajectory.segments]
+        segments = [Segment(np.append(tokens, end).astype(np.int32)) for tokens in kept]
+        trajectories.append(replace(trajectory, segments=segments))
+    return Batch.of(trajectories)
 
 
 def turn(segment, start, stop, rng, support):
