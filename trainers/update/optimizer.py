@@ -152,4 +152,4 @@ def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> li
 def divide_gradients(parameters: Iterable[nn.Parameter], count: float) -> None:
     """Divides the gradients of a sum of `count` losses, so that they are those of the mean."""
     if gradients := [p.grad for p in parameters if p.grad is not None]:
-        torch._foreach_div_(gradients, count)
+        torch._foreach_div_(gradients, count)  # pyright: ignore[reportPrivateImportUsage]
