@@ -56,7 +56,7 @@ class Features:
         """The features of observation and action."""
         return self.observation, self.action
 
-    def take(self, index: NDArray[np.int64]) -> Features:
+    def take(self, index: NDArray[np.int64] | slice) -> Features:
         """Returns the features of some turns."""
         return Features(self.observation[index], self.action[index], self.following[index])
 

@@ -100,8 +100,8 @@ class ValueModel(nn.Module):
         self.scale: Tensor
         self.register_buffer("mean", torch.zeros((), device=policy.device))
         self.register_buffer("scale", torch.ones((), device=policy.device))
-        trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
-        self.optimizer = AdamW(trained, lr=lr, weight_decay=0.0)
+        self._trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        self.optimizer = AdamW(self._trained, lr=lr, weight_decay=0.0)
         self._earlier: deque[Targets] = deque(maxlen=rounds - 1)
 
     def forward(self, collated: Collated, turn: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -140,11 +140,12 @@ class ValueModel(nn.Module):
             rng: shuffles the steps.
         """
         read, targets = self._view(batch), None
+        rows = _rows(read)
         for _ in range(self._epochs):
             targets = credit(batch, self.evaluate(batch)).targets
             assert targets is not None
             self._rescale([(read, targets)])
-            self._epoch([(read, targets)], rng)
+            self._epoch([(read, targets)], [rows], rng)
         assert targets is not None
         self._earlier.append((read, targets))
 
@@ -162,7 +163,8 @@ class ValueModel(nn.Module):
         latest = self._view(batch), np.asarray(targets, np.float32)
         rounds = [*self._earlier, latest]
         self._rescale(rounds)
-        losses = [self._epoch(rounds, rng) for _ in range(self._epochs)]
+        rows = [_rows(read) for read, _ in rounds]
+        losses = [self._epoch(rounds, rows, rng) for _ in range(self._epochs)]
         self._earlier.append(latest)
         return losses
 
@@ -240,11 +242,12 @@ class ValueModel(nn.Module):
         self.mean.fill_(mean)
         self.scale.fill_(scale)
 
-    def _epoch(self, rounds: Sequence[Targets], rng: np.random.Generator) -> float:
+    def _epoch(
+        self, rounds: Sequence[Targets], all_rows: Sequence[Rows], rng: np.random.Generator
+    ) -> float:
         """Takes the steps of all rounds, shuffled, and returns the mean loss."""
         steps = []
-        for batch, targets in rounds:
-            rows = Rows.of(batch, bootstrap=False)  # the loss is of tokens, turns or actions
+        for (batch, targets), rows in zip(rounds, all_rows, strict=True):
             wanted = (torch.from_numpy(targets).to(self.trunk.device) - self.mean) / self.scale
             if self._together:
                 everything = np.arange(len(rows.rows))
@@ -253,15 +256,15 @@ class ValueModel(nn.Module):
                 parts = rows.steps(self._batch_tokens, rng)
             steps += [(batch, rows, part, wanted) for part in parts]
         total, count = 0.0, 0.0
-        drop = partial(self.zero_grad, set_to_none=True)
+        drop = self.optimizer.zero_grad
         drop()
         for i in rng.permutation(len(steps)):
             batch, rows, part, wanted = steps[i]
             step = partial(self._backward, batch, rows, wanted)
             sums = self._budget.each(rows, part, step, drop=drop, together=self._together)
             of_step, number = map(sum, zip(*sums, strict=True))
-            divide_gradients(self.parameters(), max(number, 1.0))
-            nn.utils.clip_grad_norm_(self.parameters(), self._max_grad_norm)
+            divide_gradients(self._trained, max(number, 1.0))
+            nn.utils.clip_grad_norm_(self._trained, self._max_grad_norm)
             self.optimizer.step()
             drop()
             total, count = total + of_step, count + number
@@ -287,6 +290,11 @@ class ValueModel(nn.Module):
         collated = collate(batch, chosen, self.trunk.pad_token, bootstrap=bootstrap)
         turn = torch.from_numpy(batch.token_turn)[collated.index]
         return collated.to(self.trunk.device), turn.to(self.trunk.device)
+
+
+def _rows(batch: Batch) -> Rows:
+    """Returns the rows that the loss reads: those of tokens, turns or actions."""
+    return Rows.of(batch, bootstrap=False)
 
 
 def action_model(

@@ -139,6 +139,20 @@ class Batch:
         return np.repeat(np.arange(len(self.trajectories)), np.diff(self.turn_offsets))
 
     @cached_property
+    def segment_turns(self) -> dict[tuple[int, int], list[int]]:
+        """The indices of the turns of each (trajectory, segment) that has some."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for m, (n, turn) in enumerate(zip(self.turn_trajectory.tolist(), self.turns, strict=True)):
+            found.setdefault((n, turn.segment), []).append(m)
+        return found
+
+    @cached_property
+    def spans(self) -> IntArray:
+        """[M, 2] start and stop of the action of each turn in its segment."""
+        spans = [(turn.start, turn.stop) for turn in self.turns]
+        return np.array(spans, np.int64).reshape(-1, 2)
+
+    @cached_property
     def token_turn(self) -> IntArray:
         """[K] index of the turn of each action token."""
         return np.repeat(np.arange(self.num_turns), np.diff(self.token_offsets))

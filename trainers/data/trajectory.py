@@ -263,5 +263,6 @@ def episode_numbers(trajectories: Sequence[Trajectory]) -> list[int]:
 
 def equal_tokens(one: Tokens, other: Tokens, most: int) -> int:
     """Returns how many of the first `most` tokens are equal, up to the first difference."""
-    differs = np.flatnonzero(one[:most] != other[:most])
-    return int(differs[0]) if len(differs) else most
+    differs = one[:most] != other[:most]
+    first = int(differs.argmax()) if most > 0 else 0
+    return first if most > 0 and differs[first] else most

@@ -32,7 +32,7 @@ from agentgym.trainers.update.offline_losses import (
 from agentgym.trainers.update.optimizer import AdamW, divide_gradients
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
     from torch import Tensor, nn
@@ -215,9 +215,7 @@ class UtteranceHooks(RecipeHooks):
             kept.append(rng.integers(len(self.buffer), size=size))
             fresh.append(rng.integers(len(answers), size=size) if answers else kept[-1])
         if isinstance(self.buffer, TurnBuffer):
-            turns = self._read(self.buffer.take, kept)
-            own = self._read(lambda index: [answers[i] for i in index.tolist()], fresh)
-            yield from zip(turns, own, strict=True) if answers else ((each, each) for each in turns)
+            yield from self._read(self.buffer, kept, answers, fresh)
             return
         for index, at in zip(kept, fresh, strict=True):
             turns = self.buffer.take(index)
@@ -228,20 +226,39 @@ class UtteranceHooks(RecipeHooks):
 
     def _read(
         self,
-        take: Callable[[NDArray[np.int64]], list[Trajectory]],
-        drawn: list[NDArray[np.int64]],
-    ) -> Iterator[Minibatch]:
-        """Yields minibatches of turns. The target network reads each turn once for all of them."""
-        index, places = np.unique(np.stack(drawn), return_inverse=True)
-        turns = take(index)
+        buffer: TurnBuffer,
+        kept: list[NDArray[np.int64]],
+        answers: list[Trajectory],
+        fresh: list[NDArray[np.int64]],
+    ) -> Iterator[tuple[Minibatch, Minibatch]]:
+        """Yields minibatches of turns of the buffer, each with one of answers, as `_draw`.
+
+        The target network reads each turn once for all of them.
+
+        Args:
+            buffer: the buffer.
+            kept: the turns of each minibatch.
+            answers: the answers. Empty: each minibatch comes with itself.
+            fresh: the answers of each minibatch.
+        """
+        index, places = np.unique(np.stack(kept), return_inverse=True)
+        turns = buffer.take(index)
+        drawn = places.reshape(len(kept), -1)
+        if answers:
+            index, places = np.unique(np.stack(fresh), return_inverse=True)
+            own = places.reshape(len(fresh), -1) + len(turns)
+            turns, drawn = turns + [answers[i] for i in index], np.concatenate([drawn, own], 1)
         batch = Batch.of(turns)
         slow = self.encoder.encode(batch, target=True)
         rewards = torch.from_numpy(batch.rewards.astype(np.float32))
         terminated = torch.from_numpy(batch.terminated)
         alone = [replace(t, segments=t.segments[:1], bootstrap=None) for t in turns]
-        for at in places.reshape(len(drawn), -1):
+        for at in drawn:
+            # Both in one pass.
             fast = self.encoder.features(Batch.of([alone[i] for i in at.tolist()]))
-            yield Minibatch(fast, slow.take(at), rewards[at], terminated[at])
+            every = Minibatch(fast, slow.take(at), rewards[at], terminated[at])
+            mine, others = slice(len(kept[0])), slice(len(kept[0]), None)
+            yield (every.take(mine), every.take(others)) if answers else (every, every)
 
     def _values(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns twin Q and V of every turn, [2, M] each."""
@@ -296,3 +313,8 @@ class Minibatch:
     slow: Features
     reward: Tensor
     terminated: Tensor
+
+    def take(self, part: slice) -> Minibatch:
+        """Returns some of the turns."""
+        features = self.fast.take(part), self.slow.take(part)
+        return Minibatch(*features, self.reward[part], self.terminated[part])

@@ -6,7 +6,7 @@ Shapes: B rows, S positions, n tree nodes, C candidates.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -108,6 +108,7 @@ class Forest:
         column: int64 [e] position of its parent, whose hidden state predicts it.
         target: int64 [e] its token.
         trees: the trees.
+        place: the index in `trees` of the tree of each list of candidates, which equal ones share.
     """
 
     inputs: dict[str, Tensor]
@@ -115,17 +116,26 @@ class Forest:
     column: Tensor
     target: Tensor
     trees: Sequence[Tree]
+    place: Sequence[int]
 
     @classmethod
     def of_choices(cls, policy: LanguageModel, collated: Collated) -> Forest:
         """Returns collated segments followed by the candidates of their choices."""
         at = torch.tensor([choice.place for choice in collated.choices]).to(collated.row.device)
+        candidates = [choice.candidates for choice in collated.choices]
         for choice in collated.choices:
             check(policy, choice.prompt, choice.candidates)
-        trees = trees_of(policy, [choice.candidates for choice in collated.choices])
+        ends = collated.row[at].tolist(), collated.column[at].tolist()
+        roots = zip(*ends, candidates, strict=True)
+        numbers: dict[tuple[int, int, tuple[str, ...]], int] = {}
+        place = [numbers.setdefault(root, len(numbers)) for root in roots]
+        rows, columns, texts = zip(*numbers, strict=True)
         lengths = collated.attention_mask.sum(1).cpu().numpy()
-        rows, columns = collated.row[at], collated.column[at]
-        return cls.of(policy, collated.tokens, lengths, rows, columns, trees)
+        trees = trees_of(policy, texts)
+        forest = cls.of(
+            policy, collated.tokens, lengths, torch.tensor(rows), torch.tensor(columns), trees
+        )
+        return replace(forest, place=place)
 
     @classmethod
     def of(
@@ -184,9 +194,12 @@ class Forest:
             column=torch.from_numpy(np.concatenate(parents)).to(device),
             target=torch.from_numpy(np.concatenate([t.token[1:] for t in trees])).to(device),
             trees=trees,
+            place=range(len(trees)),
         )
 
     def totals(self, edges: Tensor, finish: Finish = Tree.totals) -> list[Tensor]:
-        """Returns the scores [C] of each tree's candidates, given the log-probs [e] of edges."""
+        """Returns the scores [C] of each list of candidates, given the log-probs [e] of edges."""
         lengths = [len(tree.token) - 1 for tree in self.trees]
-        return [finish(t, some) for t, some in zip(self.trees, edges.split(lengths), strict=True)]
+        parts = zip(self.trees, edges.split(lengths), strict=True)
+        found = [finish(tree, some) for tree, some in parts]
+        return [found[place] for place in self.place]

@@ -10,6 +10,7 @@ Shapes: B prompts or rows, S positions, P prompt tokens, n tree nodes, C candida
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -99,22 +100,35 @@ def choose_candidates(
     assert sampling.normalization is not None
     lists = [request.candidates or () for request in requests]
     prompts = [request.prompt for request in requests]
-    samples = []
     scores = candidate_logprobs(policy, prompts, lists, sampling.normalization)
-    for request, texts, score in zip(requests, lists, scores, strict=True):
-        uniform = torch.tensor([request.rng.random()], dtype=torch.float64, device=score.device)
-        if sampling.epsilon and request.explores:
-            logprobs = (score[None] / sampling.temperature).log_softmax(-1)
-            column, logprob, _ = draw(mix_candidates(logprobs, sampling.epsilon), uniform, 1.0)
-        else:
-            column, logprob, _ = draw(score[None], uniform, sampling.temperature)
-        choice = int(column)
-        check_finite(sampled := [float(logprob)])
-        tokens = np.array(policy.encode_action(texts[choice]), np.int32)
-        logprobs = np.array(sampled + [0.0] * (len(tokens) - 1), np.float32)
-        forced = Support(np.arange(len(tokens) + 1, dtype=np.int32), tokens)
-        samples.append(Sample(tokens, logprobs, forced, texts[choice], True, choice))
-    return samples
+    uniforms = np.array([request.rng.random() for request in requests])
+    drawn: list[tuple[int, float]] = [(0, 0.0)] * len(requests)
+    kinds: dict[tuple[int, bool], list[int]] = {}
+    for place, (request, score) in enumerate(zip(requests, scores, strict=True)):
+        explores = bool(sampling.epsilon) and request.explores
+        kinds.setdefault((len(score), explores), []).append(place)
+    for (_, explores), places in kinds.items():
+        some, temperature = torch.stack([scores[place] for place in places]), sampling.temperature
+        if explores:
+            logprobs = (some / temperature).log_softmax(-1)
+            some, temperature = mix_candidates(logprobs, sampling.epsilon), 1.0
+        uniform = torch.from_numpy(uniforms[places]).to(some.device)
+        column, logprob, _ = draw(some, uniform, temperature)
+        for place, *found in zip(places, column.tolist(), logprob.tolist(), strict=True):
+            drawn[place] = found[0], found[1]
+    check_finite(logprob for _, logprob in drawn)
+    return [
+        _whole(policy, texts[choice], choice, logprob)
+        for texts, (choice, logprob) in zip(lists, drawn, strict=True)
+    ]
+
+
+def _whole(policy: LanguageModel, text: str, choice: int, logprob: float) -> Sample:
+    """Returns a candidate that was sampled as a whole, with its log-probability."""
+    tokens = np.array(policy.encode_action(text), np.int32)
+    logprobs = np.array([logprob] + [0.0] * (len(tokens) - 1), np.float32)
+    forced = Support(np.arange(len(tokens) + 1, dtype=np.int32), tokens)
+    return Sample(tokens, logprobs, forced, text, True, choice)
 
 
 def choice_totals(
@@ -131,7 +145,7 @@ def choice_totals(
     if forest is not None:
         return forest.totals(score_places(policy, outputs, forest.target)[0])
     prompts = [choice.prompt for choice in choices]
-    return _row_totals(policy, prompts, [choice.candidates for choice in choices])
+    return _each_once(partial(_row_totals, policy), prompts, [each.candidates for each in choices])
 
 
 def choice_scores(
@@ -146,11 +160,20 @@ def choice_scores(
     """
     choices, normalization = collated.choices, collated.normalization
     assert normalization is not None
-    scores = _normalized(policy, totals, [c.candidates for c in choices], normalization)
+    # Equal choices share their totals.
+    numbers: dict[int, int] = {}
+    place = [numbers.setdefault(id(total), len(numbers)) for total in totals]
+    some = [place.index(number) for number in range(len(numbers))]
+    scores = _normalized(
+        policy, [totals[i] for i in some], [choices[i].candidates for i in some], normalization
+    )
     logprobs = [(score / collated.temperature).log_softmax(-1) for score in scores]
-    chosen = torch.stack([x[c.choice] for x, c in zip(logprobs, choices, strict=True)])
     entropy = torch.stack([-(x.exp() * x).sum() for x in logprobs])
-    return chosen, entropy
+    of_choice = torch.tensor(place, device=entropy.device)
+    counts = np.array([len(x) for x in logprobs])
+    first = (np.cumsum(counts) - counts)[place]
+    chosen = torch.from_numpy(first + np.array([choice.choice for choice in choices]))
+    return torch.cat(logprobs)[chosen.to(entropy.device)], entropy[of_choice]
 
 
 def sampling_logprobs(

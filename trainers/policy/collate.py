@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,7 +41,8 @@ class Choice:
 class Collated:
     """Segments as right-padded tensors, with the positions of their action tokens.
 
-    Action tokens are in the order of the rows and, within a row, of the batch.
+    Equal segments share a row: small environments and groups repeat whole prompts and actions.
+    Action tokens are in the order of the segments and, within a segment, of the batch.
 
     Attributes:
         tokens: int64 [B, S] token ids, padded on the right.
@@ -97,7 +99,7 @@ class Collated:
         Args:
             states: [B, S, H] hidden states.
         """
-        tokens, ends = (states[places] for places in self.reads)
+        tokens, ends = (pick(states, *places) for places in self.reads)
         return tokens, ends
 
     def undecided(self) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
@@ -117,6 +119,30 @@ class Collated:
         ids = self.support_ids[torch.repeat_interleave(free, counts)]
         offsets = torch.nn.functional.pad(counts[free].cumsum(0), (1, 0))
         return everything[free], (offsets, ids)
+
+
+def pick(states: Tensor, row: Tensor, column: Tensor) -> Tensor:
+    """Returns the entries [p, H] of states [B, S, H] at p places, some of which may be equal."""
+    if states.dtype in (torch.bfloat16, torch.float16):
+        return _Pick.apply(states, row, column)  # type: ignore[no-any-return]
+    return states[row, column]
+
+
+class _Pick(torch.autograd.Function):
+    """Entries of a tensor in low precision. Gradients of equal places are added up in float32."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        ctx.shape, ctx.places = states.shape, (row, column)
+        return states[row, column]
+
+    @staticmethod
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, gradient: Tensor
+    ) -> tuple[Tensor, None, None]:
+        found = torch.zeros(ctx.shape, dtype=torch.float32, device=gradient.device)
+        found.index_put_(ctx.places, gradient.float(), accumulate=True)
+        return found.to(gradient.dtype), None, None
 
 
 def segment_rows(batch: Batch, bootstrap: bool = True) -> list[tuple[int, int]]:
@@ -165,18 +191,15 @@ def collate(
             f"temperature must be positive, got {temperature}. Greedy actions (temperature 0) are "
             "for evaluation only and cannot be used for training."
         )
-    found = [
-        (turn, row, int(batch.turn_offsets[n]) + place)
-        for row, (n, segment) in enumerate(rows)
-        for place, turn in enumerate(batch.trajectories[n].turns)
-        if turn.segment == segment
-    ]
-    turns = [turn for turn, _, _ in found]
-    turn_row, turn_number = (np.array([each[i] for each in found], np.int64) for i in (1, 2))
+    found = [(m, row) for row, place in enumerate(rows) for m in batch.segment_turns.get(place, ())]
+    turn_number, turn_row = np.array(found, np.int64).reshape(-1, 2).T
+    turns = [batch.turns[m] for m, _ in found]
     sequences, bootstraps = _sequences(batch, rows, bootstrap)
+    place, first = distinct_rows(sequences, turns, turn_row.tolist())
+    sequences, turn_row = [sequences[row] for row in first.tolist()], place[turn_row]
     tokens, mask = _pad(sequences, pad_id)
-    starts = np.array([turn.start for turn in turns], np.int64)
-    lengths = np.array([turn.stop - turn.start for turn in turns], np.int64)
+    starts, stops = batch.spans[turn_number].T
+    lengths = stops - starts
     if (starts < 1).any():
         raise ValueError("An action starts at position 0 of its segment; no token predicts it.")
     row = np.repeat(turn_row, lengths)
@@ -193,7 +216,7 @@ def collate(
         index=torch.from_numpy(_ranges(first_token, lengths)),
         support_offsets=None if offsets is None else torch.from_numpy(offsets),
         support_ids=None if ids is None else torch.from_numpy(ids),
-        bootstrap_row=ends[:, 0],
+        bootstrap_row=torch.from_numpy(place)[ends[:, 0]],
         bootstrap_column=ends[:, 1],
         bootstrap_trajectory=ends[:, 2],
         temperature=float(temperature),
@@ -211,11 +234,31 @@ def _sequences(
         trajectory = batch.trajectories[n]
         tokens = trajectory.segments[segment].tokens
         if not bootstrap:
-            tokens = tokens[: max(t.stop for t in trajectory.turns if t.segment == segment)]
+            tokens = tokens[: max(batch.turns[m].stop for m in batch.segment_turns[n, segment])]
         elif trajectory.bootstrap == segment:
             bootstraps.append((row, len(tokens) - 1, n))
         sequences.append(tokens)
     return sequences, bootstraps
+
+
+def distinct_rows(
+    sequences: Sequence[NDArray[np.int32]], turns: Sequence[Turn], turn_row: Sequence[int]
+) -> tuple[IntArray, IntArray]:
+    """Returns the place of each row among the different ones, and the first row of each place.
+
+    Args:
+        sequences: the tokens of the rows.
+        turns: turns. The candidates of those that were sampled as a whole follow their row.
+        turn_row: the row of each turn.
+    """
+    keys: list[Any] = [sequence.tobytes() for sequence in sequences]
+    for turn, row in zip(turns, turn_row, strict=True):
+        if turn.choice is not None:
+            keys[row] = keys[row], turn.start, turn.admissible
+    first: dict[Any, int] = {}
+    same = [first.setdefault(key, row) for row, key in enumerate(keys)]
+    rows = np.array(list(first.values()), np.int64)
+    return np.searchsorted(rows, same), rows
 
 
 def _choices(
@@ -252,10 +295,13 @@ def _supports(
     """Returns offsets [k + 1] and ids of all supports, or None if no turn has one."""
     if all(turn.support is None for turn in turns):
         return None, None
-    counts = [
-        np.zeros(length, np.int64) if turn.support is None else np.diff(turn.support.offsets)
-        for turn, length in zip(turns, lengths, strict=True)
-    ]
+    none = np.zeros(0, np.int32)
+    parts = [none if turn.support is None else turn.support.offsets for turn in turns]
     ids = [turn.support.ids for turn in turns if turn.support is not None]
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
+    supported = np.array([len(part) > 0 for part in parts])
+    counts = np.zeros(int(lengths.sum()), np.int64)
+    # Differences of the joined offsets, without those from the end of a turn to the next one.
+    ends = np.cumsum([len(part) for part in parts if len(part)])[:-1]
+    counts[np.repeat(supported, lengths)] = np.delete(np.diff(np.concatenate(parts)), ends - 1)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return offsets, np.concatenate(ids).astype(np.int64)

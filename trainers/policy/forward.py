@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from agentgym.trainers.policy.collate import pick
 from agentgym.trainers.policy.gradient_checkpointing import checkpointed
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.last_layer import last_layer_reads
@@ -53,16 +54,16 @@ def read(
 
     def run(**inputs: Any) -> tuple[Tensor, Tensor]:
         layers = checkpointed(policy.model) if policy.gradient_checkpointing else nullcontext()
-        with layers, head_reads(policy.model, lambda hidden: hidden[some][None]) as states:
+        with layers, head_reads(policy.model, lambda hidden: pick(hidden, *some)[None]) as states:
             logits = policy.model(**inputs, use_cache=False).logits
         return states[0], logits[0]
 
     if parts := shared_parts(policy, **inputs):
         states = run_shared(policy, lambda **its: run(**its)[0], parts, **inputs)
-        return states, states[row, column]
+        return states, pick(states, row, column)
     with _last_layer(policy, [(row, column), *others], *inputs["input_ids"].shape):
         states, outputs = run(**inputs)
-    return states, states[row, column] if known else outputs
+    return states, pick(states, row, column) if known else outputs
 
 
 @contextmanager

@@ -222,15 +222,19 @@ class PrefixCache:
 
     def copy(self, of: Sequence[int], to: Sequence[int], columns: slice) -> None:
         """Copies columns of rows to as many other rows."""
+        runs = [] if set(of) & set(to) else _runs(of, to)
         for layer in self._layers:
             for whole in layer.states:
                 part = whole[:, :, columns]
                 if self._device.type != "cpu":
                     part[to] = part[of]
-                    continue
-                found = [part[row].clone() for row in of]  # faster than indices
-                for row, its in zip(to, found, strict=True):
-                    part[row] = its
+                elif runs:
+                    for source, first, last in runs:
+                        part[first:last] = part[source]
+                else:
+                    found = [part[row].clone() for row in of]  # faster than indices
+                    for row, its in zip(to, found, strict=True):
+                        part[row] = its
 
     def prefixes(self, rows: Sequence[int], columns: int) -> States:
         """Returns copies of the first columns of rows, for `Sharing`."""
@@ -279,6 +283,17 @@ def swapped(some: Sequence[int], others: Sequence[int]) -> dict[int, int]:
 
 
 _NONE = np.zeros(0, np.int32)
+
+
+def _runs(of: Sequence[int], to: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Returns rows that follow each other and are copied from one row: it, the first, the end."""
+    found: list[tuple[int, int, int]] = []
+    for source, row in zip(of, to, strict=True):
+        if found and found[-1][0] == source and found[-1][2] == row:
+            found[-1] = source, found[-1][1], row + 1
+        else:
+            found.append((source, row, row + 1))
+    return found
 
 
 def _rounded(columns: int) -> int:

@@ -85,8 +85,8 @@ class ImplicitReward(PreferenceModel):
         self, batch: Batch, forward: ForwardPass | None, iteration: int, rng: np.random.Generator
     ) -> Batch:
         """Fits the model to the pairs of the batch and returns the batch with implicit rewards."""
-        logprobs = self.logprobs(batch)
         pairs = pairs_of(batch.trajectories, self.outcome)
+        logprobs = self.logprobs(batch, reuse=bool(pairs))
         share = 1.0 / np.diff(batch.turn_offsets)[batch.turn_trajectory[batch.token_turn]]
         accuracy = self.fit(batch, logprobs.astype(np.float64) - batch.logprobs, share, pairs)
         if not self.fitted:

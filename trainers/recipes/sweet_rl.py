@@ -116,7 +116,7 @@ class StepAdvantages(PreferenceModel):
         share = 1.0 / np.diff(batch.token_offsets)[batch.token_turn]
         pairs = pairs_of(batch.trajectories)
         accuracies = [
-            self.fit(informed, self.logprobs(informed) - reference, share, pairs)
+            self.fit(informed, self.logprobs(informed, reuse=True) - reference, share, pairs)
             for _ in range(self.epochs if pairs else 1)
         ]
         # Of the model that has not yet seen these pairs.

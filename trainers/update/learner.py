@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
-from agentgym.trainers.policy.collate import Collated, segment_rows
+from agentgym.trainers.policy.collate import Collated, distinct_rows, segment_rows
 from agentgym.trainers.policy.policy import Policy
 
 Row = tuple[int, int]
@@ -125,11 +126,13 @@ class Rows:
         rows: the trajectory and the segment of each row.
         lengths: the number of tokens of each row in a forward pass.
         tokens: the indices of the action tokens of each row.
+        same: the first row that equals each row, which a forward pass reads once for both.
     """
 
     rows: list[Row]
     lengths: NDArray[np.int64]
     tokens: list[NDArray[np.int64]]
+    same: NDArray[np.int64]
 
     @classmethod
     def of(cls, batch: Batch, bootstrap: bool = True, scorer: Policy | None = None) -> Rows:
@@ -142,21 +145,26 @@ class Rows:
                 the actions that were sampled as a whole, too. None: only hidden states are read.
         """
         rows = segment_rows(batch, bootstrap)
-        spans: dict[Row, list[NDArray[np.int64]]] = {row: [] for row in rows}
-        stops, trees = dict.fromkeys(rows, 0), dict.fromkeys(rows, 0)
-        owners = batch.turn_trajectory
-        for m, turn in enumerate(batch.turns):
-            span = np.arange(batch.token_offsets[m], batch.token_offsets[m + 1])
-            row = int(owners[m]), turn.segment
-            spans[row].append(span)
-            stops[row] = max(stops[row], turn.stop)
-            if turn.choice is not None and scorer is not None and scorer.blocks:
-                trees[row] += len(scorer.trie(turn.admissible)[0]) - 1  # without the root
+        turns = [batch.segment_turns.get(row, []) for row in rows]
+        read = [batch.trajectories[n].segments[s].tokens for n, s in rows]
+        if not bootstrap:
+            stops = [max(batch.turns[m].stop for m in own) for own in turns]
+            read = [tokens[:stop] for tokens, stop in zip(read, stops, strict=True)]
+        lengths = np.array([len(tokens) for tokens in read], np.int64)
+        spans = [np.arange(*pair) for pair in pairwise(batch.token_offsets.tolist())]
         empty = np.zeros(0, np.int64)
-        whole = [len(batch.trajectories[n].segments[s].tokens) for n, s in rows]
-        lengths = whole if bootstrap else list(stops.values())
-        tokens = [np.concatenate(spans[row]) if spans[row] else empty for row in rows]
-        return cls(rows, np.array(lengths) + np.array(list(trees.values())), tokens)
+        tokens = [
+            spans[own[0]] if len(own) == 1 else np.concatenate([empty, *(spans[m] for m in own)])
+            for own in turns
+        ]
+        chosen = [batch.turns[m] for own in turns for m in own]
+        turn_row = [row for row, own in enumerate(turns) for _ in own]
+        if scorer is not None and scorer.blocks:
+            for row, turn in zip(turn_row, chosen, strict=True):
+                if turn.choice is not None:
+                    lengths[row] += len(scorer.trie(turn.admissible)[0]) - 1  # without the root
+        place, first = distinct_rows(read, chosen, turn_row)
+        return cls(rows, lengths, tokens, first[place])
 
     def parts(
         self, count: int, rng: np.random.Generator, together: bool
@@ -208,24 +216,43 @@ class Rows:
             limit: tokens per microbatch. A longer row is a microbatch of its own.
             together: keep the rows of a trajectory in one microbatch.
         """
-        if not len(part):
-            return []
-        if together:
-            owner = np.array([self.rows[i][0] for i in part])
-            units = [part[owner == n] for n in np.unique(owner)]
-        else:
-            units = [part[i : i + 1] for i in range(len(part))]
-        units.sort(key=lambda unit: int(self.lengths[unit].max()))
-        found: list[list[NDArray[np.int64]]] = []
-        size = 0
-        for unit in units:
-            longest = int(self.lengths[unit].max())
-            if not found or (size + len(unit)) * longest > limit:
+        return self._split(part, limit, together, np.arange(len(self.rows)))
+
+    def passes(
+        self, part: NDArray[np.int64], limit: int, together: bool = False
+    ) -> list[NDArray[np.int64]]:
+        """Splits rows as `microbatches` does, into forward passes, which read equal rows once.
+
+        A row that equals an earlier one counts as its action tokens, whose outputs are kept.
+        """
+        return self._split(part, limit, together, self.same)
+
+    def _split(
+        self, part: NDArray[np.int64], limit: int, together: bool, same: NDArray[np.int64]
+    ) -> list[NDArray[np.int64]]:
+        """Splits rows, of which those with equal numbers in `same` count once."""
+        numbers, lengths = same.tolist(), self.lengths.tolist()
+        units: dict[int, list[int]] = {}
+        for i in part.tolist():
+            units.setdefault(self.rows[i][0] if together else i, []).append(i)
+        ordered = [units[key] for key in sorted(units)] if together else list(units.values())
+        longest = {unit[0]: max([lengths[i] for i in unit]) for unit in ordered}
+        rank: dict[int, int] = {}
+        for unit in ordered:
+            rank.setdefault(numbers[unit[0]], len(rank))
+        ordered.sort(key=lambda unit: (longest[unit[0]], rank[numbers[unit[0]]]))
+        found: list[list[int]] = []
+        read: set[int] = set()
+        again = 0
+        for unit in ordered:
+            new = {numbers[i] for i in unit} - read
+            again += sum([len(self.tokens[i]) for i in unit if numbers[i] != i])
+            if not found or (len(read) + len(new)) * longest[unit[0]] + again > limit:
                 found.append([])
-                size = 0
-            found[-1].append(unit)
-            size += len(unit)
-        return [np.concatenate(units) for units in found]
+                read, new, again = set(), {numbers[i] for i in unit}, 0
+            found[-1] += unit
+            read |= new
+        return [np.array(rows, np.int64) for rows in found]
 
 
 @dataclass(frozen=True)

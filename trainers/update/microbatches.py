@@ -122,7 +122,7 @@ class TokenBudget:
         results: list[T] = []
         for attempt in self.attempts(rows, drop):
             with attempt:
-                results = [step(it) for it in rows.microbatches(part, attempt.tokens, together)]
+                results = [step(it) for it in rows.passes(part, attempt.tokens, together)]
         return results
 
     def attempts(
@@ -308,7 +308,7 @@ class Accumulation:
     ) -> list[tuple[NDArray[np.int64], float]]:
         """Returns the rows of the microbatches and their weights."""
         groups = part[~idle[part]], part[idle[part]]
-        return [(each, 1.0) for some in groups for each in rows.microbatches(some, limit, together)]
+        return [(each, 1.0) for some in groups for each in rows.passes(some, limit, together)]
 
     def _finish(self, sums: Tensor, unused: bool) -> None:
         """Keeps the sums.

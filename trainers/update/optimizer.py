@@ -62,12 +62,15 @@ class AdamW(WithMuon):
     float32 copy of each such parameter, and its averages in float32, and rounds the copy into the
     parameter after each step. They are part of its state, so that a resumed run continues exactly.
     The gradients of such parameters are accumulated over backward passes in float32 too. Parameters
-    in float32 are updated as by `torch.optim.AdamW`.
+    in float32 are updated as by `torch.optim.AdamW`: on a CPU, as with `fused`, which takes a
+    quarter of the time.
     """
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters. The arguments are those of `torch.optim.AdamW.add_param_group`."""
         super().add_param_group(param_group)
+        if all(parameter.device.type == "cpu" for parameter in param_group["params"]):
+            param_group["fused"] = True
         for parameter in self._low_precision():
             parameter.grad_dtype = torch.float32
 
@@ -148,6 +151,5 @@ def clip_gradients(accelerator: Accelerator, optimizer: Any, limit: float) -> li
 
 def divide_gradients(parameters: Iterable[nn.Parameter], count: float) -> None:
     """Divides the gradients of a sum of `count` losses, so that they are those of the mean."""
-    for parameter in parameters:
-        if parameter.grad is not None:
-            parameter.grad /= count
+    if gradients := [p.grad for p in parameters if p.grad is not None]:
+        torch._foreach_div_(gradients, count)  # pyright: ignore[reportPrivateImportUsage]

@@ -60,9 +60,7 @@ class SharedAccumulation(Accumulation):
                 share_of(rows, some, process, world, together)
                 for some in (part[~idle[part]], part[idle[part]])
             ]
-            pieces = [
-                piece for share in shares for piece in rows.microbatches(share, limit, together)
-            ]
+            pieces = [piece for share in shares for piece in rows.passes(share, limit, together)]
             own = pieces if process == rank else own
             counts.append(len(pieces) if self.sharded else 1)
         added = max(counts) - len(own)

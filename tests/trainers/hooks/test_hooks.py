@@ -32,13 +32,13 @@ from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.learn import Learn, Pair
 from agentgym.trainers.data.packing import pack, pack_all, unpack, unpack_all
 from agentgym.trainers.data.replay import ReplayBuffer, pairs_of
-from agentgym.trainers.data.trajectory import Segment
+from agentgym.trainers.data.trajectory import Segment, Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.branching import Branching, choose
 from agentgym.trainers.hooks.branching import Path as Branch
 from agentgym.trainers.hooks.preferences import action_pairs
 from agentgym.trainers.hooks.run import Run
-from agentgym.trainers.hooks.utterance_critic import UtteranceHooks
+from agentgym.trainers.hooks.utterance_critic import Minibatch, UtteranceHooks
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample, Sampling
@@ -137,7 +137,7 @@ def test_the_model_of_istar_prefers_the_outcome_that_is_compared():
     hook = istar.ImplicitReward.__new__(istar.ImplicitReward)
     fitted: list[list[tuple[int, int]]] = []
     hook.outcome = "success"
-    hook.logprobs = lambda batch, model=None: batch.logprobs  # type: ignore[method-assign]
+    hook.logprobs = lambda batch, model=None, reuse=False: batch.logprobs  # type: ignore[method-assign]
     hook.fit = lambda batch, ratios, share, pairs: fitted.append(pairs) or 0.0  # type: ignore
     hook.optimizer, hook.beta = SimpleNamespace(state={}), 0.05  # type: ignore[assignment]
     batch = Batch.of([trajectory([1], [r], success=r > 0) for r in (0.5, 1.0, 0.0)])
@@ -363,24 +363,30 @@ def test_minibatches_of_archer_have_the_features_of_their_turns(tmp_path: Path):
             hooks = trainer.hooks
             assert isinstance(hooks, UtteranceHooks) and isinstance(hooks.buffer, TurnBuffer)
             drawn = [np.array([2, 0, 2]), np.array([1, 0, 3])]
-            for index, found in zip(drawn, hooks._read(hooks.buffer.take, drawn), strict=True):
-                batch = Batch.of(hooks.buffer.take(index))
-                fast, slow = (
-                    hooks.encoder.encode(batch, target=target) for target in (False, True)
-                )
-                assert found.reward.tolist() == batch.rewards.astype(np.float32).tolist()
-                assert found.terminated.tolist() == batch.terminated.tolist()
-                for expected, features in ((fast, found.fast), (slow, found.slow)):
-                    for kind in ("observation", "action"):
-                        one, other = getattr(features, kind), getattr(expected, kind)
-                        torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
-                torch.testing.assert_close(found.slow.following, slow.following, atol=1e-4, rtol=0)
-                checked += 1
+            own = [np.array([1, 1, 0]), np.array([0, 2, 1])]
+            for answers in ([], hooks.buffer.take(np.array([5, 0, 4]))):
+                read = hooks._read(hooks.buffer, drawn, answers, own)
+                for index, at, (kept, fresh) in zip(drawn, own, read, strict=True):
+                    turns = hooks.buffer.take(index)
+                    check(hooks, turns, kept)
+                    check(hooks, [answers[i] for i in at] if answers else turns, fresh)
+                    checked += 1
             return True
+
+    def check(hooks: UtteranceHooks, turns: list[Trajectory], found: Minibatch) -> None:
+        batch = Batch.of(turns)
+        fast, slow = (hooks.encoder.encode(batch, target=target) for target in (False, True))
+        assert found.reward.tolist() == batch.rewards.astype(np.float32).tolist()
+        assert found.terminated.tolist() == batch.terminated.tolist()
+        for expected, features in ((fast, found.fast), (slow, found.slow)):
+            for kind in ("observation", "action"):
+                one, other = getattr(features, kind), getattr(expected, kind)
+                torch.testing.assert_close(one, other, atol=1e-4, rtol=0)
+        torch.testing.assert_close(found.slow.following, slow.following, atol=1e-4, rtol=0)
 
     few: dict[str, Any] = {"iterations": 1, "critic_batch": 4, "critic_steps": 10, "tau": 0.5}
     train("archer", tmp_path, callbacks=[Watch()], **few | {"replayed": 8} | QUICK)
-    assert checked == 2
+    assert checked == 4
 
 
 def test_a_turn_of_the_buffer_has_the_features_that_it_had_in_its_episode(played):

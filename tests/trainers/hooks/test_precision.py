@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from agentgym.registration.making import make_env
-from agentgym.trainers.critics.transitions import Encoder
+from agentgym.trainers.critics.transitions import Encoder, TurnBuffer
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.preference_model import PreferenceModel
 from agentgym.trainers.hooks.utterance_critic import UtteranceHooks
@@ -82,8 +82,8 @@ def of_archer(policy: Policy, batch: Batch) -> tuple[Any, nn.Module, Callable[[]
     hooks.remember(batch)
     rescale(hooks.critic, 0.01)
     drawn = np.random.default_rng(0).integers(len(hooks.buffer), size=512)
-    turns = next(hooks._read(hooks.buffer.take, [drawn]))  # type: ignore[union-attr]
-    drawn = next(hooks._with_targets(iter([(turns, turns)])))
+    assert isinstance(hooks.buffer, TurnBuffer)
+    drawn = next(hooks._with_targets(hooks._read(hooks.buffer, [drawn], [], [drawn])))
     return hooks, hooks.encoder.policy, partial(hooks._step, *drawn)
 
 

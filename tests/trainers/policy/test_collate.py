@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -40,6 +42,12 @@ def batches(draw):
                 bootstrap is not None, False, bootstrap,
             )
         )  # fmt: skip
+    # Some come again, or differ in their last tokens only.
+    for trajectory in draw(st.lists(st.sampled_from(trajectories), max_size=3)):
+        cut, end = draw(st.sampled_from([(0, []), (0, [50]), (1, [50])]))
+        kept = [segment.tokens[: len(segment.tokens) - cut] for segment in trajectory.segments]
+        segments = [Segment(np.append(tokens, end).astype(np.int32)) for tokens in kept]
+        trajectories.append(replace(trajectory, segments=segments))
     return Batch.of(trajectories)
 
 
@@ -55,10 +63,12 @@ def test_without_bootstrap_values_a_row_ends_with_its_last_action(batch):
     got = collate(batch, rows.rows, pad_id=99, bootstrap=False)
     whole = collate(batch, rows.rows, pad_id=99)
     assert not len(got.bootstrap_row)
-    for name in ("row", "column", "target", "index"):
+    for name in ("column", "target", "index"):
         assert torch.equal(getattr(got, name), getattr(whole, name))
+    for read in (got, whole):
+        assert torch.equal(read.tokens[read.row, read.column + 1], read.target)
     lengths = got.attention_mask.sum(1)
-    assert lengths.tolist() == rows.lengths.tolist()
+    assert lengths.tolist() == rows.lengths[np.unique(rows.same)].tolist()
     for row, length in enumerate(lengths.tolist()):
         assert got.column[got.row == row].max() == length - 2
 
@@ -72,18 +82,23 @@ def test_collate_says_where_everything_is(batch, random):
     got = collate(batch, rows, pad_id=99, temperature=0.5)
     assert got.temperature == 0.5
 
+    segments = [tuple(batch.trajectories[n].segments[s].tokens.tolist()) for n, s in rows]
+    distinct = list(dict.fromkeys(segments))  # each in one row
+    assert len(got.tokens) == len(distinct)
     expected = []
     token = 0
     for n, trajectory in enumerate(batch.trajectories):
         for turn in trajectory.turns:
             for j, position in enumerate(range(turn.start, turn.stop)):
                 if (n, turn.segment) in rows:
-                    row = rows.index((n, turn.segment))
+                    place = rows.index((n, turn.segment))
+                    row = distinct.index(segments[place])
                     tokens = trajectory.segments[turn.segment].tokens
                     allowed = []
                     if turn.support is not None:
                         allowed = turn.support.ids[slice(*turn.support.offsets[j : j + 2])].tolist()
-                    expected.append((row, token, position - 1, tokens[position], allowed))
+                    where = row, token, position - 1, tokens[position], allowed
+                    expected.append((place, token, where))
                 token += 1
     offsets, ids = got.support_offsets, got.support_ids
     if offsets is None or ids is None:
@@ -91,21 +106,21 @@ def test_collate_says_where_everything_is(batch, random):
     else:
         sets = [ids[offsets[i] : offsets[i + 1]].tolist() for i in range(len(expected))]
     flat = (got.row.tolist(), got.index.tolist(), got.column.tolist(), got.target.tolist(), sets)
-    assert list(zip(*flat, strict=True)) == sorted(expected)
+    assert list(zip(*flat, strict=True)) == [where for *_, where in sorted(expected)]
 
-    for row, (n, segment) in enumerate(rows):
-        tokens = batch.trajectories[n].segments[segment].tokens
-        assert got.tokens[row].tolist() == tokens.tolist() + [99] * (
-            got.tokens.shape[1] - len(tokens)
-        )
+    for row, tokens in enumerate(distinct):
+        padding = [99] * (got.tokens.shape[1] - len(tokens))
+        assert got.tokens[row].tolist() == [*tokens, *padding]
         assert got.attention_mask[row].sum() == len(tokens)
         assert got.attention_mask[row, : len(tokens)].all()
-        here = got.bootstrap_row == row
-        if batch.trajectories[n].bootstrap == segment:
-            assert got.bootstrap_trajectory[here].tolist() == [n]
-            assert got.bootstrap_column[here].tolist() == [len(tokens) - 1]
-        else:
-            assert not here.any()
+    ends = {n: (n, segment) for n, segment in rows if batch.trajectories[n].bootstrap == segment}
+    assert sorted(got.bootstrap_trajectory.tolist()) == sorted(ends)
+    for row, column, n in zip(
+        got.bootstrap_row.tolist(), got.bootstrap_column.tolist(),
+        got.bootstrap_trajectory.tolist(), strict=True,
+    ):  # fmt: skip
+        tokens = segments[rows.index(ends[n])]
+        assert distinct[row] == tokens and column == len(tokens) - 1
 
 
 @given(batches())

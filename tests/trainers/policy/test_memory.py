@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.policy.candidates import candidate_logprobs
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.lm_head import Head, HeadOutput, scores_in_parts
@@ -43,8 +44,10 @@ def make(make_policy: Callable[..., Policy], monkeypatch: pytest.MonkeyPatch) ->
     return lambda kind, **changes: make_policy(kind, **KINDS[kind], **changes)
 
 
-def played(policy: Policy, as_batch: Any, candidates: Any, sampling: Sampling | None = None) -> Any:
-    """Lets a policy act and returns the actions, collated."""
+def played(
+    policy: Policy, as_batch: Any, candidates: Any, sampling: Sampling | None = None, times: int = 1
+) -> Any:
+    """Lets a policy act and returns the actions, collated, each as often as asked for."""
     rng = np.random.default_rng(0)
     prompts = [rng.integers(2, 250, size=n).astype(np.int32) for n in (30, 3, 12)]
     requests = [Request(p, np.random.default_rng(i), candidates) for i, p in enumerate(prompts)]
@@ -54,6 +57,7 @@ def played(policy: Policy, as_batch: Any, candidates: Any, sampling: Sampling | 
     for trajectory, sample in zip(batch.trajectories, samples, strict=True):
         turn = trajectory.turns[0]
         turn.choice, turn.admissible = sample.choice, tuple(candidates or ())
+    batch = Batch.of([*batch.trajectories] * times)
     rows = segment_rows(batch)
     return collate(batch, rows, policy.pad_token, sampling.temperature, sampling.normalization)
 
@@ -180,6 +184,48 @@ def test_operations_after_the_head_that_are_unknown(make, make_model, tokenizer,
     policy.logits_at_once = 1
     plain.head_output = torch.sin
     torch.testing.assert_close(learned(policy, collated), learned(plain, collated))
+
+
+@pytest.mark.parametrize("kind", ["llama", "mamba"])
+@pytest.mark.parametrize("normalization", [None, "sum", "word"])
+def test_equal_rows_are_read_once_and_learned_from_as_often_as_they_occur(
+    make_policy, as_batch, kind: str, normalization: Any
+):
+    policy, candidates = make_policy(kind), None if normalization is None else TEXTS
+    sampling = Sampling(0.7, max_new_tokens=6, normalization=normalization)
+    once, often = (played(policy, as_batch, candidates, sampling, times) for times in (1, 3))
+    assert torch.equal(often.tokens, once.tokens)
+    fed: list[int] = []
+    policy.model.register_forward_pre_hook(
+        lambda module, args, inputs: fed.append(inputs["input_ids"].numel()), with_kwargs=True
+    )
+    found, gradients = [], []
+    for collated in (once, often):
+        policy.zero_grad()
+        scores = policy(collated)
+        torch.cat([x.flatten() for x in scores]).square().sum().backward()
+        found.append([x.detach() for x in scores])
+        gradients.append([parameter.grad for parameter in policy.parameters()])
+    assert fed[: len(fed) // 2] == fed[len(fed) // 2 :]
+    repeated = [torch.cat([x, x, x]) for x in found[0]]
+    torch.testing.assert_close(found[1], repeated)
+    for one, three in zip(*gradients, strict=True):
+        assert (one is None) == (three is None)
+        if one is not None and three is not None:
+            torch.testing.assert_close(three, 3 * one, atol=1e-4, rtol=1e-4)
+
+
+def test_gradients_of_equal_rows_are_added_up_in_float32(make_model, tokenizer, as_batch):
+    """In bfloat16, a sum of equal terms is off by several percent after a few dozen."""
+    policy = Policy(make_model().to(torch.bfloat16), tokenizer)
+    found = []
+    for times in (1, 100):
+        policy.zero_grad()
+        scores = policy(played(policy, as_batch, None, times=times))
+        ((scores.logprobs.sum() + scores.hidden.float().sum()) / times).backward()
+        found.append([parameter.grad for parameter in policy.parameters()])
+    for one, many in zip(*found, strict=True):
+        assert (many - one).norm() <= 0.01 * one.norm()
 
 
 def test_choices_read_each_prompt_once(make, as_batch):

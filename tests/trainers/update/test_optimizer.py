@@ -81,7 +81,7 @@ def test_masters_are_those_of_adamw_in_float32(
     low, full = weights(dtype), weights(dtype)
     full = nn.Parameter(full.detach().float())
     options: Any = {"lr": lr, "weight_decay": decay, "eps": 1e-8}
-    mine, theirs = AdamW([low], **options), torch.optim.AdamW([full], **options)
+    mine, theirs = AdamW([low], **options), torch.optim.AdamW([full], **options, fused=True)
     for step in range(steps):
         low.grad = gradient(step, low.shape).to(dtype).float()
         full.grad = low.grad.clone()
@@ -92,10 +92,12 @@ def test_masters_are_those_of_adamw_in_float32(
 
 
 def test_float32_parameters_are_updated_as_by_torch():
-    mine, theirs = weights(torch.float32), weights(torch.float32)
+    mine, theirs, plain = (weights(torch.float32) for _ in range(3))
     take(AdamW([mine], lr=1e-3), mine, range(5))
-    take(torch.optim.AdamW([theirs], lr=1e-3), theirs, range(5))
+    take(torch.optim.AdamW([theirs], lr=1e-3, fused=True), theirs, range(5))
+    take(torch.optim.AdamW([plain], lr=1e-3), plain, range(5))
     assert torch.equal(mine, theirs)
+    torch.testing.assert_close(mine, plain, atol=1e-7, rtol=1e-6)
 
 
 def test_a_step_without_a_gradient_changes_nothing():

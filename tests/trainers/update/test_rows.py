@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,16 @@ from agentgym.trainers.imitation import behaviour_cloning
 from agentgym.trainers.update.learner import Rows
 
 
+def rows_of(lengths: Sequence[int], same: Sequence[int] | None = None) -> Rows:
+    """Returns rows with one action token each, none of which are equal by default."""
+    places = range(len(lengths))
+    equal = np.array(places if same is None else same)
+    return Rows([(i, 0) for i in places], np.array(lengths), [np.array([i]) for i in places], equal)
+
+
 def test_steps_have_rows_of_all_lengths():
     lengths = np.repeat([50, 200, 450], [40, 200, 40])
-    rows = Rows([(i, 0) for i in range(280)], lengths, [np.array([i]) for i in range(280)])
+    rows = rows_of(lengths.tolist())
     steps = rows.steps(4096, np.random.default_rng(0))
     assert sorted(np.concatenate(steps).tolist()) == list(range(280))
     sizes = [int(lengths[step].sum()) for step in steps]
@@ -35,7 +43,7 @@ def test_steps_have_rows_of_all_lengths():
 )
 def test_there_are_as_many_steps_as_asked_for(lengths: list[int], limit: int, least: int):
     places = range(len(lengths))
-    rows = Rows([(i, 0) for i in places], np.array(lengths), [np.array([i]) for i in places])
+    rows = rows_of(lengths)
     steps = rows.steps(limit, np.random.default_rng(0), least)
     assert len(steps) >= min(least, len(lengths))
     assert sorted(np.concatenate(steps).tolist()) == [*places] and all(len(s) for s in steps)
@@ -65,9 +73,36 @@ def test_behaviour_cloning_has_a_least_number_of_steps(
 
 
 def test_a_row_longer_than_a_step_has_one_of_its_own_or_ends_one():
-    rows = Rows(
-        [(i, 0) for i in range(4)], np.array([9, 30, 9, 9]), [np.array([i]) for i in range(4)]
-    )
+    rows = rows_of([9, 30, 9, 9])
     steps = rows.steps(10, np.random.default_rng(0))
     assert sorted(np.concatenate(steps).tolist()) == [0, 1, 2, 3]
     assert all(len(step) for step in steps)
+
+
+def test_a_pass_reads_equal_rows_once():
+    rows, everything = rows_of([10, 9, 10, 10, 10, 9], [0, 1, 2, 0, 0, 1]), np.arange(6)
+    # Two different rows of at most 10 tokens, and the action tokens of three that equal them.
+    assert [p.tolist() for p in rows.passes(everything, 23)] == [[1, 5, 0, 3, 4], [2]]
+    assert [p.tolist() for p in rows.passes(everything, 22)] == [[1, 5, 0, 3], [4, 2]]
+    # Steps of an optimiser have as many rows whether or not they are equal.
+    steps = [part.tolist() for part in rows.microbatches(everything, 23)]
+    assert steps == [[1, 5], [0, 2], [3, 4]]
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(1, 20), st.integers(0, 3)), min_size=1, max_size=30),
+    limit=st.integers(20, 200),
+)
+def test_a_pass_has_no_more_tokens_than_its_limit(rows: list[tuple[int, int]], limit: int):
+    """A repeated row counts as its action token."""
+    same, lengths = [rows.index(row) for row in rows], [length for length, _ in rows]
+    parts = rows_of(lengths, same).passes(np.arange(len(rows)), limit)
+    assert sorted(np.concatenate(parts).tolist()) == [*range(len(rows))]
+    for part in parts:
+        distinct = {same[i] for i in part.tolist()}
+        repeated = len(part) - len(distinct)
+        assert len(distinct) * max(lengths[i] for i in part) + repeated <= limit or len(part) == 1
+    alone = rows_of(lengths)
+    assert [p.tolist() for p in alone.passes(np.arange(len(rows)), limit)] == [
+        p.tolist() for p in alone.microbatches(np.arange(len(rows)), limit)
+    ]
