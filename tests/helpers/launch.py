@@ -114,6 +114,20 @@ def fork_runs(change: Callable[[Any, str, Any], None] = setattr) -> None:
     change(subprocesses, "subprocess", SimpleNamespace(**forking))
 
 
+def run_forked(command: Sequence[str], **pipes: object) -> SimpleNamespace:
+    """Stands for `subprocess.run` with a script of this interpreter.
+
+    Args:
+        command: the interpreter, the script and its arguments.
+        **pipes: text pipes, which it has anyway.
+    """
+    assert command[0] == sys.executable
+    run = "import runpy, sys; sys.argv[:] = {}; runpy.run_path(sys.argv[0], run_name='__main__')"
+    child = Child(["-c", run.format([*command[1:]])])
+    code = child.wait()
+    return SimpleNamespace(returncode=code, stdout=child.output, stderr=child.errors)
+
+
 class ForkedKernel:
     """Stands for the `subprocess.Popen` of a notebook's kernel.
 
