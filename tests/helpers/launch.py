@@ -114,16 +114,26 @@ def fork_runs(change: Callable[[Any, str, Any], None] = setattr) -> None:
     change(subprocesses, "subprocess", SimpleNamespace(**forking))
 
 
-def run_forked(command: Sequence[str], **pipes: object) -> SimpleNamespace:
-    """Stands for `subprocess.run` with a script of this interpreter.
+def run_forked(
+    command: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    **pipes: object,
+) -> SimpleNamespace:
+    """Stands for `subprocess.run` with a program of this interpreter.
 
     Args:
-        command: the interpreter, the script and its arguments.
+        command: the interpreter, and `-m MODULE`, `-c CODE` or a script with its arguments.
+        env: the environment variables.
+        cwd: the working folder.
         **pipes: text pipes, which it has anyway.
     """
     assert command[0] == sys.executable
-    run = "import runpy, sys; sys.argv[:] = {}; runpy.run_path(sys.argv[0], run_name='__main__')"
-    child = Child(["-c", run.format([*command[1:]])])
+    words = [*command[1:]]
+    if words[0] not in ("-m", "-c"):
+        run = "import runpy, sys; sys.argv = {}; runpy.run_path(sys.argv[0], run_name='__main__')"
+        words = ["-c", run.format(words)]
+    child = Child(words, env, cwd)
     code = child.wait()
     return SimpleNamespace(returncode=code, stdout=child.output, stderr=child.errors)
 
