@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks a hub, or waits for one that is not there
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # as the Makefile: tests run in several processes
 
 import gymnasium
 import numpy as np

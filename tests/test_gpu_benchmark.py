@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ pytest.importorskip("torch")
 
 from benchmarks.speed import gpu, gpu_decoding, gpu_grpo, updates
 from benchmarks.speed.gpu_models import MODELS
+
+from .helpers.launch import CONTEXT, run_forked
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +103,10 @@ def fail() -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_part_that_fails_is_reported(capsys: pytest.CaptureFixture[str]):
+def test_a_part_that_fails_is_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(gpu.multiprocessing, "get_context", lambda _: CONTEXT)
     found = gpu.apart(fail)
     assert found == {"error": "MemoryError: no room"}
     gpu.show({"training": [found, {"length": 64, "mfu": None}]})
@@ -159,8 +165,9 @@ def test_phases_of_an_iteration(folder: Path, tmp_path: Path, recipe: str, criti
 
 
 @pytest.mark.slow
-def test_grpo_beside_trl(tmp_path: Path):
+def test_grpo_beside_trl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pytest.importorskip("trl")
+    monkeypatch.setattr(gpu_grpo, "subprocess", SimpleNamespace(run=run_forked))
     settings = gpu_grpo.Settings(
         model="test", episodes=8, tokens=4, updates=1, repeats=1, out=tmp_path / "grpo.json"
     )

@@ -47,29 +47,33 @@ class Short:
 
 
 LEARNS = (
-    Short("poad --config benchmarks/first_run.yaml", "--iterations 1", explains=True),
+    Short(
+        "poad --config benchmarks/first_run.yaml",
+        "--iterations 1 --critic-window 1",
+        explains=True,
+    ),
     Short("poad turn --config benchmarks/numberline.yaml", "--iterations 4"),
     Short("poad turn rloo --env-id KG-QA-v0", "--iterations 4"),
     Short("poad turn --env-id KG-QA-v0", "--iterations 4"),
     Short(
         "poad --env-id vault:Vault-v0",
-        "--iterations 1 --bc-demonstrations 40 --bc-batch-tokens 4096",
+        "--iterations 1 --episodes-per-iteration 16 --bc-demonstrations 40 --bc-batch-tokens 4096",
     ),
     Short("rae --env-id KuhnPoker-v0 --env-kwargs hands=1", "--iterations 8", equilibrium=True),
     Short("poad --env-id nim:Mine/Nim-v0", "--iterations 1"),
     Short("poad --env-id TicTacToe-v0", "--iterations 2"),
     Short("exit --env-id NumberLine-v0", "--iterations 5"),
-    Short("poad --env-id TowerOfHanoi-v0", "--iterations 1"),
+    Short("poad --env-id TowerOfHanoi-v0", "--iterations 1 --episodes-per-iteration 16"),
     Short("bc --env-id TowerOfHanoi-v0", "--iterations 20"),
     Short("agent_q --config benchmarks/small.yaml", "--iterations 1"),
     Short(
         "rae --config benchmarks/kuhn.yaml --opponents league=0.5",
-        "--iterations 20",
+        "--iterations 12",
         equilibrium=True,
     ),
     Short(
         "rae --config benchmarks/kuhn.yaml --opponents mirror past:5=auto",
-        "--iterations 20",
+        "--iterations 12",
         equilibrium=True,
     ),
 )

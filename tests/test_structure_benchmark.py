@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,7 +76,13 @@ def test_comments_of_a_page_are_no_words():
 
 
 @pytest.mark.slow
-def test_the_way_to_the_loss_begins_with_train_and_ends_with_a_loss():
+def test_the_way_to_the_loss_begins_with_train_and_ends_with_a_loss(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    pytest.importorskip("torch")
+    from .helpers.launch import run_forked
+
+    monkeypatch.setattr(house, "subprocess", SimpleNamespace(run=run_forked))
     found = house.way_to_the_loss(ROOT)
     assert found["frames"][0].endswith(": train") and "loss" in found["frames"][-1]
     assert any("two_clock" in name for name in found["files"])  # POAD's credit

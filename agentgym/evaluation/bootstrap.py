@@ -9,6 +9,7 @@ samples, which are too narrow with fewer than about five runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,14 +31,17 @@ def interquartile_mean(scores: Scores) -> float:
     """
     ordered = np.sort(np.concatenate([np.asarray(each, np.float64) for each in scores]))
     mean = interquartile_weights(len(ordered)) @ ordered
-    return float(np.clip(mean, ordered[0], ordered[-1]))  # rounding may leave the range
+    return float(max(min(mean, ordered[-1]), ordered[0]))  # rounding may leave the range
 
 
+@lru_cache(maxsize=16)
 def interquartile_weights(n: int) -> NDArray[np.float64]:
     """Returns the weights of n scores, the lowest first, in their interquartile mean."""
     edges = np.arange(n + 1) / n
     inside = np.clip(edges[1:], 0.25, 0.75) - np.clip(edges[:-1], 0.25, 0.75)
-    return inside / inside.sum()
+    weights = inside / inside.sum()
+    weights.flags.writeable = False
+    return weights
 
 
 def probability_of_improvement(one: Scores, other: Scores) -> float:
@@ -50,7 +54,7 @@ def probability_of_improvement(one: Scores, other: Scores) -> float:
     shares = []
     for x, y in zip(one, other, strict=True):
         difference = np.subtract.outer(np.asarray(x), np.asarray(y))
-        shares.append((np.sign(difference) + 1).mean() / 2)
+        shares.append((np.sign(difference) + 1).sum() / difference.size / 2)
     return float(np.mean(shares))
 
 
@@ -67,13 +71,15 @@ def interval(
     """
     rng = np.random.default_rng(seed)
     given = [[np.asarray(runs, np.float64) for runs in each] for each in scores]
-
-    def resampled(runs: NDArray[np.float64]) -> NDArray[np.float64]:
-        return runs[rng.integers(len(runs), size=len(runs))]
-
-    found = [
-        statistic(*([resampled(runs) for runs in each] for each in given)) for _ in range(samples)
-    ]
+    counts = [len(runs) for each in given for runs in each]
+    if len({*counts}) == 1:  # the same numbers as one at a time
+        draws = rng.integers(counts[0], size=(samples, len(counts), counts[0]))
+    else:
+        draws = [[rng.integers(count, size=count) for count in counts] for _ in range(samples)]
+    found = []
+    for draw in draws:
+        rows = iter(draw)
+        found.append(statistic(*([runs[next(rows)] for runs in each] for each in given)))
     low, high = np.percentile(found, [2.5, 97.5])
     return Estimate(statistic(*scores), float(low), float(high))
 

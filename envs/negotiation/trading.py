@@ -176,6 +176,21 @@ def swaps() -> np.ndarray:
 
 
 @cache
+def _pairs() -> tuple[np.ndarray, np.ndarray]:
+    """Returns the goods given and wanted, of all pairs of goods in the order of `swaps`."""
+    gives, wants = np.nonzero(~np.eye(len(GOODS), dtype=bool))
+    return gives, wants
+
+
+@cache
+def _rates() -> tuple[np.ndarray, np.ndarray]:
+    """Returns all rates, pieces wanted by pieces given, and the place of each: [given, wanted]."""
+    pieces = np.arange(1, MOST + 1)
+    rates, places = np.unique(pieces / pieces[:, None], return_inverse=True)
+    return rates, places.reshape(MOST, MOST)
+
+
+@cache
 def fair_swaps() -> np.ndarray:
     """Returns the exchanges for at most 5 pieces that cost the co-player nothing at usual prices.
 
@@ -248,13 +263,25 @@ def best_swap(
         stock: own pieces.
         flow: net change of the co-player's stock by trade so far.
     """
-    table = swaps()
-    table = table[(table >= -np.array(stock)).all(axis=1)]
+    gives, wants = _pairs()
+    rates, rate = _rates()
     values, weights = believed
-    takes = table @ judge(level, values).T < 0  # the co-player gets the opposite
-    gains = table @ worth.T
-    needed = np.where(table > 0, table - np.array(flow), 0).max(axis=1)
+    utility = judge(level, values).T
+    # A sample of the co-player takes an exchange whose rate is below the one at which it gains
+    # nothing. Sums over those who take it are sums over the bins of all rates above it.
+    above = np.searchsorted(rates, utility[gives] / utility[wants])
+    places = (above + (len(rates) + 1) * np.arange(len(gives))[:, None]).ravel()
+    hopes = np.zeros((len(gives), MOST, MOST))
+    pieces = np.arange(1, MOST + 1)
+    for goods, gained in ((wants, pieces), (gives, -pieces[:, None])):
+        sums = np.bincount(
+            places, (weights * worth.T[goods]).ravel(), len(gives) * (len(rates) + 1)
+        )
+        sums = sums.reshape(len(gives), -1)[:, :0:-1].cumsum(axis=1)[:, ::-1]
+        hopes += gained * sums[:, rate]
+    needed = np.maximum(pieces - np.array(flow)[wants, None], 0)
     enough = np.clip((MOST + 1 - needed) / (MOST + 1 - LEAST), 0, 1)
-    hopes = np.round(enough * ((takes * gains) @ weights), 6)
-    best = int(hopes.argmax()) if len(hopes) else 0
-    return to_offer(table[best]) if len(hopes) and hopes[best] > 0 else None
+    hopes = np.round(enough[:, None] * hopes, 6)
+    hopes[pieces > np.array(stock)[gives, None]] = -np.inf
+    best = int(hopes.argmax())
+    return to_offer(swaps()[best]) if hopes.flat[best] > 0 else None

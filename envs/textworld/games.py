@@ -14,7 +14,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +167,41 @@ def load(path: Path) -> Game:
         raise DataError(f"{str(path)!r} is no TextWorld game: {error!r}") from error
 
 
+@cached_by_files("path", maxsize=64)
+def _start(path: Path) -> GameProgression:
+    """Returns the start of a game, which nobody changes."""
+    return GameProgression(load(path), track_quests=True)
+
+
+@lru_cache(maxsize=512)
+def _reached(start: GameProgression, commands: tuple[str, ...]) -> list[GameProgression]:
+    """Returns a list for what is reached from the start, which nobody changes: empty at first.
+
+    Searches, snapshots and repeated episodes reach the same again and again. Finding all actions
+    that are possible there takes TextWorld milliseconds.
+    """
+    return []
+
+
+def _copied(progression: GameProgression) -> GameProgression:
+    """Returns a copy to be changed. TextWorld's own finds all actions first, and builds trees."""
+
+    def event(each: Any) -> Any:
+        found = copy.copy(each)
+        if not each.done:
+            found._tree = each._tree.copy()
+        return found
+
+    whole = copy.copy(progression)
+    whole.state, whole.quest_progressions = progression.state.copy(), []
+    for each in progression.quest_progressions:
+        quest = copy.copy(each)
+        quest.win_events = [*map(event, each.win_events)]
+        quest.fail_events = [*map(event, each.fail_events)]
+        whole.quest_progressions.append(quest)
+    return whole
+
+
 class Facts:
     """Plays a game by the facts of its world, without compiling it. The texts are our own.
 
@@ -175,12 +210,13 @@ class Facts:
     """
 
     def __init__(self, path: Path):
-        self.game = load(path)
+        self._start = self._progression = _start(path)
+        self._commands: tuple[str, ...] = ()
+        self.game = self._start.game
         self._inform = Inform7Game(self.game)
         self._names = {
             str(name): str(info.name) for name, info in self.game.infos.items() if info.name
         }
-        self._progression = GameProgression(self.game, track_quests=True)
         self._read = False
         self._list()
 
@@ -197,7 +233,13 @@ class Facts:
         if action is None:
             return False
         self._read = self._read or command == "examine cookbook"
-        self._progression.update(action)
+        self._commands += (command,)
+        reached = _reached(self._start, self._commands)
+        if not reached:
+            following = _copied(self._progression)
+            following.update(action)
+            reached.append(following)
+        self._progression = reached[0]
         self._list()
         return True
 

@@ -15,11 +15,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import matplotlib
 import torch
 
 from agentgym.trainers.cli import subprocesses
@@ -41,14 +44,22 @@ class Child:
     Args:
         arguments: arguments of Python: `-m MODULE ...` or `-c CODE ...`.
         variables: environment variables beside those of this process.
+        cwd: working folder of a program that leads a group of processes of its own.
     """
 
-    def __init__(self, arguments: Sequence[str], variables: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        variables: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ):
         self._folder = Path(tempfile.mkdtemp())
         environment = {**os.environ, **(variables or {})}
         for name in OUTPUTS:
             (self._folder / name).touch()
-        self.process = CONTEXT.Process(target=_execute, args=(arguments, environment, self._folder))
+        self.process = CONTEXT.Process(
+            target=_execute, args=(arguments, environment, self._folder, cwd)
+        )
         self.process.start()
         self.output = self.errors = ""
 
@@ -103,7 +114,81 @@ def fork_runs(change: Callable[[Any, str, Any], None] = setattr) -> None:
     change(subprocesses, "subprocess", SimpleNamespace(**forking))
 
 
-def _execute(arguments: Sequence[str], environment: dict[str, str], folder: Path) -> None:
+def run_forked(
+    command: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    **pipes: object,
+) -> SimpleNamespace:
+    """Stands for `subprocess.run` with a program of this interpreter.
+
+    Args:
+        command: the interpreter, and `-m MODULE`, `-c CODE` or a script with its arguments.
+        env: the environment variables.
+        cwd: the working folder.
+        **pipes: text pipes, which it has anyway.
+    """
+    assert command[0] == sys.executable
+    words = [*command[1:]]
+    if words[0] not in ("-m", "-c"):
+        run = "import runpy, sys; sys.argv = {}; runpy.run_path(sys.argv[0], run_name='__main__')"
+        words = ["-c", run.format(words)]
+    child = Child(words, env, cwd)
+    code = child.wait()
+    return SimpleNamespace(returncode=code, stdout=child.output, stderr=child.errors)
+
+
+class ForkedKernel:
+    """Stands for the `subprocess.Popen` of a notebook's kernel.
+
+    Args:
+        command: a program of this interpreter.
+        env: the environment variables.
+        cwd: the working folder.
+        **others: pipes, of which it has none.
+    """
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: str, **others: Any):
+        assert command[0] == sys.executable
+        # Set by the kernel, too, but read when matplotlib is imported.
+        shown = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+        self._child = Child(command[command.index("-m") :], {**env, **shown}, cwd)
+        process = self._child.process
+        self.pid, self.poll, self.wait = process.pid, lambda: process.exitcode, self._child.wait
+        self.kill, self.terminate = process.kill, process.terminate
+        assert self.pid is not None
+        while os.getpgid(self.pid) != self.pid:  # signals go to its group, which is not ours
+            time.sleep(0.001)
+
+    def send_signal(self, number: int) -> None:
+        """Sends a signal."""
+        assert self.pid is not None
+        os.kill(self.pid, number)
+
+
+def fork_kernels(change: Callable[[Any, str, Any], None] = setattr) -> None:
+    """Forks the kernels of notebooks.
+
+    Args:
+        change: sets an attribute, such as `monkeypatch.setattr`.
+    """
+    from jupyter_client.provisioning import local_provisioner
+
+    change(local_provisioner, "launch_kernel", ForkedKernel)
+
+
+def _execute(
+    arguments: Sequence[str], environment: dict[str, str], folder: Path, cwd: str | None
+) -> None:
+    if cwd is not None:
+        os.setsid()
+        os.chdir(cwd)
+    if "MPLBACKEND" in environment:
+        matplotlib.rcParams["backend"] = environment["MPLBACKEND"]
+    if environment.get("PYTHONWARNINGS") == "ignore":
+        warnings.simplefilter("ignore")
     gc.freeze()  # all that was imported: the collector need not look at it again and again
     torch.set_num_threads(1)
     os.environ.clear()

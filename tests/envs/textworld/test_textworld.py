@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agentgym.envs.textworld.base import TextWorldGame
@@ -215,6 +216,39 @@ def test_games_of_files(tmp_path: Path):
     (tmp_path / "story.z8").write_bytes(b"")
     with pytest.raises(DataError, match="Jericho"), pytest.warns(RuntimeWarning, match="only game"):
         CoinCollector(files=str(tmp_path / "story.z8")).reset(seed=0)
+
+
+@pytest.mark.slow
+@installed
+def test_what_is_reached_again_is_what_textworld_reaches():
+    games = importlib.import_module("agentgym.envs.textworld.games")
+    env = Cooking(recipe=2, take=1, go=6, cut=True)
+    rng = np.random.default_rng(0)
+    walks: list[list[str]] = []
+    for _ in range(12):
+        env.reset(options={"task": "train/1"})
+        engine: Any = env._engine
+        plain = games.GameProgression(engine.game)
+        again = walks[rng.integers(len(walks))][: rng.integers(20)] if walks else []
+        walk: list[str] = []
+        while not plain.done and len(walk) < 20:
+            names, policy = (
+                [*map(str, engine._inform.gen_commands_from_actions(actions))]
+                for actions in (plain.valid_actions, plain.winning_policy or ())
+            )
+            assert {*names} == {*engine._actions}
+            assert policy == engine.policy()
+            assert set(plain.state.facts) == set(engine._progression.state.facts)
+            # A way of before and then another one, often on the solution.
+            onward = policy[:1] if rng.random() < 0.7 else []
+            command = [*again[len(walk) :], *onward, names[rng.integers(len(names))]][0]
+            plain.update(dict(zip(names, plain.valid_actions, strict=True))[command])
+            walk.append(command)
+            env.step(command)
+            if engine.won or engine.lost:
+                assert (engine.won, engine.lost) == (plain.completed, plain.failed)
+        assert engine.score == plain.score
+        walks.append(walk)
 
 
 GENERATE = """
