@@ -69,7 +69,8 @@ class AdamW(WithMuon):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters. The arguments are those of `torch.optim.AdamW.add_param_group`."""
         super().add_param_group(param_group)
-        if all(parameter.device.type == "cpu" for parameter in param_group["params"]):
+        # Fused arithmetic goes through memory, so the gradient must have the layout of the weights.
+        if all(p.device.type == "cpu" and p.is_contiguous() for p in param_group["params"]):
             param_group["fused"] = True
         for parameter in self._low_precision():
             parameter.grad_dtype = torch.float32
@@ -85,6 +86,10 @@ class AdamW(WithMuon):
             parameter.data = state[MASTER] if MASTER in state else weights.float()
             parameter.grad = gradient.float()
         loss = super().step(closure)
+        for group in self.param_groups:
+            for parameter in group["params"] if group["fused"] else ():
+                if parameter.grad is not None:  # fused changes are not counted by themselves
+                    torch.autograd.graph.increment_version(parameter)
         for parameter, weights in rounded:
             self.state[parameter][MASTER] = parameter.data
             parameter.grad = None

@@ -100,6 +100,35 @@ def test_float32_parameters_are_updated_as_by_torch():
     torch.testing.assert_close(mine, plain, atol=1e-7, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, *LOW])
+def test_a_step_changes_the_version_of_the_weights(dtype: torch.dtype):
+    """Engines and caches of prompts, and passes that are kept, tell old weights by it."""
+    model = nn.Linear(3, 3, dtype=dtype)
+    optimizer = AdamW(model.parameters(), lr=1e-3)
+    versions = [[p._version for p in model.parameters()]]
+    for _ in range(3):
+        model.zero_grad()
+        loss = model(model(torch.ones(2, 3, dtype=dtype))).sum()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        versions.append([p._version for p in model.parameters()])
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+    assert all(len({*each}) == 4 for each in zip(*versions, strict=True))
+
+
+def test_gradients_may_have_another_layout_than_the_weights():
+    start, gradients = torch.randn(5, 7), torch.randn(3, 5, 7)
+    mine, theirs = nn.Parameter(start.t().contiguous().t()), nn.Parameter(start.clone())
+    assert mine.stride() != theirs.stride()
+    for kind, parameter in ((AdamW, mine), (torch.optim.AdamW, theirs)):
+        optimizer = kind([parameter], lr=0.1)
+        for each in gradients:
+            parameter.grad = each.clone()
+            optimizer.step()
+    torch.testing.assert_close(mine, theirs)
+
+
 def test_a_step_without_a_gradient_changes_nothing():
     some, none = weights(torch.bfloat16), weights(torch.bfloat16, 1)
     before = none.detach().clone()
