@@ -8,7 +8,7 @@ action tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -243,16 +243,22 @@ class Rows:
         ordered.sort(key=lambda unit: (longest[unit[0]], rank[numbers[unit[0]]]))
         found: list[list[int]] = []
         read: set[int] = set()
-        again = 0
+        again = 0  # action tokens of rows that equal an earlier one of the pass
         for unit in ordered:
-            new = {numbers[i] for i in unit} - read
-            again += sum([len(self.tokens[i]) for i in unit if numbers[i] != i])
-            if not found or (len(read) + len(new)) * longest[unit[0]] + again > limit:
+            firsts = {numbers[i]: i for i in reversed(unit)}
+            new = firsts.keys() - read
+            more = again + self._repeated(unit, [firsts[number] for number in new])
+            if not found or (len(read) + len(new)) * longest[unit[0]] + more > limit:
                 found.append([])
-                read, new, again = set(), {numbers[i] for i in unit}, 0
+                read, new, more = set(), firsts.keys(), self._repeated(unit, firsts.values())
             found[-1] += unit
-            read |= new
+            read.update(new)
+            again = more
         return [np.array(rows, np.int64) for rows in found]
+
+    def _repeated(self, unit: Iterable[int], firsts: Iterable[int]) -> int:
+        """Returns the number of action tokens of rows, without those that are read."""
+        return sum([len(self.tokens[i]) for i in unit]) - sum([len(self.tokens[i]) for i in firsts])
 
 
 @dataclass(frozen=True)

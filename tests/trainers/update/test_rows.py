@@ -89,6 +89,22 @@ def test_a_pass_reads_equal_rows_once():
     assert steps == [[1, 5], [0, 2], [3, 4]]
 
 
+def test_a_pass_of_whole_trajectories_counts_the_rows_that_each_repeats():
+    same = np.array([0, 0, 0, 3, 0])
+    rows = Rows(
+        [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)],
+        np.array([10, 10, 10, 10, 10]),
+        [np.arange(4) + 4 * i for i in range(5)],
+        same,
+    )
+    everything = np.arange(5)
+    assert [p.tolist() for p in rows.passes(everything, 28, together=True)] == [[0, 1, 2, 4], [3]]
+    # The repeated rows of the first trajectory have 8 action tokens.
+    assert [p.tolist() for p in rows.passes(everything[:4], 27, together=True)] == [[0, 1, 2], [3]]
+    # The row that the last one equals is in another minibatch.
+    assert [p.tolist() for p in rows.passes(np.array([3, 4]), 20)] == [[3, 4]]
+
+
 @given(
     rows=st.lists(st.tuples(st.integers(1, 20), st.integers(0, 3)), min_size=1, max_size=30),
     limit=st.integers(20, 200),
