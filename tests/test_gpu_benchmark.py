@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -106,7 +107,8 @@ def fail() -> dict[str, Any]:
 def test_a_part_that_fails_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(gpu.multiprocessing, "get_context", lambda _: CONTEXT)
+    pickle.dumps(gpu._report)  # as a process that is not forked needs it
+    monkeypatch.setattr(gpu.multiprocessing, "get_context", {"spawn": CONTEXT}.__getitem__)
     found = gpu.apart(fail)
     assert found == {"error": "MemoryError: no room"}
     gpu.show({"training": [found, {"length": 64, "mfu": None}]})

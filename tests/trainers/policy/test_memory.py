@@ -209,10 +209,12 @@ def test_equal_rows_are_read_once_and_learned_from_as_often_as_they_occur(
     assert fed[: len(fed) // 2] == fed[len(fed) // 2 :]
     repeated = [torch.cat([x, x, x]) for x in found[0]]
     torch.testing.assert_close(found[1], repeated)
+    # Sums are in another order: they differ by the rounding of the largest terms, here about 100.
+    largest = max(float(each.abs().max()) for each in gradients[1] if each is not None)
     for one, three in zip(*gradients, strict=True):
         assert (one is None) == (three is None)
         if one is not None and three is not None:
-            torch.testing.assert_close(three, 3 * one, atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(three, 3 * one, atol=5e-6 * largest, rtol=1e-4)
 
 
 def test_gradients_of_equal_rows_are_added_up_in_float32(make_model, tokenizer, as_batch):
