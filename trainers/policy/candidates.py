@@ -163,7 +163,7 @@ def choice_scores(
     # Equal choices share their totals.
     numbers: dict[int, int] = {}
     place = [numbers.setdefault(id(total), len(numbers)) for total in totals]
-    some = [place.index(number) for number in range(len(numbers))]
+    some = np.unique(place, return_index=True)[1].tolist()
     scores = _normalized(
         policy, [totals[i] for i in some], [choices[i].candidates for i in some], normalization
     )
