@@ -47,11 +47,7 @@ class Short:
 
 
 LEARNS = (
-    Short(
-        "poad --config benchmarks/first_run.yaml",
-        "--iterations 1 --critic-window 1",
-        explains=True,
-    ),
+    Short("poad --config benchmarks/first_run.yaml", "--iterations 1", explains=True),
     Short("poad turn --config benchmarks/numberline.yaml", "--iterations 4"),
     Short("poad turn rloo --env-id KG-QA-v0", "--iterations 4"),
     Short("poad turn --env-id KG-QA-v0", "--iterations 4"),
