@@ -142,6 +142,6 @@ def test_the_cost_is_bounded(make_policy: Callable[..., Policy], monkeypatch: py
     policy, asked = make_policy(), []
     forward = policy.forward
     monkeypatch.setattr(policy, "forward", lambda c: asked.append(c.tokens.shape) or forward(c))
-    long = [episode([7, n], [9] * 300) for n in range(10, 40)]
+    long = [episode([7, n], [n] * 300) for n in range(10, 40)]
     thought_information({"": policy}, long, HALF, ALONE)
     assert sum(rows for rows, _ in asked) == 64 and max(length for _, length in asked) == 258
