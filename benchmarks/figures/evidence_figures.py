@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.shared.figure_results import NOTHING, percent_interval, results_if_any, table
+from benchmarks.shared.figure_results import (
+    NOTHING,
+    interval,
+    percent_interval,
+    results_if_any,
+    table,
+)
 
 
 def evidence() -> str:
@@ -22,7 +28,10 @@ def evidence() -> str:
             run["recipe"],
         ),
     )
-    header = ("Environment", "Recipe", "Demonstrations", "Seed", "Success, %", "Steps", "Device")
+    header = (
+        *("Environment", "Recipe", "Demonstrations", "Seed"),
+        *("Success, %", "Reward", "Steps", "Device"),
+    )
     return table(header, [cells(run) for run in runs])
 
 
@@ -35,6 +44,7 @@ def cells(run: dict[str, Any]) -> tuple[str, ...]:
         str(run["demonstrations"]),
         str(run["seed"]),
         percent_interval(final["success"]),
+        interval(final["reward"]),
         f"{run['env_steps']:,}",
         run["device"],
     )

@@ -66,10 +66,13 @@ class Candidate:
     Attributes:
         turns: mean turns of the expert. A run has 2,560 episodes of this length, in steps.
         settings: settings of `agentgym train` beyond the file.
+        demonstrations: given for an environment that a question chooses. The rule does not look
+            at its clone then.
     """
 
     turns: float
     settings: Mapping[str, Any] = field(default_factory=dict)
+    demonstrations: int | None = None
 
 
 EPISODES = 2560
@@ -89,8 +92,12 @@ CANDIDATES = {
     "MiniWoB-Text-v0": Candidate(3.8, LISTED),
     "TextNav-Random-v0": Candidate(8.2, LISTED),
     "WebShop-v0": Candidate(5.2, LISTED),
+    # One turn, one sentence: are long actions better judged token by token (`poad`) than as a
+    # whole (`turn`), and does either critic beat a mean over the group (`grpo`)? The measure is
+    # the mean reward. Asked before any of its runs.
+    "TextGeneration-v0": Candidate(1.0, demonstrations=64),
 }
-"""Environments in the order of the tokens of an expert's episode."""
+"""Environments in the order of the tokens of an expert's episode, then those of a question."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +166,8 @@ def clones_of(env: str, rows: Mapping[str, Any], rule: Rule) -> tuple[list[Job],
     The second value is None as long as the rule has not chosen, or if the environment does not
     count.
     """
+    if (given := CANDIDATES[env].demonstrations) is not None:
+        return [Job(env, "clone", given, SEEDS[0])], given
     needed = []
     for demonstrations in rule.demonstrations:
         needed.append(Job(env, "clone", demonstrations, SEEDS[0]))
@@ -223,7 +232,6 @@ def common_settings(settings: Settings, job: Job) -> dict[str, Any]:
         "env_id": job.env,
         "seed": job.seed,
         "device": settings.device,
-        "dtype": "float32" if settings.device == "cpu" else "bfloat16",
         **CANDIDATES[job.env].settings,
     }
 

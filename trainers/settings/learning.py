@@ -103,8 +103,10 @@ class LossConfig:
     ] = "token"  # fmt: skip
     """Granularity of the importance-sampling ratio: of a token, the geometric mean over the tokens
     of a turn, a chunk of turns (recipe `chunk`) or a trajectory, or the product over them, which is
-    the ratio of the action or of the whole trajectory. none: no ratio, no clip and no KL to the
-    behaviour policy, for the gradient of plain log-likelihood."""
+    the ratio of the action or of the whole trajectory. A mean stays near 1 where single tokens move
+    far: over long actions, the same clip allows larger steps (GSPO, arXiv 2507.18071, clips at
+    3e-4). none: no ratio, no clip and no KL to the behaviour policy, for the gradient of plain
+    log-likelihood."""
     aggregation: Literal["token", "turn", "trajectory", "constant"] = "token"
     """Loss aggregation: mean over tokens, turns or trajectories, or a sum divided by a constant
     (Dr. GRPO)."""
