@@ -321,7 +321,7 @@ class Salad(TextEnv):
                 return "deliver"  # a wrongly served item returns home
             nearest = sorted(missing, key=lambda name: _steps(state.cook, state.where[name]))
             return f"get {nearest[0]}" if missing else "deliver"
-        if junk:
+        if junk and (not held or chopped(state, held)):  # raw food in the hands leaves no room
             return "get bowl"
         if held in missing:
             if chopped(state, held):

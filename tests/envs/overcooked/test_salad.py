@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.overcooked.kitchen import State, visible
@@ -99,6 +99,7 @@ def test_the_expert_is_optimal(recipe: str, macros: int, primitives: int, discou
     kitchen=st.sampled_from(["A", "C"]),
     detour=st.lists(st.integers(0, 8), max_size=12),
 )
+@example(seed=0, recipe="lettuce-tomato salad", kitchen="A", detour=[2, 4, 7, 2, 3, 4, 0])
 def test_the_expert_recovers_from_any_detour(seed, recipe, kitchen, detour):
     env = Salad(recipe=recipe, kitchen=kitchen, max_turns=None)
     _, info = env.reset(seed=seed)
