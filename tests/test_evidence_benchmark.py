@@ -66,6 +66,14 @@ def test_the_rule_counts_environments_whose_clone_succeeds_sometimes(
     assert not trained
 
 
+def test_a_question_chooses_its_environment_whatever_the_clone_does(
+    queue: Any, trained: list[str], tmp_path: Path
+):
+    settings = queue.Settings(out=tmp_path / "out.json", runs=tmp_path, ids=("TextGeneration-v0",))
+    queue.main(settings)  # clones that never succeed
+    assert len(trained) == len(queue.SEEDS) * (1 + len(queue.RECIPES))
+
+
 def test_results_of_another_rule_are_refused(queue: Any, tmp_path: Path, monkeypatch: Any):
     settings = queue.Settings(out=tmp_path / "out.json", runs=tmp_path, ids=("Shell-v0",))
     queue.main(settings)

@@ -61,9 +61,11 @@ class PreferenceModel(RecipeHooks):
         Args:
             batch: the trajectories.
             model: the model. None: the preference model.
-            reuse: keep the pass with its gradient for a `fit` that follows, if it is only one.
+            reuse: keep the pass with its gradient for a `fit` that follows, if it is only one and
+                of the preference model.
         """
         found, read = np.zeros(batch.num_tokens, np.float32), self._read(batch)
+        reuse = reuse and model is None
 
         def step(part: NDArray[np.int64]) -> None:
             collated, keeps = read.collated(part), reuse and len(part) == len(read.rows.rows)
