@@ -121,7 +121,7 @@ class Bare(Policy):
     def __init__(self, model: Any):
         torch.nn.Module.__init__(self)
         self.model, self.blocks, self.head_output = model, True, HeadOutput()
-        self._beyond = False
+        self._beyond = self.packs = False
 
 
 def make_model(shape: dict[str, Any], rank: int) -> Any:

@@ -17,7 +17,6 @@ from torch import Tensor
 from agentgym.trainers.data.trajectory import IntArray
 from agentgym.trainers.policy.collate import Collated
 from agentgym.trainers.policy.language_model import LanguageModel
-from agentgym.trainers.policy.shared_prefix import as_mask
 
 
 def check(policy: LanguageModel, prompt: NDArray[np.int32], texts: Sequence[str]) -> None:
@@ -184,7 +183,7 @@ class Forest:
         sizes = torch.tensor([len(tree.token) - 1 for tree in trees])
         inputs = {
             "input_ids": torch.from_numpy(fed),
-            "attention_mask": as_mask(policy, torch.from_numpy(visible)),
+            "attention_mask": _as_mask(policy, torch.from_numpy(visible)),
             "position_ids": torch.from_numpy(positions),
         }
         device = policy.device
@@ -203,3 +202,18 @@ class Forest:
         parts = zip(self.trees, edges.split(lengths), strict=True)
         found = [finish(tree, some) for tree, some in parts]
         return [found[place] for place in self.place]
+
+
+def _as_mask(policy: LanguageModel, visible: Tensor) -> Tensor:
+    """Returns a mask [..., 1, S, S] as the attention implementation expects it.
+
+    Args:
+        policy: the model.
+        visible: bool [..., S, S] True where a token attends to another one.
+    """
+    mask = visible.unsqueeze(-3)
+    config = policy.model.config.get_text_config(decoder=True)
+    if getattr(config, "_attn_implementation", None) == "sdpa":
+        return mask
+    dtype = policy.model.get_input_embeddings().weight.dtype
+    return torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)

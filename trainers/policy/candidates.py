@@ -254,7 +254,7 @@ def _tree_totals(
         forest = Forest.of(
             policy, tokens, lengths.numpy(), torch.arange(len(some)), lengths - 1, trees
         )
-        _, outputs = read(policy, forest.row, forest.column, **forest.inputs)
+        outputs, _ = read(policy, forest.row, forest.column, **forest.inputs)
         edges = score_places(policy, outputs, forest.target)[0]
         totals |= zip(some, forest.totals(edges, finish), strict=True)
     return [totals[i] for i in range(len(prompts))]
@@ -287,6 +287,6 @@ def _rows(
     mask = torch.from_numpy(np.concatenate([np.ones_like(head), inside], axis=1)).to(policy.device)
     row, column = torch.from_numpy(np.stack(np.nonzero(inside))).to(policy.device)
     column = column + len(prompt)
-    _, outputs = read(policy, row, column - 1, input_ids=tokens, attention_mask=mask)
+    outputs, _ = read(policy, row, column - 1, input_ids=tokens, attention_mask=mask)
     logprobs = score_places(policy, outputs, tokens[row, column])[0]
     return logprobs.new_zeros(len(endings)).index_add(0, row, logprobs)

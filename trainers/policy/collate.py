@@ -89,18 +89,9 @@ class Collated:
 
     @property
     def reads(self) -> list[tuple[Tensor, Tensor]]:
-        """Rows and positions of the states that `places` returns."""
+        """Rows and positions of the action tokens [k] and of the bootstraps [b]."""
         ends = self.bootstrap_row, self.bootstrap_column
         return [(self.row, self.column), ends]
-
-    def places(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the states at action tokens [k, H] and bootstrap positions [b, H].
-
-        Args:
-            states: [B, S, H] hidden states.
-        """
-        tokens, ends = (pick(states, *places) for places in self.reads)
-        return tokens, ends
 
     def undecided(self) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
         """Returns the indices of the tokens that are not forced, and the support of these alone.

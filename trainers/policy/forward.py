@@ -5,10 +5,11 @@ Shapes: B rows, S positions, p places, V vocabulary, H hidden.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import Any
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
+from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,8 +18,8 @@ from agentgym.trainers.policy.gradient_checkpointing import checkpointed
 from agentgym.trainers.policy.language_model import LanguageModel
 from agentgym.trainers.policy.last_layer import last_layer_reads
 from agentgym.trainers.policy.lm_head import Head, head_reads, scores_in_parts
+from agentgym.trainers.policy.packing import Packing
 from agentgym.trainers.policy.shared_attention import Reads, shares_attention
-from agentgym.trainers.policy.shared_prefix import run_shared, shared_parts
 
 FEW = 4
 """The last layer is computed where it is read if this is less than 1 / FEW of all places."""
@@ -31,54 +32,87 @@ def read(
     others: Sequence[tuple[Tensor, Tensor]] = (),
     /,
     **inputs: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Computes the hidden states of rows of tokens.
+) -> tuple[Tensor, list[Tensor]]:
+    """Computes the hidden states of rows of tokens at some places.
 
-    Prefixes that rows have in common are computed once if this is faster (`shared_parts`).
+    Rows are packed if this is faster, so that common prefixes are computed once and padding is not.
 
     Args:
         policy: the model.
         row: int64 [p] rows of the places to score.
         column: int64 [p] their positions.
-        others: rows and positions of the further hidden states to return.
+        others: rows and positions of further hidden states.
         **inputs: the inputs of the model: token ids [B, S], and mask and positions if needed.
 
     Returns:
-        The hidden states [B, S, H] before the head, undefined at all other places, and the inputs
-        [p, ...] of `score_places`.
+        The inputs [p, ...] of `score_places`, and the hidden states before the head of each of the
+        others.
     """
     policy.check_ids(inputs["input_ids"])
-    known = policy.head_output is not None
+    places, further = [(row, column), *others], {}
+    packing = _packing(policy, places, **inputs)
+    count, width = inputs["input_ids"].shape
+    if packing is not None:
+        places, count, width = [packing.packed(each) for each in places], 1, len(packing.source)
+    reads = _few(policy, places, count, width)
+    if packing is not None:
+        last = None if reads is None else packing.at(reads.columns)
+        inputs, cache = packing.inputs(inputs["input_ids"], inputs.get("position_ids"), last)
+        further[policy.cache_name] = cache
     # If the operations after the head are unknown, the model has to apply them itself.
-    some = (row[:0], column[:0]) if known else (row, column)
+    known = policy.head_output is not None
+    some = (row[:0], row[:0]) if known else places[0]
+    shares = packing is not None or reads is not None
+    within = partial(shares_attention, policy.model) if shares else nullcontext
+    with ExitStack() as contexts:
+        contexts.enter_context(within())
+        if policy.gradient_checkpointing:
+            contexts.enter_context(checkpointed(policy.model, within))
+        if reads is not None:
+            contexts.enter_context(last_layer_reads(policy.model, reads))
+        found = contexts.enter_context(
+            head_reads(policy.model, lambda hidden: pick(hidden, *some)[None])
+        )
+        logits = policy.model(**inputs, **further, use_cache=False).logits
+    states = [pick(found[0], *each) for each in places]
+    return states[0] if known else logits[0], states[1:]
 
-    def run(**inputs: Any) -> tuple[Tensor, Tensor]:
-        layers = checkpointed(policy.model) if policy.gradient_checkpointing else nullcontext()
-        with layers, head_reads(policy.model, lambda hidden: pick(hidden, *some)[None]) as states:
-            logits = policy.model(**inputs, use_cache=False).logits
-        return states[0], logits[0]
 
-    if parts := shared_parts(policy, **inputs):
-        states = run_shared(policy, lambda **its: run(**its)[0], parts, **inputs)
-        return states, pick(states, row, column)
-    with _last_layer(policy, [(row, column), *others], *inputs["input_ids"].shape):
-        states, outputs = run(**inputs)
-    return states, pick(states, row, column) if known else outputs
+def _packing(
+    policy: LanguageModel,
+    places: Sequence[tuple[Tensor, Tensor]],
+    input_ids: Tensor,
+    attention_mask: Tensor | None = None,
+    position_ids: Tensor | None = None,
+) -> Packing | None:
+    """Returns the rows up to the last place that is read, packed, or None if whole ones cost less.
+
+    Args:
+        policy: the model.
+        places: rows and positions that are read.
+        input_ids: int64 [B, S] token ids.
+        attention_mask: bool [B, 1, S, S] what each token attends to. None: causal.
+        position_ids: [B, S] positions. None: the columns.
+    """
+    if len(input_ids) == 1 or not policy.packs:
+        return None
+    lengths = np.zeros(len(input_ids), np.int64)
+    for row, column in places:
+        np.maximum.at(lengths, row.cpu().numpy(), column.cpu().numpy() + 1)
+    packing = Packing.of(input_ids, lengths, attention_mask, position_ids)
+    hidden = policy.model.config.get_text_config(decoder=True).hidden_size
+    return packing if packing.saves(hidden) else None
 
 
-@contextmanager
-def _last_layer(
+def _few(
     policy: LanguageModel, places: Sequence[tuple[Tensor, Tensor]], count: int, width: int
-) -> Iterator[None]:
-    """Context manager in which the last layer is computed at few places, if that is possible."""
+) -> Reads | None:
+    """Returns the places, if they are few and the last layer can be computed at them only."""
     row, column = (torch.cat(each) for each in zip(*places, strict=True))
     few = 0 < len(row) * FEW < count * width
     if not few or policy.gradient_checkpointing or not policy.restricts:
-        yield
-        return
-    reads = Reads.of(row, column, count, width)
-    with shares_attention(policy.model), last_layer_reads(policy.model, reads):
-        yield
+        return None
+    return Reads.of(row, column, count, width)
 
 
 def score_places(

@@ -6,7 +6,7 @@ Source: Chen et al., Training Deep Nets with Sublinear Memory Cost (arXiv 1604.0
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,9 @@ def layers_to_checkpoint(model: nn.Module) -> list[Any]:
 
 
 @contextmanager
-def checkpointed(model: nn.Module) -> Iterator[None]:
+def checkpointed(
+    model: nn.Module, within: Callable[[], AbstractContextManager[Any]] = nullcontext
+) -> Iterator[None]:
     """Context manager of a forward pass whose layers keep their inputs only.
 
     The backward pass computes each layer again. `transformers` checkpoints layers in training mode.
@@ -40,15 +42,16 @@ def checkpointed(model: nn.Module) -> Iterator[None]:
 
     Args:
         model: a `transformers` model.
+        within: makes the context manager in which layers are computed again.
     """
     layers = layers_to_checkpoint(model) if torch.is_grad_enabled() else []
     before = [(layer.training, layer.gradient_checkpointing) for layer in layers]
     for layer, (training, _) in zip(layers, before, strict=True):
         layer.training = layer.gradient_checkpointing = True
-        layer._can_checkpoint_with_cache = True  # of `run_shared`, which permits a second pass
+        layer._can_checkpoint_with_cache = True  # of packed rows, which permits a second pass
         layer._gradient_checkpointing_func = partial(
             checkpoint,
-            partial(_run, layer, training),
+            partial(_run, layer, training, within),
             use_reentrant=False,
             preserve_rng_state=False,
         )
@@ -59,10 +62,17 @@ def checkpointed(model: nn.Module) -> Iterator[None]:
             layer.training, layer.gradient_checkpointing = training, enabled
 
 
-def _run(layer: Any, training: bool, forward: Callable[..., Any], *args: Any) -> Any:
+def _run(
+    layer: Any,
+    training: bool,
+    within: Callable[[], AbstractContextManager[Any]],
+    forward: Callable[..., Any],
+    *args: Any,
+) -> Any:
     """Computes a layer in a mode that is the same in the forward and in the backward pass."""
     mode, layer.training = layer.training, training
     try:
-        return forward(*args)
+        with within():
+            return forward(*args)
     finally:
         layer.training = mode

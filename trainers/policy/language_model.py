@@ -32,6 +32,7 @@ from agentgym.trainers.policy.last_layer import can_restrict, last_layer_reads
 from agentgym.trainers.policy.lm_head import check_head, head_reads
 from agentgym.trainers.policy.loading import REFERENCE, base_model, drop_nothing, stores_tensors
 from agentgym.trainers.policy.model_config import check_embedded, max_length, plain_outputs
+from agentgym.trainers.policy.packing import can_pack
 from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.trainers.policy.probes import (
     Recomputed,
@@ -107,9 +108,8 @@ class LanguageModel(nn.Module):
             backward pass.
         gradient_checkpointing: whether forward passes with gradients keep only the inputs of the
             model's layers, and the backward pass computes the layers again.
-        shares_prefixes: whether forward passes with gradients compute common prefixes of their rows
-            once, in a pass of their own, if the model has `blocks` and this is faster. See
-            `shared_parts`.
+        packs: whether forward passes with gradients pack their rows if this is faster (see
+            `packing.py`).
 
     Raises:
         ConfigError: if the tokenizer has no end-of-sequence token or the model no output head.
@@ -118,7 +118,6 @@ class LanguageModel(nn.Module):
     version: int | None = None
     logits_at_once: int = 1 << 24
     gradient_checkpointing: bool = False
-    shares_prefixes: bool = True
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_size: int | None = None):
         super().__init__()
@@ -171,6 +170,7 @@ class LanguageModel(nn.Module):
         )
         self.inference_mode = self.blocks and not stores_tensors(plain)
         self.restricts = self.blocks and can_restrict(model, self.end_token)
+        self.packs = self.blocks and can_pack(model, self.cache_name, self.end_token)
         self._layer_shapes: dict[torch.dtype | None, tuple[LayerShape, ...]] = {}
         if not knows_cache(plain, accepted, layers):
             check_cache(self)

@@ -51,7 +51,7 @@ def score_actions(policy: LanguageModel, collated: Collated) -> Scores:
         # No attention mask: padding is on the right, where causal attention ignores it, and plain
         # causal attention is the fastest kind.
         inputs = {"input_ids": collated.tokens}
-    states, outputs = read(policy, row, column, collated.reads, **inputs)
+    outputs, states = read(policy, row, column, collated.reads, **inputs)
     n, temperature = len(chosen), collated.temperature
     logprobs, entropy = score_places(
         policy, outputs[:n], collated.target[chosen], support, temperature
@@ -65,14 +65,14 @@ def score_actions(policy: LanguageModel, collated: Collated) -> Scores:
         scored = choice_scores(policy, collated, totals)
         logprobs = logprobs.index_copy(0, at, scored[0])
         entropy = entropy.index_copy(0, at, scored[1])
-    return Scores(logprobs, entropy, *collated.places(states))
+    return Scores(logprobs, entropy, *states)
 
 
 def read_hidden(policy: LanguageModel, collated: Collated) -> tuple[Tensor, Tensor]:
     """Returns hidden states at action tokens [k, H] and bootstrap positions [b, H]."""
     nowhere = collated.row[:0]
-    states, _ = read(policy, nowhere, nowhere, collated.reads, input_ids=collated.tokens)
-    return collated.places(states)
+    _, (tokens, ends) = read(policy, nowhere, nowhere, collated.reads, input_ids=collated.tokens)
+    return tokens, ends
 
 
 def all_logprobs(policy: LanguageModel, collated: Collated) -> Tensor:
@@ -81,8 +81,7 @@ def all_logprobs(policy: LanguageModel, collated: Collated) -> Tensor:
     They are float32, under the distribution that the token was sampled from: -inf for tokens that
     could not have been sampled. Actions must be sampled token by token.
     """
-    states, outputs = read(policy, collated.row, collated.column, input_ids=collated.tokens)
-    del states
+    outputs, _ = read(policy, collated.row, collated.column, input_ids=collated.tokens)
     if policy.head_output is not None:
         outputs = policy.head_output(policy.model.get_output_embeddings()(outputs))
     logits = outputs.float() / collated.temperature

@@ -253,10 +253,16 @@ def _attention(
     """Attention for `transformers`.
 
     Keys without a `sharing` are attended to as with "sdpa", others in float32. If `READS` of the
-    module names some places, the results of all others are 0.
+    module names some places, the results of all others are 0. The keys of packed rows have their
+    attention, see `packing.py`.
     """
     reads: Reads | None = getattr(module, READS, None)
     plain = all(kwargs.get(name) is None for name in PLAIN)
+    if (attending := getattr(key, "attending", None)) is not None:
+        if not plain:
+            raise NotImplementedError("Packed rows need plain attention.")
+        whole, last = attending
+        return (whole if reads is None else last).attend(query, key, value, scaling), None
     if reads is not None and plain and getattr(module, "is_causal", True):
         count, _, width, _ = query.shape
         query, attention_mask = _at(reads.places, query, key.shape[2], attention_mask)

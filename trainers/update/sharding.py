@@ -70,7 +70,6 @@ def trained_copy(
     assert plugin is not None
     # On the CPU, from which each layer returns to the device as it is sharded.
     policy = learner.policy.clone(share_base=False).to("cpu")
-    policy.shares_prefixes = False  # the processes must agree on the number of forward passes
     low = [p for p in policy.parameters() if p.requires_grad and p.dtype in LOW_PRECISION]
     # Without, layers compute as in the acting copy, under its autocast.
     plugin.mixed_precision_policy = None

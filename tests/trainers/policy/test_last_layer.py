@@ -69,10 +69,10 @@ def test_states_and_gradients_are_those_of_the_whole_layer(make_policy, kind, ch
     found = []
     for policy.restricts in (False, True):
         policy.zero_grad()
-        states, outputs = read(policy, row, column, [last], input_ids=tokens)
-        (outputs.square().sum() + states[last].sum()).backward()
+        outputs, (states, end) = read(policy, row, column, [(row, column), last], input_ids=tokens)
+        (outputs.square().sum() + end.sum()).backward()
         gradients = [p.grad for p in policy.parameters() if p.grad is not None]
-        found.append([states[row, column], states[last], outputs, *gradients])
+        found.append([states, end, outputs, *gradients])
     assert len(found[0]) == len(found[1]) > 10
     for whole, cut in zip(*found, strict=True):
         torch.testing.assert_close(cut, whole, atol=1e-4, rtol=1e-4)
