@@ -196,8 +196,8 @@ class Attending:
             value: [1, k, T, size] their values.
             scale: factor of the scores. None: 1 / sqrt(size).
         """
-        states = [each[0].transpose(0, 1) for each in (query, key, value)]
-        results = torch.cat([block.attend(*states, scale) for block in self._blocks])
+        query, key, value = (each[0].transpose(0, 1) for each in (query, key, value))
+        results = torch.cat([block.attend(query, key, value, scale) for block in self._blocks])
         results = results.index_select(0, self._found)
         whole = results.new_zeros(self._count, *results.shape[1:])
         return whole.index_copy(0, self._places, results)[None]

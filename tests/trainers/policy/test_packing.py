@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from agentgym.trainers.policy.forward import read
 from agentgym.trainers.policy.packing import SHORTEST, Packing, can_pack
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
+from benchmarks.speed import packing as benchmark
 
 TEXTS = ["go north", "go south", "go", "take the red key, then wait", "day 17"]
 SHARED = np.arange(7, 47, dtype=np.int32)
@@ -194,3 +196,17 @@ def test_models_with_other_attention_are_not_packed(make_policy):
     layer = policy.model.get_decoder().layers[-1]
     layer.register_forward_hook(lambda module, args, out: out + out.roll(1, 1))
     assert not can_pack(policy.model, policy.cache_name, policy.end_token)
+
+
+def test_the_benchmark_compares_packed_and_whole_rows(monkeypatch, tmp_path):
+    monkeypatch.setattr(packing, "LEAST_CPU", 0)
+    settings = benchmark.Settings(
+        layers=1, hidden=64, dtypes=("float32",), scale=0.25, repeats=1, out=tmp_path / "out.json"
+    )
+    benchmark.main(settings)
+    rows = json.loads(settings.out.read_text())["rows"]
+    assert [row["case"] for row in rows] == list(benchmark.CASES)
+    assert all(row["difference"] < 1e-4 and row["faster"] > 0 for row in rows)
+    *some, alike = [row["tokens"] for row in rows]
+    assert all(tokens["packed"] < tokens["whole"] for tokens in some)
+    assert alike["packed"] == alike["whole"] - 32  # the last token of a row is not read
