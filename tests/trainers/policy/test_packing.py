@@ -140,7 +140,7 @@ def test_any_rows(always, exact, rows, seed, restricts):
 def test_a_token_is_packed_once(rows):
     width = max(map(len, rows))
     tokens = torch.tensor([row + [0] * (width - len(row)) for row in rows])
-    packed = Packing.of(tokens, np.array([len(row) for row in rows]))
+    packed = Packing.of(tokens, np.array([len(row) for row in rows]), 1 << 20)
     whole = tokens.flatten().numpy()[packed.source]
     nodes: dict[int, set[tuple[int, ...]]] = {}
     for row, place, own in zip(rows, packed.place, packed.own, strict=True):
@@ -164,12 +164,10 @@ def test_candidates_of_prompts_with_a_common_prefix(always, make_policy):
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_rows_are_packed_only_if_this_is_faster(make_policy):
-    hidden = make_policy().hidden_size
-
+def test_rows_are_packed_only_if_this_is_faster():
     def saves(rows: torch.Tensor, lengths: list[int] | None = None) -> bool:
         ends = lengths or [rows.shape[1]] * len(rows)
-        return Packing.of(rows, np.array(ends)).saves(hidden)
+        return Packing.of(rows, np.array(ends), 32).saves
 
     rows = torch.arange(3, 103).repeat(8, 1)
     rows[:, 80:] += torch.arange(8)[:, None]
