@@ -147,6 +147,23 @@ def head_memory() -> str:
     return table(("Tokens", "Program", "KiB/token", "CPU time, x all logits"), rows)
 
 
+def packing() -> str:
+    """Returns the table of passes over packed rows."""
+    rows = [
+        (
+            row["case"],
+            row["dtype"],
+            f"{row['tokens']['whole']:,}",
+            f"{row['tokens']['packed']:,}",
+            f"{row['faster']:.1f}",
+            f"{row['difference']:.0e}",
+        )
+        for row in results("packing")["rows"]
+    ]
+    header = ("Rows", "Weights", "Tokens", "Packed", "x faster", "Difference of gradients")
+    return table(header, rows)
+
+
 # Credit assignment.
 
 
@@ -342,6 +359,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
         generation_peers,
         training_memory,
         head_memory,
+        packing,
         credit_oracle,
         learning_webshop,
         learning_webshop_files,

@@ -20,7 +20,7 @@ from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.run.setup import build_updater
-from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.rows import Rows
 from agentgym.trainers.update.sharding import as_whole
 from agentgym.trainers.update.shared_gradients import accumulation_of
 from agentgym.trainers.update.updater import Updater

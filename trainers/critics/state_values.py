@@ -16,8 +16,8 @@ from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample
-from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.microbatches import TokenBudget
+from agentgym.trainers.update.rows import Rows
 
 
 @torch.no_grad()

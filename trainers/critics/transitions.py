@@ -24,9 +24,9 @@ from agentgym.trainers.data.replay import ReplayBuffer
 from agentgym.trainers.data.trajectory import RolloutStats, Segment, Trajectory, Turn
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.sampling import Sample, Tokens
-from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.microbatches import TokenBudget
 from agentgym.trainers.update.optimizer import LOW_PRECISION
+from agentgym.trainers.update.rows import Rows
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -34,10 +34,10 @@ from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.settings import CriticConfig
-from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.losses import Sum
 from agentgym.trainers.update.microbatches import TokenBudget, padded
 from agentgym.trainers.update.optimizer import AdamW, divide_gradients
+from agentgym.trainers.update.rows import Rows
 
 Loss = Callable[[Tensor, Tensor, Tensor, Batch], Sum]
 """From outputs of the head [k] (two-hot: [k, bins]), the targets of the batch, the indices of the

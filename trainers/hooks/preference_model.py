@@ -15,9 +15,9 @@ from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.collate import collate
-from agentgym.trainers.update.learner import Row, Rows
 from agentgym.trainers.update.microbatches import TokenBudget
 from agentgym.trainers.update.optimizer import AdamW, divide_gradients
+from agentgym.trainers.update.rows import Row, Rows
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

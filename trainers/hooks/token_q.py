@@ -26,9 +26,9 @@ from agentgym.trainers.settings import (
     defaults,
 )
 from agentgym.trainers.settings.kinds import RATIO
-from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.microbatches import TokenBudget
 from agentgym.trainers.update.optimizer import AdamW, divide_gradients, parameter_group
+from agentgym.trainers.update.rows import Rows
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -33,9 +33,10 @@ from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.metrics import rollout_metrics
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings.config import TrainConfig
-from agentgym.trainers.update.learner import Learner, Rows
+from agentgym.trainers.update.learner import Learner
 from agentgym.trainers.update.microbatches import Accumulation, Microbatch, TokenBudget, padded
 from agentgym.trainers.update.optimizer import AdamW, clip_gradients
+from agentgym.trainers.update.rows import Rows
 from agentgym.trainers.update.sharding import load_optimizer
 from agentgym.trainers.update.shared_gradients import accumulation_of
 from agentgym.trainers.update.updater import Updater

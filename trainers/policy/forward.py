@@ -99,9 +99,8 @@ def _packing(
     lengths = np.zeros(len(input_ids), np.int64)
     for row, column in places:
         np.maximum.at(lengths, row.cpu().numpy(), column.cpu().numpy() + 1)
-    packing = Packing.of(input_ids, lengths, attention_mask, position_ids)
-    hidden = policy.model.config.get_text_config(decoder=True).hidden_size
-    return packing if packing.saves(hidden) else None
+    packing = Packing.of(input_ids, lengths, policy.hidden_size, attention_mask, position_ids)
+    return packing if packing.saves else None
 
 
 def _few(

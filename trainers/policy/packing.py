@@ -43,6 +43,11 @@ BLOCK_CPU, BLOCK = 1 << 13, 1 << 20
 """Cost of a further block of attention on a CPU and on other devices, in attention to a token."""
 
 
+def least_saved(device: torch.device) -> int:
+    """Returns the number of tokens that packing must save on a device."""
+    return LEAST_CPU if device.type == "cpu" else LEAST
+
+
 @dataclass(frozen=True)
 class Packing:
     """The tokens of some rows, of which equal prefixes are one.
@@ -66,6 +71,7 @@ class Packing:
         cls,
         input_ids: Tensor,
         lengths: IntArray,
+        hidden: int,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
     ) -> Packing:
@@ -74,6 +80,7 @@ class Packing:
         Args:
             input_ids: int64 [B, S] token ids.
             lengths: [B] numbers of tokens of the rows.
+            hidden: hidden size of the model.
             attention_mask: bool [B, 1, S, S] mask of tokens that attend to earlier ones only, and
                 causally as long as positions are columns. None: causal.
             position_ids: [B, S] positions. None: the columns.
@@ -93,7 +100,8 @@ class Packing:
             if source:
                 most = int(min(alike[row], alike[before]))
                 common = equal_tokens(tokens[before], tokens[row], most)
-                common = common if common >= SHORTEST else 0
+                masked = attention_mask is not None
+                common = common if _worth(common, int(lengths[row]), hidden, masked) else 0
             place[row, :common] = place[before, :common]
             own[row] = np.arange(common, lengths[row])
             place[row, common : lengths[row]] = packed + np.arange(len(own[row]))
@@ -114,20 +122,10 @@ class Packing:
         own = [own[some[at[own]]] for own, at in zip(self.own, self.place, strict=True)]
         return Attending(self, own)
 
-    def saves(self, hidden: int) -> bool:
-        """Returns whether the packed tokens cost less than whole rows, if it has any.
-
-        Args:
-            hidden: hidden size of the model.
-        """
-        rows, width = self.place.shape
-        least = LEAST_CPU if self.device.type == "cpu" else LEAST
-        if not len(self.source) or rows * width - len(self.source) <= least:
-            return False
-        # In attention to a token. Causal attention leaves out the tokens that follow.
-        token, share = PROJECTIONS * hidden, 0.5 if self.visible is None else 1.0
-        whole = rows * width * (token + share * width)
-        return whole - len(self.source) * token - self.everything.pairs > least * token
+    @property
+    def saves(self) -> bool:
+        """Whether the packed tokens are clearly fewer than those of whole rows, and any."""
+        return 0 < len(self.source) < self.place.size - least_saved(self.device)
 
     def packed(self, places: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         """Returns the row, which is 0, and the packed tokens at rows [p] and columns [p]."""
@@ -160,29 +158,47 @@ class Packing:
         return inputs, Cache(layer_class_to_replicate=layer)
 
 
+def _worth(common: int, length: int, hidden: int, masked: bool) -> bool:
+    """Returns whether the first tokens of a row are shared, and not computed again.
+
+    The tokens that follow a shared prefix attend with a mask. Causal attention without one leaves
+    out the tokens that follow.
+
+    Args:
+        common: number of the first tokens.
+        length: number of all tokens.
+        hidden: hidden size of the model.
+        masked: whether there is a mask in any case.
+    """
+    more = 0.0 if masked else (length - common) * length - length * length / 2
+    return common >= SHORTEST and common * PROJECTIONS * hidden > more
+
+
 class Attending:
     """Packed tokens that attend, in blocks of rows with about as many of them.
 
     Args:
         packing: the packed rows.
         columns: the columns of the tokens of each row.
-
-    Attributes:
-        pairs: number of queries times keys.
     """
 
     def __init__(self, packing: Packing, columns: Sequence[IntArray]):
         self._blocks: list[_Block] = []
         self._count = len(packing.source)
         places, found, start = [], [], 0
-        for rows in _similar(columns, packing.device):
+        # Rows that attend from their first token on need no mask.
+        parts: tuple[list[int], list[int]] = [], []
+        for row, some in enumerate(columns):
+            if len(some):
+                whole = packing.visible is None and len(some) == some[-1] + 1
+                parts[int(whole)].append(row)
+        for rows in [each for part in parts for each in _similar(part, columns, packing.device)]:
             self._blocks.append(_Block.of(packing, rows, [columns[row] for row in rows]))
             most = len(self._blocks[-1].queries) // len(rows)
             for row in rows:
                 places.append(packing.place[row, columns[row]])
                 found.append(start + np.arange(len(columns[row])))
                 start += most
-        self.pairs = sum(block.pairs for block in self._blocks)
         self._places, self._found = (
             torch.from_numpy(np.concatenate(each)).to(packing.device) for each in (places, found)
         )
@@ -196,8 +212,8 @@ class Attending:
             value: [1, k, T, size] their values.
             scale: factor of the scores. None: 1 / sqrt(size).
         """
-        states = [each[0].transpose(0, 1) for each in (query, key, value)]
-        results = torch.cat([block.attend(*states, scale) for block in self._blocks])
+        query, key, value = (each[0].transpose(0, 1) for each in (query, key, value))
+        results = torch.cat([block.attend(query, key, value, scale) for block in self._blocks])
         results = results.index_select(0, self._found)
         whole = results.new_zeros(self._count, *results.shape[1:])
         return whole.index_copy(0, self._places, results)[None]
@@ -238,12 +254,6 @@ class _Block:
         if mask is None:
             return cls(queries, keys, len(rows), None)
         return cls(queries, keys, len(rows), torch.from_numpy(mask)[:, None].to(packing.device))
-
-    @property
-    def pairs(self) -> float:
-        """Number of queries times keys. Causal attention leaves out half of them."""
-        share = 0.5 if self.mask is None else 1.0
-        return len(self.queries) * len(self.keys) / self.rows * share
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scale: float | None) -> Tensor:
         """Returns the results [b * m, h, size] of attention.
@@ -287,14 +297,21 @@ class _Take(torch.autograd.Function):
         return found.to(gradient.dtype), None
 
 
-def _similar(columns: Sequence[IntArray], device: torch.device) -> list[list[int]]:
-    """Splits rows with columns into blocks, in which few queries and keys are padding."""
-    counts = np.array([len(some) for some in columns])
-    stops = np.array([some[-1] + 1 if len(some) else 0 for some in columns])
-    rows = np.flatnonzero(counts)
-    rows = rows[np.lexsort((stops[rows], counts[rows]))]
+def _similar(
+    rows: Sequence[int], columns: Sequence[IntArray], device: torch.device
+) -> list[list[int]]:
+    """Splits rows into blocks, in which few queries and keys are padding.
+
+    Args:
+        rows: the rows.
+        columns: the columns of the tokens of all rows that attend.
+        device: device of the model.
+    """
+    order = sorted(rows, key=lambda row: (len(columns[row]), columns[row][-1]))
+    counts = np.array([len(columns[row]) for row in order])
+    stops = np.array([columns[row][-1] + 1 for row in order])
     least = BLOCK_CPU if device.type == "cpu" else BLOCK
-    parts, found = [rows], []
+    parts, found = [np.arange(len(order))] if order else [], []
     while parts:
         part = parts.pop()
         own, ends = counts[part], stops[part]
@@ -306,7 +323,7 @@ def _similar(columns: Sequence[IntArray], device: torch.device) -> list[list[int
             middle = int(costs.argmin()) + 1
             parts += [part[middle:], part[:middle]]
         else:
-            found.append(part.tolist())
+            found.append([order[i] for i in part])
     return found
 
 
@@ -343,7 +360,7 @@ def can_pack(model: Any, cache_name: str, token: int) -> bool:
     rows = torch.tensor([token, other], device=device).repeat(2, SHORTEST)
     rows[1, SHORTEST + 1 :] = token
     lengths = np.array([SHORTEST + 2, rows.shape[1]])
-    packing = Packing.of(rows, lengths)
+    packing = Packing.of(rows, lengths, hidden=1 << 20)  # shares all that it can
     inputs, cache = packing.inputs(rows, None)
     inside = torch.from_numpy(np.arange(rows.shape[1]) < lengths[:, None]).to(device)
     row, column = torch.nonzero(inside, as_tuple=True)

@@ -49,8 +49,8 @@ from agentgym.trainers.settings import (
     defaults,
 )
 from agentgym.trainers.settings.kinds import PolicyGradientConfig
-from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.optimizer import AdamW, divide_gradients
+from agentgym.trainers.update.rows import Rows
 
 if TYPE_CHECKING:
     from torch import Tensor

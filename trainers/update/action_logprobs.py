@@ -11,8 +11,8 @@ from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.policy.collate import collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
-from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.microbatches import TokenBudget
+from agentgym.trainers.update.rows import Rows
 
 TOKENS = 8192
 """Tokens per forward pass, padding included."""

@@ -1,4 +1,4 @@
-"""`Learner`: policy and critic in one module. `Rows` are its inputs, `ForwardPass` its outputs.
+"""`Learner`: policy and critic in one module. `ForwardPass` has its outputs.
 
 A single module holds all trained parameters, so a single wrapper of accelerate suffices.
 
@@ -8,9 +8,8 @@ action tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +18,9 @@ from torch import Tensor, nn
 
 from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
-from agentgym.trainers.policy.collate import Collated, distinct_rows, segment_rows
+from agentgym.trainers.policy.collate import Collated
 from agentgym.trainers.policy.policy import Policy
 
-Row = tuple[int, int]
 Found = tuple[str, NDArray[np.int64], FloatArray]
 
 
@@ -116,149 +114,6 @@ class Learner(nn.Module):
             index,
             self.critic(scores.bootstrap_hidden),
         )
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The segments of a batch and their action tokens.
-
-    Attributes:
-        rows: the trajectory and the segment of each row.
-        lengths: the number of tokens of each row in a forward pass.
-        tokens: the indices of the action tokens of each row.
-        same: the first row that equals each row, which a forward pass reads once for both.
-    """
-
-    rows: list[Row]
-    lengths: NDArray[np.int64]
-    tokens: list[NDArray[np.int64]]
-    same: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, batch: Batch, bootstrap: bool = True, scorer: Policy | None = None) -> Rows:
-        """Returns the segments with action tokens, and those with a bootstrap value.
-
-        Args:
-            batch: the trajectories.
-            bootstrap: whether bootstrap values are wanted, as in `collate`.
-            scorer: the policy that scores the actions. A row then has the trees of candidates of
-                the actions that were sampled as a whole, too. None: only hidden states are read.
-        """
-        rows = segment_rows(batch, bootstrap)
-        turns = [batch.segment_turns.get(row, []) for row in rows]
-        read = [batch.trajectories[n].segments[s].tokens for n, s in rows]
-        if not bootstrap:
-            stops = [max(batch.turns[m].stop for m in own) for own in turns]
-            read = [tokens[:stop] for tokens, stop in zip(read, stops, strict=True)]
-        lengths = np.array([len(tokens) for tokens in read], np.int64)
-        spans = [np.arange(*pair) for pair in pairwise(batch.token_offsets.tolist())]
-        empty = np.zeros(0, np.int64)
-        tokens = [
-            spans[own[0]] if len(own) == 1 else np.concatenate([empty, *(spans[m] for m in own)])
-            for own in turns
-        ]
-        chosen = [batch.turns[m] for own in turns for m in own]
-        turn_row = [row for row, own in enumerate(turns) for _ in own]
-        if scorer is not None and scorer.blocks:
-            for row, turn in zip(turn_row, chosen, strict=True):
-                if turn.choice is not None:
-                    lengths[row] += len(scorer.trie(turn.admissible)[0]) - 1  # without the root
-        place, first = distinct_rows(read, chosen, turn_row)
-        return cls(rows, lengths, tokens, first[place])
-
-    def parts(
-        self, count: int, rng: np.random.Generator, together: bool
-    ) -> list[NDArray[np.int64]]:
-        """Shuffles the rows and splits them into minibatches.
-
-        Args:
-            count: number of minibatches.
-            rng: generator of the shuffle.
-            together: keep the rows of a trajectory in one minibatch.
-
-        Returns:
-            The row indices of each minibatch. Minibatches without action tokens are dropped.
-        """
-        units = np.array([n for n, _ in self.rows]) if together else np.arange(len(self.rows))
-        names = rng.permutation(np.unique(units))
-        parts = [np.flatnonzero(np.isin(units, part)) for part in np.array_split(names, count)]
-        return [part for part in parts if self.num_tokens(part)]
-
-    def steps(
-        self, limit: int, rng: np.random.Generator, least: int = 1
-    ) -> list[NDArray[np.int64]]:
-        """Shuffles the rows and splits them into steps of about `limit` tokens, without padding.
-
-        Args:
-            limit: number of tokens, fewer if there would be fewer than `least` steps.
-            rng: generator of the shuffle.
-            least: minimum number of steps, if there are as many rows.
-        """
-        order = rng.permutation(len(self.rows))
-        limit = min(limit, -(-int(self.lengths.sum()) // least))
-        number = (np.cumsum(self.lengths[order]) - 1) // limit
-        steps = np.split(order, np.flatnonzero(np.diff(number)) + 1)
-        least = min(least, len(order))
-        # Rows that are longer than a step make fewer.
-        return steps if len(steps) >= least else np.array_split(order, least)
-
-    def num_tokens(self, part: NDArray[np.int64]) -> int:
-        """Returns the number of action tokens of some rows."""
-        return sum(len(self.tokens[i]) for i in part)
-
-    def microbatches(
-        self, part: NDArray[np.int64], limit: int, together: bool = False
-    ) -> list[NDArray[np.int64]]:
-        """Splits rows into microbatches of at most `limit` tokens, padding included.
-
-        Args:
-            part: row indices.
-            limit: tokens per microbatch. A longer row is a microbatch of its own.
-            together: keep the rows of a trajectory in one microbatch.
-        """
-        return self._split(part, limit, together, np.arange(len(self.rows)))
-
-    def passes(
-        self, part: NDArray[np.int64], limit: int, together: bool = False
-    ) -> list[NDArray[np.int64]]:
-        """Splits rows as `microbatches` does, into forward passes, which read equal rows once.
-
-        A row that equals an earlier one counts as its action tokens, whose outputs are kept.
-        """
-        return self._split(part, limit, together, self.same)
-
-    def _split(
-        self, part: NDArray[np.int64], limit: int, together: bool, same: NDArray[np.int64]
-    ) -> list[NDArray[np.int64]]:
-        """Splits rows, of which those with equal numbers in `same` count once."""
-        numbers, lengths = same.tolist(), self.lengths.tolist()
-        units: dict[int, list[int]] = {}
-        for i in part.tolist():
-            units.setdefault(self.rows[i][0] if together else i, []).append(i)
-        ordered = [units[key] for key in sorted(units)] if together else list(units.values())
-        longest = {unit[0]: max([lengths[i] for i in unit]) for unit in ordered}
-        rank: dict[int, int] = {}
-        for unit in ordered:
-            rank.setdefault(numbers[unit[0]], len(rank))
-        ordered.sort(key=lambda unit: (longest[unit[0]], rank[numbers[unit[0]]]))
-        found: list[list[int]] = []
-        read: set[int] = set()
-        again = 0  # action tokens of rows that equal an earlier one of the pass
-        for unit in ordered:
-            firsts = {numbers[i]: i for i in reversed(unit)}
-            new = firsts.keys() - read
-            more = again + self._repeated(unit, [firsts[number] for number in new])
-            if not found or (len(read) + len(new)) * longest[unit[0]] + more > limit:
-                found.append([])
-                read, new, more = set(), firsts.keys(), self._repeated(unit, firsts.values())
-            found[-1] += unit
-            read.update(new)
-            again = more
-        return [np.array(rows, np.int64) for rows in found]
-
-    def _repeated(self, unit: Iterable[int], firsts: Iterable[int]) -> int:
-        """Returns the number of action tokens of rows, without those that are read."""
-        return sum([len(self.tokens[i]) for i in unit]) - sum([len(self.tokens[i]) for i in firsts])
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from accelerate.utils import gather_object
 from numpy.typing import NDArray
 from torch import Tensor, distributed, nn
 
-from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.rows import Rows
 
 T = TypeVar("T")
 

@@ -24,9 +24,10 @@ from agentgym.trainers.settings import CriticConfig, LossConfig
 from agentgym.trainers.update import losses
 from agentgym.trainers.update.covariance_clip import low_entropy_tokens
 from agentgym.trainers.update.kl_penalty import kl_penalty
-from agentgym.trainers.update.learner import ForwardPass, Output, Rows
+from agentgym.trainers.update.learner import ForwardPass, Output
 from agentgym.trainers.update.metrics import SUMS
 from agentgym.trainers.update.mismatch import importance_weights
+from agentgym.trainers.update.rows import Rows
 from agentgym.trainers.update.token_masks import kept_tokens
 
 ROUNDING = 1e-5

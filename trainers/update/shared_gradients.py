@@ -9,8 +9,8 @@ from accelerate import Accelerator
 from numpy.typing import NDArray
 from torch import Tensor, distributed, nn
 
-from agentgym.trainers.update.learner import Rows
 from agentgym.trainers.update.microbatches import Accumulation, TokenBudget, fill_gradients
+from agentgym.trainers.update.rows import Rows
 from agentgym.trainers.update.sharding import is_sharded
 
 

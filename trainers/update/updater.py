@@ -28,12 +28,13 @@ from agentgym.trainers.policy.collate import Collated, collate
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.settings import CriticConfig, LossConfig, OptimisationConfig
-from agentgym.trainers.update.learner import ForwardPass, Found, Kept, Learner, Row, Rows
+from agentgym.trainers.update.learner import ForwardPass, Found, Kept, Learner
 from agentgym.trainers.update.memory import ENOUGH_TOKENS, fitting_tokens
 from agentgym.trainers.update.metrics import FREE, KL, SUMS, metrics_of
 from agentgym.trainers.update.microbatches import CPU_TOKENS, Microbatch, TokenBudget
 from agentgym.trainers.update.objective import Counts, UpdateData, microbatch_loss
 from agentgym.trainers.update.optimizer import clip_gradients
+from agentgym.trainers.update.rows import Row, Rows
 from agentgym.trainers.update.sharding import copy_weights, free_weights, optimizer_state
 from agentgym.trainers.update.shared_gradients import accumulation_of, share_of
 

@@ -31,7 +31,7 @@ from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.settings import CriticConfig
-from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.rows import Rows
 
 from ..recipes.test_recipes import train, train_quickly, whole_and_resumed
 

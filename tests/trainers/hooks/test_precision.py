@@ -26,7 +26,7 @@ from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.rows import Rows
 
 Played = tuple[Policy, Batch]
 

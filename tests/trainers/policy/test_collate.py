@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Segment, Support, Trajectory, Turn
 from agentgym.trainers.policy.collate import collate, segment_rows
-from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.rows import Rows
 
 
 @st.composite

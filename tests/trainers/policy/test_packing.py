@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from agentgym.trainers.policy.forward import read
 from agentgym.trainers.policy.packing import SHORTEST, Packing, can_pack
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
+from benchmarks.speed import packing as benchmark
 
 TEXTS = ["go north", "go south", "go", "take the red key, then wait", "day 17"]
 SHARED = np.arange(7, 47, dtype=np.int32)
@@ -138,7 +140,7 @@ def test_any_rows(always, exact, rows, seed, restricts):
 def test_a_token_is_packed_once(rows):
     width = max(map(len, rows))
     tokens = torch.tensor([row + [0] * (width - len(row)) for row in rows])
-    packed = Packing.of(tokens, np.array([len(row) for row in rows]))
+    packed = Packing.of(tokens, np.array([len(row) for row in rows]), 1 << 20)
     whole = tokens.flatten().numpy()[packed.source]
     nodes: dict[int, set[tuple[int, ...]]] = {}
     for row, place, own in zip(rows, packed.place, packed.own, strict=True):
@@ -162,12 +164,10 @@ def test_candidates_of_prompts_with_a_common_prefix(always, make_policy):
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_rows_are_packed_only_if_this_is_faster(make_policy):
-    hidden = make_policy().hidden_size
-
+def test_rows_are_packed_only_if_this_is_faster():
     def saves(rows: torch.Tensor, lengths: list[int] | None = None) -> bool:
         ends = lengths or [rows.shape[1]] * len(rows)
-        return Packing.of(rows, np.array(ends)).saves(hidden)
+        return Packing.of(rows, np.array(ends), 32).saves
 
     rows = torch.arange(3, 103).repeat(8, 1)
     rows[:, 80:] += torch.arange(8)[:, None]
@@ -194,3 +194,17 @@ def test_models_with_other_attention_are_not_packed(make_policy):
     layer = policy.model.get_decoder().layers[-1]
     layer.register_forward_hook(lambda module, args, out: out + out.roll(1, 1))
     assert not can_pack(policy.model, policy.cache_name, policy.end_token)
+
+
+def test_the_benchmark_compares_packed_and_whole_rows(monkeypatch, tmp_path):
+    monkeypatch.setattr(packing, "LEAST_CPU", 0)
+    settings = benchmark.Settings(
+        layers=1, hidden=64, dtypes=("float32",), scale=0.25, repeats=1, out=tmp_path / "out.json"
+    )
+    benchmark.main(settings)
+    rows = json.loads(settings.out.read_text())["rows"]
+    assert [row["case"] for row in rows] == list(benchmark.CASES)
+    assert all(row["difference"] < 1e-4 and row["faster"] > 0 for row in rows)
+    *some, alike = [row["tokens"] for row in rows]
+    assert all(tokens["packed"] < tokens["whole"] for tokens in some)
+    assert alike["packed"] == alike["whole"] - 32  # the last token of a row is not read

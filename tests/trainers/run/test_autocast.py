@@ -21,7 +21,7 @@ from agentgym.trainers.policy.sampling import Request
 from agentgym.trainers.recipes import grpo
 from agentgym.trainers.run import setup
 from agentgym.trainers.trainer import Trainer
-from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.rows import Rows
 
 
 def settings(folder: Path, **changed: object) -> grpo.Config:

@@ -17,8 +17,9 @@ from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.recipes import grpo, turn
 from agentgym.trainers.run.setup import build_updater
-from agentgym.trainers.update.learner import ForwardPass, Rows
+from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.objective import UpdateData
+from agentgym.trainers.update.rows import Rows
 
 SHARED = [HealthCheck.function_scoped_fixture]
 ROWS = 6

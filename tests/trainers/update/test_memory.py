@@ -25,10 +25,11 @@ from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.recipes import ilql, poad
 from agentgym.trainers.run.setup import load_policy
 from agentgym.trainers.update import memory
-from agentgym.trainers.update.learner import Learner, Rows
+from agentgym.trainers.update.learner import Learner
 from agentgym.trainers.update.memory import activation_bytes, fitting_tokens
 from agentgym.trainers.update.microbatches import CPU_TOKENS
 from agentgym.trainers.update.role_updater import RoleUpdater
+from agentgym.trainers.update.rows import Rows
 
 from ...helpers.launch import finish, launch
 from ...helpers.short_of_memory import clone, learn, limit_memory, updater_of

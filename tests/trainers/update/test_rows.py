@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentgym.trainers import train
 from agentgym.trainers.imitation import behaviour_cloning
-from agentgym.trainers.update.learner import Rows
+from agentgym.trainers.update.rows import Rows
 
 
 def rows_of(lengths: Sequence[int], same: Sequence[int] | None = None) -> Rows:
@@ -122,3 +123,34 @@ def test_a_pass_has_no_more_tokens_than_its_limit(rows: list[tuple[int, int]], l
     assert [p.tolist() for p in alone.passes(np.arange(len(rows)), limit)] == [
         p.tolist() for p in alone.microbatches(np.arange(len(rows)), limit)
     ]
+
+
+def test_packed_rows_that_begin_alike_share_a_pass():
+    prompts = [[i] * 40 for i in range(4)]
+    tokens = [np.array(prompt + [9] * n, np.int32) for n in range(1, 6) for prompt in prompts]
+    lengths = [len(row) for row in tokens]
+    rows = replace(rows_of(lengths), packed=tokens, least=10)
+    parts = rows.passes(np.arange(20), 100)
+    # Groups of five rows have 59 tokens, of which 41 + 42 + 43 + 44 are common.
+    assert [sorted({tokens[i][0] for i in part.tolist()}) for part in parts] == [[0], [1], [2], [3]]
+    assert len(rows.passes(np.arange(20), 1000)) == 1
+    assert len(replace(rows, packed=None).passes(np.arange(20), 100)) == 10
+    assert len(replace(rows, least=1000).passes(np.arange(20), 100)) == 10
+
+
+@given(
+    rows=st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=20), min_size=1, max_size=30),
+    limit=st.integers(20, 200),
+    least=st.integers(0, 50),
+)
+def test_a_pass_of_packed_rows_is_padded_or_packed_within_its_limit(rows, limit, least):
+    tokens, same = [np.array(row, np.int32) for row in rows], [rows.index(row) for row in rows]
+    every = replace(rows_of([len(row) for row in rows], same), packed=tokens, least=least)
+    parts = every.passes(np.arange(len(rows)), limit)
+    assert sorted(np.concatenate(parts).tolist()) == [*range(len(rows))]
+    for part in parts:
+        some = [rows[i] for i in {same[i] for i in part.tolist()}]
+        padded = len(some) * max(map(len, some))
+        trie = len({tuple(row[: n + 1]) for row in some for n in range(len(row))})
+        packed = trie if padded - trie > least else padded
+        assert packed <= limit or len(part) == 1
