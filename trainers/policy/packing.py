@@ -231,7 +231,7 @@ class _Block:
         mask = None
         if packing.visible is not None:
             mask = packing.visible[row, query, : stops.max()]
-        elif query.shape != key.shape or query[:, 0].any():
+        elif not np.array_equal(query, key):
             mask = np.arange(stops.max()) <= query[:, :, None]
         arrays = packing.place[row, query].ravel(), packing.place[row, key].ravel()
         queries, keys = (torch.from_numpy(each).to(packing.device) for each in arrays)

@@ -135,6 +135,17 @@ def test_any_rows(always, exact, rows, seed, restricts):
     torch.testing.assert_close(*found, atol=1e-4, rtol=1e-5)
 
 
+def test_rows_with_gaps_between_their_places(always, exact):
+    tokens = torch.from_numpy(np.random.default_rng(0).integers(2, 200, (3, 3000)))
+    # The first two rows, of which one is read without gaps, attend in the same block.
+    row, column = torch.tensor([(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 3), (2, 2999)]).T
+    found, exact.restricts = [], True
+    with torch.no_grad():
+        for exact.packs in (True, False):
+            found.append(read(exact, row, column, input_ids=tokens)[0])
+    torch.testing.assert_close(*found, atol=1e-4, rtol=1e-5)
+
+
 @settings(deadline=None)
 @given(rows=tries())
 def test_a_token_is_packed_once(rows):
