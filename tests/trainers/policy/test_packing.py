@@ -146,6 +146,28 @@ def test_rows_with_gaps_between_their_places(always, exact):
     torch.testing.assert_close(*found, atol=1e-4, rtol=1e-5)
 
 
+@pytest.mark.parametrize("autocasts", [False, True])
+def test_layers_share_a_mask(always, make_policy, autocasts):
+    policy = make_policy("qwen2")
+    policy.restricts = False
+    masks: set[int] = set()
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() == 4 and tensor.shape[-1] == 60:
+            masks.add(tensor.data_ptr())
+        return tensor
+
+    tokens = torch.arange(3, 63).repeat(4, 1)
+    tokens[:, 40:] += torch.arange(4)[:, None]
+    row, column = torch.arange(4), torch.full((4,), 59)
+    with (
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        torch.autocast("cpu", torch.bfloat16, enabled=autocasts),
+    ):
+        read(policy, row, column, input_ids=tokens)
+    assert policy.model.config.num_hidden_layers > len(masks) == 1
+
+
 @settings(deadline=None)
 @given(rows=tries())
 def test_a_token_is_packed_once(rows):
