@@ -259,7 +259,7 @@ def _attention(
     reads: Reads | None = getattr(module, READS, None)
     plain = all(kwargs.get(name) is None for name in PLAIN)
     if (attending := getattr(key, "attending", None)) is not None:
-        if not plain:
+        if not plain or attention_mask is None or attention_mask.numel() > 1:
             raise NotImplementedError("Packed rows need plain attention.")
         whole, last = attending
         return (whole if reads is None else last).attend(query, key, value, scaling), None

@@ -231,6 +231,18 @@ def test_models_with_other_attention_are_not_packed(make_policy):
     assert not can_pack(policy.model, policy.cache_name, policy.end_token)
 
 
+def test_models_with_masks_of_their_own_are_not_packed(make_policy):
+    policy = make_policy("llama")
+
+    def mask(module: Any, args: Any, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        count = inputs["hidden_states"].shape[1]
+        return args, {**inputs, "attention_mask": torch.ones(1, 1, count, count).tril().bool()}
+
+    attention = policy.model.get_decoder().layers[-1].self_attn
+    attention.register_forward_pre_hook(mask, with_kwargs=True)
+    assert not can_pack(policy.model, policy.cache_name, policy.end_token)
+
+
 def test_the_benchmark_compares_packed_and_whole_rows(monkeypatch, tmp_path):
     monkeypatch.setattr(packing, "LEAST_CPU", 0)
     settings = benchmark.Settings(
