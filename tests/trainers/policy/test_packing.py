@@ -195,6 +195,20 @@ def test_candidates_of_prompts_with_a_common_prefix(always, make_policy):
     policy.packs = False
     expected = candidate_logprobs(policy, prompts, [TEXTS, TEXTS[:2], TEXTS[2:]])
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    same = [SHARED] * 3, [TEXTS] * 3
+    expected = candidate_logprobs(policy, *same)
+    policy.packs = True
+    torch.testing.assert_close(candidate_logprobs(policy, *same), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_equal_rows_are_one(always, make_policy, as_batch):
+    policy = make_policy()
+    collated = played(policy, as_batch, [4], Sampling(max_new_tokens=6))
+    expected, _ = policy.hidden(collated)
+    tokens, lengths = collated.tokens[:1].repeat(3, 1), np.full(3, collated.tokens.shape[1])
+    collated.tokens, collated.row = tokens, collated.row + 2
+    assert Packing.of(tokens, lengths).source.tolist() == list(range(tokens.shape[1]))
+    torch.testing.assert_close(policy.hidden(collated)[0], expected, atol=1e-5, rtol=1e-5)
 
 
 def test_rows_are_packed_only_if_this_is_faster(make_policy):
