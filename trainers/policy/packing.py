@@ -247,7 +247,7 @@ class _Block:
         mask = None
         if packing.visible is not None:
             mask = packing.visible[row, query, : stops.max()]
-        elif query.shape != key.shape or query[:, 0].any():
+        elif not np.array_equal(query, key):
             mask = np.arange(stops.max()) <= query[:, :, None]
         arrays = packing.place[row, query].ravel(), packing.place[row, key].ravel()
         queries, keys = (torch.from_numpy(each).to(packing.device) for each in arrays)
@@ -273,10 +273,36 @@ class _Block:
             )
         else:  # heads that read the same keys become further queries
             packed = query.reshape(self.rows, kinds, -1, query.shape[-1])
-            mask = self.mask.repeat(1, 1, heads // kinds, 1)
+            mask = self._added(query, heads // kinds)
             found = scaled_dot_product_attention(packed, key, value, mask, scale=scale)
             found = found.reshape(self.rows, heads, -1, found.shape[-1])
         return found.transpose(1, 2).flatten(0, 1)
+
+    @cached_property
+    def _masks(self) -> dict[tuple[torch.dtype, int], Tensor]:
+        return {}
+
+    def _added(self, query: Tensor, times: int) -> Tensor:
+        """Returns the additive mask [b, 1, times * m, n], which is that of all layers.
+
+        Of a mask of truth values, attention would keep a copy per layer for the backward pass.
+
+        Args:
+            query: queries, whose dtype it has, or that in which autocast computes.
+            times: number of heads that read the same keys.
+        """
+        assert self.mask is not None
+        dtype, device = query.dtype, query.device.type
+        if torch.is_autocast_enabled(device) and dtype != torch.float64:
+            dtype = torch.get_autocast_dtype(device)
+        if (dtype, times) not in self._masks:
+            rows, _, _, width = self.mask.shape
+            hidden = ~self.mask.repeat(1, 1, times, 1)
+            # Attention on GPUs copies masks whose rows do not begin at multiples of 8 elements.
+            shape = rows, 1, hidden.shape[2], -(-width // 8) * 8
+            mask = torch.zeros(shape, dtype=dtype, device=query.device)[..., :width]
+            self._masks[dtype, times] = mask.masked_fill_(hidden, -torch.inf)
+        return self._masks[dtype, times]
 
 
 class _Take(torch.autograd.Function):

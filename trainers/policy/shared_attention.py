@@ -98,20 +98,17 @@ class Reads(NamedTuple):
         return whole.index_put((self.rows, self.columns), entries)
 
 
-def common_prefixes(
-    prompts: Sequence[Tokens], most: int, known: int = 0
-) -> tuple[int, list[list[int]]]:
+def common_prefixes(prompts: Sequence[Tokens], most: int) -> tuple[int, list[list[int]]]:
     """Returns the length P of the prefixes that save most, and the numbers of each one's prompts.
 
     Args:
         prompts: b token sequences, at least `most` tokens long.
         most: maximum of P.
-        known: tokens that all prompts share and that cost nothing.
     """
     order = sorted(range(len(prompts)), key=lambda i: prompts[i][:most].astype(">i4").tobytes())
     common = [equal_tokens(prompts[i], prompts[j], most) for i, j in pairwise(order)]
     lengths = np.array(sorted(common, reverse=True))
-    saved = (lengths - known) * np.arange(1, len(order))
+    saved = lengths * np.arange(1, len(order))
     length = int(lengths[saved.argmax()]) if common else 0
     families = [order[:1]]
     for i, equal in zip(order[1:], common, strict=True):
@@ -259,7 +256,7 @@ def _attention(
     reads: Reads | None = getattr(module, READS, None)
     plain = all(kwargs.get(name) is None for name in PLAIN)
     if (attending := getattr(key, "attending", None)) is not None:
-        if not plain:
+        if not plain or attention_mask is None or attention_mask.numel() > 1:
             raise NotImplementedError("Packed rows need plain attention.")
         whole, last = attending
         return (whole if reads is None else last).attend(query, key, value, scaling), None
