@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-from transformers.cache_utils import Cache, DynamicLayer
 
 from agentgym.trainers.data.trajectory import IntArray, equal_tokens
 from agentgym.trainers.policy.shared_attention import shares_attention
@@ -133,29 +132,22 @@ class Packing:
         token = torch.from_numpy(self.place[row, column]).to(self.device)
         return torch.zeros_like(token), token
 
-    def inputs(
-        self, input_ids: Tensor, position_ids: Tensor | None, last: Attending | None = None
-    ) -> tuple[dict[str, Tensor], Cache]:
-        """Returns the inputs of the model but for its cache, and this.
+    def inputs(self, input_ids: Tensor, position_ids: Tensor | None = None) -> dict[str, Tensor]:
+        """Returns the inputs of the model.
 
         Args:
             input_ids: int64 [B, S] token ids of the rows.
             position_ids: [B, S] their positions. None: the columns.
-            last: attention of the layer that computes some tokens only. None: there is none.
         """
         source = torch.from_numpy(self.source).to(self.device)
-        if position_ids is None:
-            positions = source % input_ids.shape[1]
-        else:
-            positions = position_ids.flatten()[source]
-        inputs = {
+        columns = source % input_ids.shape[1]
+        positions = columns if position_ids is None else position_ids.flatten()[source]
+        return {
             "input_ids": input_ids.flatten()[source][None],
             "position_ids": positions[None],
             # So that none is made: attention has its own.
             "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=self.device),
         }
-        layer: Any = partial(_Packed, self.everything, last)
-        return inputs, Cache(layer_class_to_replicate=layer)
 
 
 def _worth(common: int, length: int, hidden: int, masked: bool) -> bool:
@@ -353,31 +345,12 @@ def _similar(
     return found
 
 
-class _Packed(DynamicLayer):
-    """Hands the attention over with the keys, which a layer that is computed again does, too."""
-
-    def __init__(self, whole: Attending, last: Attending | None):
-        super().__init__()
-        self.is_initialized, self._attending = True, (whole, last)
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
-        key_states = key_states.view_as(key_states)
-        key_states.attending = self._attending  # type: ignore[attr-defined]
-        return key_states, value_states
-
-    def get_seq_length(self) -> int:
-        return 0
-
-
 @torch.no_grad()
-def can_pack(model: Any, cache_name: str, token: int) -> bool:
+def can_pack(model: Any, token: int) -> bool:
     """Returns whether packed rows have the logits of whole rows, on a probe.
 
     Args:
         model: a `transformers` causal LM.
-        cache_name: name of its cache argument.
         token: a token id of the probe.
     """
     if model.config.get_text_config(decoder=True)._attn_implementation != "sdpa":
@@ -387,13 +360,12 @@ def can_pack(model: Any, cache_name: str, token: int) -> bool:
     rows[1, SHORTEST + 1 :] = token
     lengths = np.array([SHORTEST + 2, rows.shape[1]])
     packing = Packing.of(rows, lengths, hidden=1 << 20)  # shares all that it can
-    inputs, cache = packing.inputs(rows, None)
     inside = torch.from_numpy(np.arange(rows.shape[1]) < lengths[:, None]).to(device)
     row, column = torch.nonzero(inside, as_tuple=True)
     whole = model(input_ids=rows, use_cache=False).logits[row, column].float()
     try:
-        with shares_attention(model):
-            found = model(**inputs, **{cache_name: cache}, use_cache=False).logits
+        with shares_attention(model, (packing.everything, None)):
+            found = model(**packing.inputs(rows), use_cache=False).logits
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # other attention
         return False
     if found.shape[:2] != (1, len(packing.source)):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -40,6 +41,9 @@ WIDEST = 16
 
 READS = "_reads"
 """Attribute of an attention module: the `Reads` of its results, if it is set."""
+
+PACKED: ContextVar[tuple[Any, Any] | None] = ContextVar("packed", default=None)
+"""The attention of packed rows in all layers and in a last one that is read at few places."""
 
 PLAIN = ("position_bias", "softcap")
 """Arguments with which attention is that of "sdpa", which may reject them."""
@@ -250,15 +254,15 @@ def _attention(
     """Attention for `transformers`.
 
     Keys without a `sharing` are attended to as with "sdpa", others in float32. If `READS` of the
-    module names some places, the results of all others are 0. The keys of packed rows have their
-    attention, see `packing.py`.
+    module names some places, the results of all others are 0. Packed rows have attention of their
+    own.
     """
     reads: Reads | None = getattr(module, READS, None)
     plain = all(kwargs.get(name) is None for name in PLAIN)
-    if (attending := getattr(key, "attending", None)) is not None:
+    if (packed := PACKED.get()) is not None:
         if not plain or attention_mask is None or attention_mask.numel() > 1:
             raise NotImplementedError("Packed rows need plain attention.")
-        whole, last = attending
+        whole, last = packed
         return (whole if reads is None else last).attend(query, key, value, scaling), None
     if reads is not None and plain and getattr(module, "is_causal", True):
         count, _, width, _ = query.shape
@@ -325,16 +329,22 @@ AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
 @contextmanager
-def shares_attention(model: Any) -> Iterator[None]:
+def shares_attention(model: Any, packed: tuple[Any, Any] | None = None) -> Iterator[None]:
     """Context manager in which a model with the attention "sdpa" can share prefixes.
 
     Models without `transformers`' interface of attentions, such as Falcon, stay as they are.
+
+    Args:
+        model: a `transformers` model.
+        packed: the attention of packed rows, see `PACKED`. None: rows are not packed.
     """
     config = model.config.get_text_config(decoder=True)
     before = config._attn_implementation
     if before == "sdpa" and base_model(model)._supports_attention_backend:
         config._attn_implementation = NAME
+    token = PACKED.set(packed)
     try:
         yield
     finally:
+        PACKED.reset(token)
         config._attn_implementation = before

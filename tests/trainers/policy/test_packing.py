@@ -20,6 +20,8 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
 from benchmarks.speed import packing as benchmark
 
+from ...helpers.architectures import small_model
+
 TEXTS = ["go north", "go south", "go", "take the red key, then wait", "day 17"]
 SHARED = np.arange(7, 47, dtype=np.int32)
 
@@ -207,7 +209,7 @@ def test_equal_rows_are_one(always, make_policy, as_batch):
     expected, _ = policy.hidden(collated)
     tokens, lengths = collated.tokens[:1].repeat(3, 1), np.full(3, collated.tokens.shape[1])
     collated.tokens, collated.row = tokens, collated.row + 2
-    assert Packing.of(tokens, lengths).source.tolist() == list(range(tokens.shape[1]))
+    assert Packing.of(tokens, lengths, 32).source.tolist() == list(range(tokens.shape[1]))
     torch.testing.assert_close(policy.hidden(collated)[0], expected, atol=1e-5, rtol=1e-5)
 
 
@@ -240,7 +242,7 @@ def test_models_with_other_attention_are_not_packed(make_policy):
     assert policy.packs
     layer = policy.model.get_decoder().layers[-1]
     layer.register_forward_hook(lambda module, args, out: out + out.roll(1, 1))
-    assert not can_pack(policy.model, policy.cache_name, policy.end_token)
+    assert not can_pack(policy.model, policy.end_token)
 
 
 def test_models_with_masks_of_their_own_are_not_packed(make_policy):
@@ -252,7 +254,7 @@ def test_models_with_masks_of_their_own_are_not_packed(make_policy):
 
     attention = policy.model.get_decoder().layers[-1].self_attn
     attention.register_forward_pre_hook(mask, with_kwargs=True)
-    assert not can_pack(policy.model, policy.cache_name, policy.end_token)
+    assert not can_pack(policy.model, policy.end_token)
 
 
 def test_the_benchmark_compares_packed_and_whole_rows(monkeypatch, tmp_path):
@@ -267,3 +269,22 @@ def test_the_benchmark_compares_packed_and_whole_rows(monkeypatch, tmp_path):
     *some, alike = [row["tokens"] for row in rows]
     assert all(tokens["packed"] < tokens["whole"] for tokens in some)
     assert alike["packed"] == alike["whole"] - 32  # the last token of a row is not read
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("kind", ["deepseek_v3", "qwen3_moe", "jetmoe"])
+def test_other_kinds_of_layers(always, tokenizer, kind, checkpointing):
+    """Keys and values of latent states, and layers with experts."""
+    policy = Policy(small_model(kind), tokenizer)
+    assert policy.packs
+    policy.gradient_checkpointing = checkpointing
+    tokens = torch.from_numpy(np.random.default_rng(0).integers(2, 200, (3, 40)))
+    tokens[1, :30] = tokens[0, :30]
+    row, column = torch.tensor([0, 0, 1, 2]), torch.tensor([39, 20, 35, 9])
+    found = []
+    for policy.packs in (True, False):
+        policy.zero_grad()
+        outputs, _ = read(policy, row, column, input_ids=tokens)
+        (outputs * torch.linspace(-1, 1, outputs.numel()).view_as(outputs)).sum().backward()
+        found.append([outputs, [p.grad for p in policy.parameters()]])
+    torch.testing.assert_close(*found, atol=1e-4, rtol=1e-3)
