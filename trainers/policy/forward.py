@@ -5,8 +5,8 @@ Shapes: B rows, S positions, p places, V vocabulary, H hidden.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 
 import numpy as np
@@ -49,21 +49,22 @@ def read(
         others.
     """
     policy.check_ids(inputs["input_ids"])
-    places, further = [(row, column), *others], {}
+    places = [(row, column), *others]
     packing = _packing(policy, places, **inputs)
     count, width = inputs["input_ids"].shape
     if packing is not None:
         places, count, width = [packing.packed(each) for each in places], 1, len(packing.source)
     reads = _few(policy, places, count, width)
+    packed = None
     if packing is not None:
-        last = None if reads is None else packing.at(reads.columns)
-        inputs, cache = packing.inputs(inputs["input_ids"], inputs.get("position_ids"), last)
-        further[policy.cache_name] = cache
+        packed = packing.everything, None if reads is None else packing.at(reads.columns)
+        inputs = packing.inputs(inputs["input_ids"], inputs.get("position_ids"))
     # If the operations after the head are unknown, the model has to apply them itself.
     known = policy.head_output is not None
     some = (row[:0], row[:0]) if known else places[0]
-    shares = packing is not None or reads is not None
-    within = partial(shares_attention, policy.model) if shares else nullcontext
+    within: Callable[[], AbstractContextManager[None]] = nullcontext
+    if packed is not None or reads is not None:
+        within = partial(shares_attention, policy.model, packed)
     with ExitStack() as contexts:
         contexts.enter_context(within())
         if policy.gradient_checkpointing:
@@ -73,7 +74,7 @@ def read(
         found = contexts.enter_context(
             head_reads(policy.model, lambda hidden: pick(hidden, *some)[None])
         )
-        logits = policy.model(**inputs, **further, use_cache=False).logits
+        logits = policy.model(**inputs, use_cache=False).logits
     states = [pick(found[0], *each) for each in places]
     return states[0] if known else logits[0], states[1:]
 

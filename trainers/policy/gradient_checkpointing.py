@@ -48,7 +48,6 @@ def checkpointed(
     before = [(layer.training, layer.gradient_checkpointing) for layer in layers]
     for layer, (training, _) in zip(layers, before, strict=True):
         layer.training = layer.gradient_checkpointing = True
-        layer._can_checkpoint_with_cache = True  # of packed rows, which permits a second pass
         layer._gradient_checkpointing_func = partial(
             checkpoint,
             partial(_run, layer, training, within),

@@ -170,7 +170,7 @@ class LanguageModel(nn.Module):
         )
         self.inference_mode = self.blocks and not stores_tensors(plain)
         self.restricts = self.blocks and can_restrict(model, self.end_token)
-        self.packs = self.blocks and can_pack(model, self.cache_name, self.end_token)
+        self.packs = self.blocks and can_pack(model, self.end_token)
         self._layer_shapes: dict[torch.dtype | None, tuple[LayerShape, ...]] = {}
         if not knows_cache(plain, accepted, layers):
             check_cache(self)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
-from transformers.cache_utils import Cache, DynamicLayer
 
 from agentgym.trainers.data.trajectory import IntArray, equal_tokens
 from agentgym.trainers.policy.shared_attention import shares_attention
@@ -133,29 +132,22 @@ class Packing:
         token = torch.from_numpy(self.place[row, column]).to(self.device)
         return torch.zeros_like(token), token
 
-    def inputs(
-        self, input_ids: Tensor, position_ids: Tensor | None, last: Attending | None = None
-    ) -> tuple[dict[str, Tensor], Cache]:
-        """Returns the inputs of the model but for its cache, and this.
+    def inputs(self, input_ids: Tensor, position_ids: Tensor | None = None) -> dict[str, Tensor]:
+        """Returns the inputs of the model.
 
         Args:
             input_ids: int64 [B, S] token ids of the rows.
             position_ids: [B, S] their positions. None: the columns.
-            last: attention of the layer that computes some tokens only. None: there is none.
         """
         source = torch.from_numpy(self.source).to(self.device)
-        if position_ids is None:
-            positions = source % input_ids.shape[1]
-        else:
-            positions = position_ids.flatten()[source]
-        inputs = {
+        columns = source % input_ids.shape[1]
+        positions = columns if position_ids is None else position_ids.flatten()[source]
+        return {
             "input_ids": input_ids.flatten()[source][None],
             "position_ids": positions[None],
             # So that none is made: attention has its own.
             "attention_mask": torch.ones(1, 1, 1, 1, dtype=torch.bool, device=self.device),
         }
-        layer: Any = partial(_Packed, self.everything, last)
-        return inputs, Cache(layer_class_to_replicate=layer)
 
 
 def _worth(common: int, length: int, hidden: int, masked: bool) -> bool:
@@ -247,7 +239,7 @@ class _Block:
         mask = None
         if packing.visible is not None:
             mask = packing.visible[row, query, : stops.max()]
-        elif query.shape != key.shape or query[:, 0].any():
+        elif not np.array_equal(query, key):
             mask = np.arange(stops.max()) <= query[:, :, None]
         arrays = packing.place[row, query].ravel(), packing.place[row, key].ravel()
         queries, keys = (torch.from_numpy(each).to(packing.device) for each in arrays)
@@ -273,10 +265,36 @@ class _Block:
             )
         else:  # heads that read the same keys become further queries
             packed = query.reshape(self.rows, kinds, -1, query.shape[-1])
-            mask = self.mask.repeat(1, 1, heads // kinds, 1)
+            mask = self._added(query, heads // kinds)
             found = scaled_dot_product_attention(packed, key, value, mask, scale=scale)
             found = found.reshape(self.rows, heads, -1, found.shape[-1])
         return found.transpose(1, 2).flatten(0, 1)
+
+    @cached_property
+    def _masks(self) -> dict[tuple[torch.dtype, int], Tensor]:
+        return {}
+
+    def _added(self, query: Tensor, times: int) -> Tensor:
+        """Returns the additive mask [b, 1, times * m, n], which is that of all layers.
+
+        Of a mask of truth values, attention would keep a copy per layer for the backward pass.
+
+        Args:
+            query: queries, whose dtype it has, or that in which autocast computes.
+            times: number of heads that read the same keys.
+        """
+        assert self.mask is not None
+        dtype, device = query.dtype, query.device.type
+        if torch.is_autocast_enabled(device) and dtype != torch.float64:
+            dtype = torch.get_autocast_dtype(device)
+        if (dtype, times) not in self._masks:
+            rows, _, _, width = self.mask.shape
+            hidden = ~self.mask.repeat(1, 1, times, 1)
+            # Attention on GPUs copies masks whose rows do not begin at multiples of 8 elements.
+            shape = rows, 1, hidden.shape[2], -(-width // 8) * 8
+            mask = torch.zeros(shape, dtype=dtype, device=query.device)[..., :width]
+            self._masks[dtype, times] = mask.masked_fill_(hidden, -torch.inf)
+        return self._masks[dtype, times]
 
 
 class _Take(torch.autograd.Function):
@@ -327,31 +345,12 @@ def _similar(
     return found
 
 
-class _Packed(DynamicLayer):
-    """Hands the attention over with the keys, which a layer that is computed again does, too."""
-
-    def __init__(self, whole: Attending, last: Attending | None):
-        super().__init__()
-        self.is_initialized, self._attending = True, (whole, last)
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
-        key_states = key_states.view_as(key_states)
-        key_states.attending = self._attending  # type: ignore[attr-defined]
-        return key_states, value_states
-
-    def get_seq_length(self) -> int:
-        return 0
-
-
 @torch.no_grad()
-def can_pack(model: Any, cache_name: str, token: int) -> bool:
+def can_pack(model: Any, token: int) -> bool:
     """Returns whether packed rows have the logits of whole rows, on a probe.
 
     Args:
         model: a `transformers` causal LM.
-        cache_name: name of its cache argument.
         token: a token id of the probe.
     """
     if model.config.get_text_config(decoder=True)._attn_implementation != "sdpa":
@@ -361,13 +360,12 @@ def can_pack(model: Any, cache_name: str, token: int) -> bool:
     rows[1, SHORTEST + 1 :] = token
     lengths = np.array([SHORTEST + 2, rows.shape[1]])
     packing = Packing.of(rows, lengths, hidden=1 << 20)  # shares all that it can
-    inputs, cache = packing.inputs(rows, None)
     inside = torch.from_numpy(np.arange(rows.shape[1]) < lengths[:, None]).to(device)
     row, column = torch.nonzero(inside, as_tuple=True)
     whole = model(input_ids=rows, use_cache=False).logits[row, column].float()
     try:
-        with shares_attention(model):
-            found = model(**inputs, **{cache_name: cache}, use_cache=False).logits
+        with shares_attention(model, (packing.everything, None)):
+            found = model(**packing.inputs(rows), use_cache=False).logits
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # other attention
         return False
     if found.shape[:2] != (1, len(packing.source)):

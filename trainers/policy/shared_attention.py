@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -40,6 +41,9 @@ WIDEST = 16
 
 READS = "_reads"
 """Attribute of an attention module: the `Reads` of its results, if it is set."""
+
+PACKED: ContextVar[tuple[Any, Any] | None] = ContextVar("packed", default=None)
+"""The attention of packed rows in all layers and in a last one that is read at few places."""
 
 PLAIN = ("position_bias", "softcap")
 """Arguments with which attention is that of "sdpa", which may reject them."""
@@ -98,20 +102,17 @@ class Reads(NamedTuple):
         return whole.index_put((self.rows, self.columns), entries)
 
 
-def common_prefixes(
-    prompts: Sequence[Tokens], most: int, known: int = 0
-) -> tuple[int, list[list[int]]]:
+def common_prefixes(prompts: Sequence[Tokens], most: int) -> tuple[int, list[list[int]]]:
     """Returns the length P of the prefixes that save most, and the numbers of each one's prompts.
 
     Args:
         prompts: b token sequences, at least `most` tokens long.
         most: maximum of P.
-        known: tokens that all prompts share and that cost nothing.
     """
     order = sorted(range(len(prompts)), key=lambda i: prompts[i][:most].astype(">i4").tobytes())
     common = [equal_tokens(prompts[i], prompts[j], most) for i, j in pairwise(order)]
     lengths = np.array(sorted(common, reverse=True))
-    saved = (lengths - known) * np.arange(1, len(order))
+    saved = lengths * np.arange(1, len(order))
     length = int(lengths[saved.argmax()]) if common else 0
     families = [order[:1]]
     for i, equal in zip(order[1:], common, strict=True):
@@ -253,15 +254,15 @@ def _attention(
     """Attention for `transformers`.
 
     Keys without a `sharing` are attended to as with "sdpa", others in float32. If `READS` of the
-    module names some places, the results of all others are 0. The keys of packed rows have their
-    attention, see `packing.py`.
+    module names some places, the results of all others are 0. Packed rows have attention of their
+    own.
     """
     reads: Reads | None = getattr(module, READS, None)
     plain = all(kwargs.get(name) is None for name in PLAIN)
-    if (attending := getattr(key, "attending", None)) is not None:
-        if not plain:
+    if (packed := PACKED.get()) is not None:
+        if not plain or attention_mask is None or attention_mask.numel() > 1:
             raise NotImplementedError("Packed rows need plain attention.")
-        whole, last = attending
+        whole, last = packed
         return (whole if reads is None else last).attend(query, key, value, scaling), None
     if reads is not None and plain and getattr(module, "is_causal", True):
         count, _, width, _ = query.shape
@@ -328,16 +329,22 @@ AttentionMaskInterface.register(NAME, sdpa_mask)
 
 
 @contextmanager
-def shares_attention(model: Any) -> Iterator[None]:
+def shares_attention(model: Any, packed: tuple[Any, Any] | None = None) -> Iterator[None]:
     """Context manager in which a model with the attention "sdpa" can share prefixes.
 
     Models without `transformers`' interface of attentions, such as Falcon, stay as they are.
+
+    Args:
+        model: a `transformers` model.
+        packed: the attention of packed rows, see `PACKED`. None: rows are not packed.
     """
     config = model.config.get_text_config(decoder=True)
     before = config._attn_implementation
     if before == "sdpa" and base_model(model)._supports_attention_backend:
         config._attn_implementation = NAME
+    token = PACKED.set(packed)
     try:
         yield
     finally:
+        PACKED.reset(token)
         config._attn_implementation = before

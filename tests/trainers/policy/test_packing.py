@@ -20,6 +20,8 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
 from benchmarks.speed import packing as benchmark
 
+from ...helpers.architectures import small_model
+
 TEXTS = ["go north", "go south", "go", "take the red key, then wait", "day 17"]
 SHARED = np.arange(7, 47, dtype=np.int32)
 
@@ -135,6 +137,39 @@ def test_any_rows(always, exact, rows, seed, restricts):
     torch.testing.assert_close(*found, atol=1e-4, rtol=1e-5)
 
 
+def test_rows_with_gaps_between_their_places(always, exact):
+    tokens = torch.from_numpy(np.random.default_rng(0).integers(2, 200, (3, 3000)))
+    # The first two rows, of which one is read without gaps, attend in the same block.
+    row, column = torch.tensor([(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 3), (2, 2999)]).T
+    found, exact.restricts = [], True
+    with torch.no_grad():
+        for exact.packs in (True, False):
+            found.append(read(exact, row, column, input_ids=tokens)[0])
+    torch.testing.assert_close(*found, atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("autocasts", [False, True])
+def test_layers_share_a_mask(always, make_policy, autocasts):
+    policy = make_policy("qwen2")
+    policy.restricts = False
+    masks: set[int] = set()
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() == 4 and tensor.shape[-1] == 60:
+            masks.add(tensor.data_ptr())
+        return tensor
+
+    tokens = torch.arange(3, 63).repeat(4, 1)
+    tokens[:, 40:] += torch.arange(4)[:, None]
+    row, column = torch.arange(4), torch.full((4,), 59)
+    with (
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        torch.autocast("cpu", torch.bfloat16, enabled=autocasts),
+    ):
+        read(policy, row, column, input_ids=tokens)
+    assert policy.model.config.num_hidden_layers > len(masks) == 1
+
+
 @settings(deadline=None)
 @given(rows=tries())
 def test_a_token_is_packed_once(rows):
@@ -162,6 +197,20 @@ def test_candidates_of_prompts_with_a_common_prefix(always, make_policy):
     policy.packs = False
     expected = candidate_logprobs(policy, prompts, [TEXTS, TEXTS[:2], TEXTS[2:]])
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    same = [SHARED] * 3, [TEXTS] * 3
+    expected = candidate_logprobs(policy, *same)
+    policy.packs = True
+    torch.testing.assert_close(candidate_logprobs(policy, *same), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_equal_rows_are_one(always, make_policy, as_batch):
+    policy = make_policy()
+    collated = played(policy, as_batch, [4], Sampling(max_new_tokens=6))
+    expected, _ = policy.hidden(collated)
+    tokens, lengths = collated.tokens[:1].repeat(3, 1), np.full(3, collated.tokens.shape[1])
+    collated.tokens, collated.row = tokens, collated.row + 2
+    assert Packing.of(tokens, lengths, 32).source.tolist() == list(range(tokens.shape[1]))
+    torch.testing.assert_close(policy.hidden(collated)[0], expected, atol=1e-5, rtol=1e-5)
 
 
 def test_rows_are_packed_only_if_this_is_faster():
@@ -193,7 +242,19 @@ def test_models_with_other_attention_are_not_packed(make_policy):
     assert policy.packs
     layer = policy.model.get_decoder().layers[-1]
     layer.register_forward_hook(lambda module, args, out: out + out.roll(1, 1))
-    assert not can_pack(policy.model, policy.cache_name, policy.end_token)
+    assert not can_pack(policy.model, policy.end_token)
+
+
+def test_models_with_masks_of_their_own_are_not_packed(make_policy):
+    policy = make_policy("llama")
+
+    def mask(module: Any, args: Any, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        count = inputs["hidden_states"].shape[1]
+        return args, {**inputs, "attention_mask": torch.ones(1, 1, count, count).tril().bool()}
+
+    attention = policy.model.get_decoder().layers[-1].self_attn
+    attention.register_forward_pre_hook(mask, with_kwargs=True)
+    assert not can_pack(policy.model, policy.end_token)
 
 
 def test_the_benchmark_compares_packed_and_whole_rows(monkeypatch, tmp_path):
@@ -208,3 +269,22 @@ def test_the_benchmark_compares_packed_and_whole_rows(monkeypatch, tmp_path):
     *some, alike = [row["tokens"] for row in rows]
     assert all(tokens["packed"] < tokens["whole"] for tokens in some)
     assert alike["packed"] == alike["whole"] - 32  # the last token of a row is not read
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("kind", ["deepseek_v3", "qwen3_moe", "jetmoe"])
+def test_other_kinds_of_layers(always, tokenizer, kind, checkpointing):
+    """Keys and values of latent states, and layers with experts."""
+    policy = Policy(small_model(kind), tokenizer)
+    assert policy.packs
+    policy.gradient_checkpointing = checkpointing
+    tokens = torch.from_numpy(np.random.default_rng(0).integers(2, 200, (3, 40)))
+    tokens[1, :30] = tokens[0, :30]
+    row, column = torch.tensor([0, 0, 1, 2]), torch.tensor([39, 20, 35, 9])
+    found = []
+    for policy.packs in (True, False):
+        policy.zero_grad()
+        outputs, _ = read(policy, row, column, input_ids=tokens)
+        (outputs * torch.linspace(-1, 1, outputs.numel()).view_as(outputs)).sum().backward()
+        found.append([outputs, [p.grad for p in policy.parameters()]])
+    torch.testing.assert_close(*found, atol=1e-4, rtol=1e-3)
