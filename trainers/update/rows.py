@@ -155,11 +155,11 @@ class Rows:
         for i in part.tolist():
             units.setdefault(self.rows[i][0] if together else i, []).append(i)
         ordered = [units[key] for key in sorted(units)] if together else list(units.values())
-        longest = {unit[0]: max([lengths[i] for i in unit]) for unit in ordered}
-        rank: dict[int, int] = {}
-        for unit in ordered:
-            rank.setdefault(numbers[unit[0]], len(rank))
         if packed is None:
+            rank: dict[int, int] = {}  # equal rows follow each other
+            for unit in ordered:
+                rank.setdefault(numbers[unit[0]], len(rank))
+            longest = {unit[0]: max([lengths[i] for i in unit]) for unit in ordered}
             ordered.sort(key=lambda unit: (longest[unit[0]], rank[numbers[unit[0]]]))
         else:
             ordered.sort(key=lambda unit: packed[unit[0]].tobytes())
@@ -202,9 +202,7 @@ class _Pass:
     def _new(self, unit: Sequence[int]) -> list[int]:
         """Returns the rows that equal no row of the pass and none before them."""
         firsts = {self._same[i]: i for i in reversed(unit)}
-        return [
-            i for i in unit if firsts[self._same[i]] == i and self._same[i] not in self._numbers
-        ]
+        return [i for number, i in firsts.items() if number not in self._numbers][::-1]
 
     def _with(self, new: Sequence[int], unit: Sequence[int]) -> _Sizes:
         """Returns the sizes of the pass with further rows."""
