@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from agentgym.evaluation.report import mean_interval
 from benchmarks.shared.figure_results import (
@@ -13,6 +18,9 @@ from benchmarks.shared.figure_results import (
     results_if_any,
     table,
 )
+
+WINDOW = 4
+"""Iterations of which a curve shows the mean."""
 
 
 def evidence() -> str:
@@ -84,6 +92,63 @@ def _over_seeds(values: list[float]) -> str:
     return interval((found.mean, found.low, found.high))
 
 
+def measured() -> dict[str, dict[str, list[Any]]]:
+    """Returns the runs of each recipe in the environments in which one has several seeds."""
+    content = results_if_any("evidence")
+    runs: dict[str, dict[str, list[Any]]] = {}
+    for run in [] if content is None else content["runs"].values():
+        if run["recipe"] != "clone":
+            runs.setdefault(run["env"], {}).setdefault(run["recipe"], []).append(run)
+    return {
+        env: dict(sorted(recipes.items()))
+        for env, recipes in runs.items()
+        if max(map(len, recipes.values())) > 1
+    }
+
+
+def evidence_picture() -> str:
+    """Returns the picture of all curves, or a note without results."""
+    return "![Returns in training on SmolLM2-135M](../evidence.png)" if measured() else NOTHING
+
+
+def picture() -> tuple[str, Callable[[], bytes]]:
+    """Returns a digest of the results, and a function that draws the curves."""
+    content = measured()
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return digest, lambda: _draw(content, digest)
+
+
+def _draw(environments: dict[str, dict[str, list[Any]]], digest: str) -> bytes:
+    """Draws a panel per recipe, with a curve per seed: means of `WINDOW` iterations."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    panels = [
+        (f"{env}\n{recipe}", runs)
+        for env, recipes in environments.items()
+        for recipe, runs in recipes.items()
+    ]
+    figure = Figure(figsize=(2.4 * len(panels), 2.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    row = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for axes, (title, runs) in zip(row, panels, strict=True):
+        for run in sorted(runs, key=lambda run: run["seed"]):
+            steps, returns = np.array(run["training_return"]).T
+            means = np.convolve(returns, np.full(WINDOW, 1 / WINDOW), "valid")
+            label = f"seed {run['seed']}"
+            axes.plot(steps[WINDOW - 1 :], means, color=f"C{run['seed']}", label=label)
+        axes.set(xlabel="environment steps", ylim=(0, 1))
+        axes.set_title(title, fontsize="small")
+        axes.grid(alpha=0.3)
+    row[0].set(ylabel="return in training")
+    row[0].legend(fontsize="small", loc="lower right")
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=110, metadata={"Software": None, "Source": digest})
+    return out.getvalue()
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
-    function.__name__: function for function in (evidence, evidence_seeds)
+    function.__name__: function for function in (evidence, evidence_seeds, evidence_picture)
 }
+PICTURES = {"docs/evidence.png": picture} if measured() else {}
+"""The picture of the curves, once there are results."""

@@ -63,7 +63,12 @@ BLOCKS = (
     | small_judge_figures.BLOCKS
     | pretrained_figures.BLOCKS
 )
-PICTURES = figure_blocks.PICTURES | multiagent_figures.PICTURES | families_figures.PICTURES
+PICTURES = (
+    figure_blocks.PICTURES
+    | evidence_figures.PICTURES
+    | multiagent_figures.PICTURES
+    | families_figures.PICTURES
+)
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(<!-- figures:(\S+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 RESULT = re.compile(
