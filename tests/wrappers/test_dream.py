@@ -124,12 +124,14 @@ def test_a_policy_that_learns_in_dreams_acts_in_the_environment(tmp_path: Path):
     pytest.importorskip("torch")
     from agentgym.trainers import train
 
+    from ..helpers.until_solved import UntilSolved
+
     before, after = train(
         "poad", env_id="NumberLine-v0", env_kwargs={"size": SIZE, "max_turns": 8},
         wrap=(f"Dream:world={__name__}:line,max_turns=8",), model="nano", context="current",
-        instructions=False, constrain=True, iterations=40, episodes_per_iteration=96, num_envs=96,
-        entropy_coef=0.02, lr=2e-3, eval_every=0, eval_episodes=60, seed=1, threads=1, device="cpu",
-        quiet=True, log_with=(), run_dir=str(tmp_path / "run"),
+        instructions=False, constrain=True, iterations=120, episodes_per_iteration=96, num_envs=96,
+        entropy_coef=0.02, lr=1e-3, eval_every=0, eval_episodes=60, seed=1, threads=1, device="cpu",
+        quiet=True, log_with=(), run_dir=str(tmp_path / "run"), callbacks=[UntilSolved(0.95)],
     )  # fmt: skip
     successes = [each.aggregate()["success"].mean for each in (before, after)]
     assert successes[0] < 0.7 and successes[1] > 0.9

@@ -124,11 +124,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "lr": 1e-3,
     },
     "sac_glam": {
-        "iterations": 20,
+        "iterations": 40,
         "gamma": 0.9,
         "replayed": 384,
         "critic_steps": 100,
-        "lr": 1e-3,
+        "lr": 5e-4,
     },
     "digi_q": {
         **SMALL_CRITIC,
