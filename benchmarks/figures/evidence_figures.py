@@ -74,7 +74,7 @@ def evidence_seeds() -> str:
     for (env, recipe, demonstrations), seeds in sorted(
         runs.items(), key=lambda item: (item[0][0], item[0][1] != "clone", item[0][1])
     ):
-        if len(seeds) == 1:
+        if len(seeds) == 1 or env not in measured():
             continue
         clones = runs[env, "clone", demonstrations]
         gains = [reward - clones[seed] for seed, reward in seeds.items()]
