@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +10,10 @@ import numpy as np
 from agentgym.evaluation.report import mean_interval
 from benchmarks.shared.figure_results import (
     NOTHING,
+    digest_of,
     interval,
     percent_interval,
+    png_of,
     results_if_any,
     table,
 )
@@ -114,7 +113,7 @@ def evidence_picture() -> str:
 def picture() -> tuple[str, Callable[[], bytes]]:
     """Returns a digest of the results, and a function that draws the curves."""
     content = measured()
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    digest = digest_of(content)
     return digest, lambda: _draw(content, digest)
 
 
@@ -142,9 +141,7 @@ def _draw(environments: dict[str, dict[str, list[Any]]], digest: str) -> bytes:
         axes.grid(alpha=0.3)
     row[0].set(ylabel="return in training")
     row[0].legend(fontsize="small", loc="lower right")
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=110, metadata={"Software": None, "Source": digest})
-    return out.getvalue()
+    return png_of(figure, digest)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from agentgym.evaluation.report import Estimate, mean_interval
-from benchmarks.shared.figure_results import NOTHING, results_if_any, table
+from benchmarks.shared.figure_results import NOTHING, digest_of, png_of, results_if_any, table
 from benchmarks.shared.result_files import outer_quarters
 
 Runs = Sequence[Mapping[str, Any]]
@@ -110,7 +107,7 @@ def families_picture() -> str:
 def picture() -> tuple[str, Callable[[], bytes]]:
     """Returns a digest of the results, and a function that draws the curves."""
     content = measured()
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    digest = digest_of(content)
     return digest, lambda: _draw(content, digest)
 
 
@@ -137,9 +134,7 @@ def _draw(environments: Mapping[str, Any], digest: str) -> bytes:
     panels[0, 0].set(ylabel="return in training")
     panels[0, 0].legend(fontsize="small")
     panels[1, 0].set(ylabel="explained\nvariance")
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=110, metadata={"Software": None, "Source": digest})
-    return out.getvalue()
+    return png_of(figure, digest)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {

@@ -6,9 +6,6 @@ A function of `BLOCKS` returns the text of a block, and one of `PICTURES` draws 
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import re
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -16,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.shared.figure_results import results, table
+from benchmarks.shared.figure_results import digest_of, png_of, results, table
 from benchmarks.shared.result_files import outer_quarters
 
 # Speed.
@@ -104,64 +101,6 @@ def generation_peers() -> str:
 
 
 # Memory.
-
-
-def training_memory() -> str:
-    """Returns the table of the memory of a training step."""
-    found = results("memory")
-    contexts = [str(n) for n in found["settings"]["contexts"]]
-    rows = [
-        (
-            f"Qwen2.5-{row['model']}",
-            f"{row['weights'] / 2**30:.1f}",
-            f"{row['kept_per_token'] / 2**10:.0f}",
-            f"{row['kept_over_least']:.2f}",
-            f"{row['kept_per_token_without_checkpointing'] / 2**10:,.0f}",
-            *(f"{row['peak'][n] / 2**30:.1f}" for n in contexts),
-        )
-        for row in found["models"]
-    ]
-    header = (
-        "Model",
-        "Weights, GiB",
-        "Kept, KiB/token",
-        "x least",
-        "Without checkpointing",
-        *(f"Peak at {int(n):,} tokens, GiB" for n in contexts),
-    )
-    return table(header, rows)
-
-
-def head_memory() -> str:
-    """Returns the table of the memory of a step by the way in which log-probs are computed."""
-    rows = [
-        (
-            f"{int(tokens):,}",
-            name,
-            f"{row['bytes_per_token'] / 2**10:,.0f}",
-            f"{row['time_ratio']:.2f}",
-        )
-        for tokens, programs in results("head_memory")["steps"].items()
-        for name, row in programs.items()
-    ]
-    return table(("Tokens", "Program", "KiB/token", "CPU time, x all logits"), rows)
-
-
-def packing() -> str:
-    """Returns the table of passes over packed rows."""
-    rows = [
-        (
-            row["case"],
-            row["dtype"],
-            f"{row['tokens']['whole']:,}",
-            f"{row['tokens']['packed']:,}",
-            f"{row['faster']:.1f}",
-            f"{row['difference']:.0e}",
-        )
-        for row in results("packing")["rows"]
-    ]
-    header = ("Rows", "Weights", "Tokens", "Packed", "x faster", "Difference of gradients")
-    return table(header, rows)
 
 
 # Credit assignment.
@@ -357,9 +296,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
         webshop_search,
         credit_speed,
         generation_peers,
-        training_memory,
-        head_memory,
-        packing,
         credit_oracle,
         learning_webshop,
         learning_webshop_files,
@@ -382,7 +318,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
 def demo_curve() -> tuple[str, Callable[[], bytes]]:
     """Returns what the picture of `make demo` shows, as a digest, and a function that draws it."""
     [run] = [run for run in results("learning_webshop")["runs"] if run["seed"] == 0]
-    digest = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
+    digest = digest_of(run)
     return digest, lambda: _draw_run(run, digest)
 
 
@@ -406,9 +342,7 @@ def _draw_run(run: dict[str, Any], digest: str) -> bytes:
     axes.set(xlabel="environment steps", ylabel="reward", title=title)
     axes.grid(alpha=0.3)
     axes.legend(loc="center right", bbox_to_anchor=(1, 0.4))
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=120, metadata={"Software": None, "Source": digest})
-    return out.getvalue()
+    return png_of(figure, digest, dpi=120)
 
 
 PICTURES: dict[str, Callable[[], tuple[str, Callable[[], bytes]]]] = {"docs/curve.png": demo_curve}

@@ -39,6 +39,7 @@ from benchmarks.figures import (
     small_judge_figures,
     solve_figures,
     study_figures,
+    update_figures,
     worlds_figures,
 )
 
@@ -53,6 +54,7 @@ BLOCKS = (
     | multiagent_figures.BLOCKS
     | solve_figures.BLOCKS
     | study_figures.BLOCKS
+    | update_figures.BLOCKS
     | families_figures.BLOCKS
     | curriculum_figures.BLOCKS
     | credit_figures.BLOCKS

@@ -6,15 +6,19 @@ Without `results/multiagent.json`, tables are replaced by a note, and there is n
 from __future__ import annotations
 
 import functools
-import hashlib
-import io
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from benchmarks.shared.figure_results import NOTHING, results, results_if_any, table
+from benchmarks.shared.figure_results import (
+    NOTHING,
+    digest_of,
+    png_of,
+    results,
+    results_if_any,
+    table,
+)
 
 NAMES = (
     "kuhn",
@@ -143,7 +147,7 @@ def picture() -> tuple[str, Callable[[], bytes]]:
         name: {variant: row["curves"] for variant, row in found["variants"].items()}
         for name, found in measured().items()
     }
-    digest = hashlib.sha256(json.dumps(curves, sort_keys=True).encode()).hexdigest()
+    digest = digest_of(curves)
     return digest, lambda: _draw(measured(), digest)
 
 
@@ -161,9 +165,7 @@ def _draw(experiments: Mapping[str, Any], digest: str) -> bytes:
         _panel(axes, name, found)
     for axes in panels[len(experiments) :]:
         axes.set_axis_off()
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=110, metadata={"Software": None, "Source": digest})
-    return out.getvalue()
+    return png_of(figure, digest)
 
 
 def _panel(axes: Any, name: str, found: Mapping[str, Any]) -> None:

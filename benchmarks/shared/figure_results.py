@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -38,3 +40,15 @@ def percent_interval(estimate: Sequence[float]) -> str:
     """Returns a share with its limits in percent, such as 86 [83, 90]."""
     mean, low, high = (100 * x for x in estimate)
     return f"{mean:.0f} [{low:.0f}, {high:.0f}]"
+
+
+def digest_of(content: Any) -> str:
+    """Returns a digest of the results that a picture shows, which the picture carries."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def png_of(figure: Any, digest: str, dpi: int = 110) -> bytes:
+    """Returns a figure of matplotlib as PNG, with the digest of its results in the metadata."""
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None, "Source": digest})
+    return out.getvalue()

@@ -62,7 +62,6 @@ class Settings:
 def make_policy(settings: Settings, dtype: str) -> Policy:
     """Returns a policy with random weights."""
     tokenizer = tiny_tokenizer(played_texts("NumberLine-v0", seed=0, episodes=2), 512)
-    torch.manual_seed(settings.seed)
     config = LlamaConfig(
         hidden_size=settings.hidden,
         intermediate_size=settings.hidden * 8 // 3,
@@ -72,9 +71,11 @@ def make_policy(settings: Settings, dtype: str) -> Policy:
         vocab_size=4096,
         eos_token_id=tokenizer.eos_token_id,
     )
-    model = AutoModelForCausalLM.from_config(
-        config, dtype=getattr(torch, dtype), attn_implementation="sdpa"
-    )
+    with torch.random.fork_rng():
+        torch.manual_seed(settings.seed)
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=getattr(torch, dtype), attn_implementation="sdpa"
+        )
     return Policy(model.to(settings.device), tokenizer)
 
 

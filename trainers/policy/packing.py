@@ -27,7 +27,8 @@ from agentgym.trainers.data.trajectory import IntArray, equal_tokens
 from agentgym.trainers.policy.shared_attention import shares_attention
 
 LEAST_CPU, LEAST = 256, 4096
-"""Tokens that packing must save on a CPU and on other devices, to be worth further operations."""
+"""Tokens that packing must save on a CPU and on other devices, to be worth further operations. The
+second number is an estimate, and so is `BLOCK`."""
 
 SHORTEST = 8
 """Tokens of a prefix that is shared. Rows without prefixes need no mask."""
