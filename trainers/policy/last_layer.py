@@ -17,10 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from agentgym.trainers.policy.loading import base_model
+from agentgym.trainers.policy.probes import equal_logits
 from agentgym.trainers.policy.shared_attention import READS, Reads
-
-TOLERANCE = 0.01
-"""Largest difference on the probe, as a share of the largest logit, for rounding."""
 
 
 @contextmanager
@@ -79,9 +77,9 @@ def can_restrict(model: Any, token: int) -> bool:
                 logits = model(input_ids=probe, use_cache=False).logits
             except (AttributeError, IndexError, RuntimeError, TypeError):  # another kind of layer
                 return False
-        found.append(reads.pick(logits).float())
+        found.append(reads.pick(logits))
     whole, cut = found
-    return bool((whole - cut).abs().max() <= TOLERANCE * whole.abs().max())
+    return equal_logits(whole, cut)
 
 
 def _last_layer(model: Any) -> Any:

@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from agentgym.trainers.data.trajectory import IntArray, equal_tokens
+from agentgym.trainers.policy.probes import equal_logits
 from agentgym.trainers.policy.shared_attention import shares_attention
 
 LEAST_CPU, LEAST = 256, 4096
@@ -35,9 +36,6 @@ SHORTEST = 8
 
 PROJECTIONS = 4
 """Cost of a token's projections, in hidden sizes of attention to a token (measured on a CPU)."""
-
-TOLERANCE = 0.01
-"""Largest difference on the probe, as a share of the largest logit, for rounding."""
 
 BLOCK_CPU, BLOCK = 1 << 13, 1 << 20
 """Cost of a further block of attention on a CPU and on other devices, in attention to a token."""
@@ -363,7 +361,7 @@ def can_pack(model: Any, token: int) -> bool:
     packing = Packing.of(rows, lengths, hidden=1 << 20)  # shares all that it can
     inside = torch.from_numpy(np.arange(rows.shape[1]) < lengths[:, None]).to(device)
     row, column = torch.nonzero(inside, as_tuple=True)
-    whole = model(input_ids=rows, use_cache=False).logits[row, column].float()
+    whole = model(input_ids=rows, use_cache=False).logits[row, column]
     try:
         with shares_attention(model, (packing.everything, None)):
             found = model(**packing.inputs(rows), use_cache=False).logits
@@ -371,5 +369,4 @@ def can_pack(model: Any, token: int) -> bool:
         return False
     if found.shape[:2] != (1, len(packing.source)):
         return False
-    difference = (found[packing.packed((row, column))].float() - whole).abs().max()
-    return bool(difference <= TOLERANCE * whole.abs().max())
+    return equal_logits(whole, found[packing.packed((row, column))])

@@ -11,12 +11,14 @@ Shapes: b rows, n tokens, V vocabulary.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle as _Hook
 from transformers.cache_utils import DynamicIndexedLayer, DynamicLayer, DynamicSlidingWindowLayer
 
 from agentgym.errors import ConfigError
@@ -24,6 +26,9 @@ from agentgym.trainers.policy.loading import base_model
 
 TOLERANCE = 0.01
 """Largest difference from a plain forward pass, as a share of the largest logit, for rounding."""
+
+LOW = (torch.bfloat16, torch.float16)
+"""Precisions below float32."""
 
 LOOKED_AT = 64
 """Number of tokens among which one with another embedding is looked for."""
@@ -73,6 +78,75 @@ def equal_logits(one: Tensor, other: Tensor) -> bool:
     """Returns whether logits are equal up to rounding."""
     one, other = one.float(), other.float()
     return bool((one - other).abs().max() <= TOLERANCE * one.abs().max())
+
+
+@contextmanager
+def in_float32(model: Any, token: int) -> Iterator[None]:
+    """Context manager in which a model of a lower precision computes in float32.
+
+    In bfloat16, rounding alone changes logits by a tenth and more, which hides what a probe looks
+    for. The weights of a layer are converted while it computes, so that memory holds few of them
+    twice. Quantised weights keep their precision, as do models that cannot compute so.
+
+    Args:
+        model: a `transformers` causal LM.
+        token: a token id of the probe.
+    """
+    parts = [(part, low) for part, own in _parts(model) if (low := [*filter(_is_low, own)])]
+    hooks = [hook for part, low in parts for hook in _converting(part, low)]
+    probe = torch.tensor([[token]], device=next(model.parameters()).device)
+    try:
+        try:
+            if hooks:
+                with torch.no_grad():
+                    model(input_ids=probe, use_cache=False)
+        except (RuntimeError, TypeError, ValueError):  # parts read the weights of others
+            _remove(hooks)
+        yield
+    finally:
+        _remove(hooks)
+
+
+def _parts(model: nn.Module) -> Iterator[tuple[nn.Module, list[Tensor]]]:
+    """Yields the layers of a model and itself, with their weights. Its are those of no layer."""
+    outside, rest = [model], []
+    while outside:
+        module = outside.pop()
+        rest += [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+        if not isinstance(module, nn.ModuleList):
+            outside += module.children()
+            continue
+        for layer in module:
+            yield layer, [*layer.parameters(), *layer.buffers()]
+    yield model, list(dict.fromkeys(rest))
+
+
+def _is_low(weights: Tensor) -> bool:
+    """Returns whether weights are plain and of a precision below float32."""
+    return weights.dtype in LOW and type(weights.data) is Tensor
+
+
+def _converting(module: nn.Module, weights: Sequence[Tensor]) -> tuple[_Hook, _Hook]:
+    """Returns the hooks of a module with which it computes with weights in float32."""
+    kept: list[Tensor] = []
+
+    def convert(*_: Any) -> None:
+        kept[:] = [each.data for each in weights]
+        for each in weights:
+            each.data = each.data.float()
+
+    def restore(*_: Any) -> None:
+        for each, data in zip(weights, kept, strict=True):
+            each.data = data
+        kept.clear()
+
+    before = module.register_forward_pre_hook(convert)
+    return before, module.register_forward_hook(restore, always_call=True)
+
+
+def _remove(hooks: Sequence[_Hook]) -> None:
+    for hook in hooks:
+        hook.remove()
 
 
 @torch.no_grad()
@@ -164,7 +238,7 @@ def fills_cache(model: Any, cache: Mapping[str, Any], token: int) -> bool:
     return all(layer.is_initialized for each in cache.values() for layer in each.layers)
 
 
-def knows_cache(plain: Any, accepted: Any, layers: list[Any]) -> bool:
+def _knows_cache(plain: Any, accepted: Any, layers: list[Any]) -> bool:
     """Returns whether a model is known to read the caches of `transformers` as others do.
 
     Args:
@@ -180,12 +254,19 @@ def knows_cache(plain: Any, accepted: Any, layers: list[Any]) -> bool:
     )
 
 
-def check_cache(model: Cached) -> None:
+def check_cache(model: Cached, accepted: Any, layers: list[Any]) -> None:
     """Turns off padding, or the cache, where it would change a model's logits.
+
+    Args:
+        model: the language model.
+        accepted: names of the arguments of its `forward`.
+        layers: the layers of its cache.
 
     Raises:
         ConfigError: if nothing keeps the logits as they are.
     """
+    if _knows_cache(base_model(model.model), accepted, layers):
+        return
     if model.padding and not model.blocks and not caches(model, padded=True):
         model.padding = False
     if model.cache_name and caches(model, padded=False):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import warnings
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,15 @@ CLOSED = {"emu3", "mllama"}
 UNEQUAL = {"moshi"}
 """Architectures whose steps with a cache of `transformers` do not equal their own whole pass: the
 cache keeps a window of tokens, and the mask of the whole pass has none."""
-CASES = [
-    pytest.param(kind, marks=[] if kind in FAST else pytest.mark.slow) for kind in ARCHITECTURES
-]
+ROUNDED = ("mamba", "smollm3", "llama")
+"""Architectures of the fast test in bfloat16. Mamba reads the weights of its parts."""
+
+
+def cases(fast: Container[str]) -> list[Any]:
+    """Returns all architectures, of which others than some are slow tests."""
+    return [
+        pytest.param(kind, marks=[] if kind in fast else pytest.mark.slow) for kind in ARCHITECTURES
+    ]
 
 
 @pytest.fixture
@@ -193,7 +200,7 @@ def check_files(policy: Policy, folder: Path) -> None:
     assert Path(config["base_model_name_or_path"]) == (folder / "model").resolve()
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", cases(FAST))
 def test_an_architecture_agrees_with_a_plain_forward_pass(build, as_batch, kind, tmp_path):
     policy = build(kind)
     if kind in UNEQUAL:
@@ -202,6 +209,24 @@ def test_an_architecture_agrees_with_a_plain_forward_pass(build, as_batch, kind,
         check(policy, as_batch, LOOSE.get(kind, TOLERANCE))
     if kind not in CLOSED:
         check_files(policy, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:.*over its whole context")
+@pytest.mark.parametrize("kind", cases(ROUNDED))
+def test_an_architecture_is_as_known_in_bfloat16(build, kind):
+    exact = build(kind)
+    try:
+        with torch.no_grad():
+            exact.model.to(torch.bfloat16)(input_ids=torch.arange(2, 22)[None], use_cache=False)
+    except RuntimeError as error:
+        pytest.skip(f"{kind} does not compute in bfloat16: {error!s:.80}")
+    before = {name: each.clone() for name, each in exact.model.state_dict().items()}
+    rounded = Policy(exact.model, exact.tokenizer)
+    for name in ("padding", "blocks", "cache_name", "restricts", "packs"):
+        assert getattr(rounded, name) == getattr(exact, name), name
+    after = rounded.model.state_dict()
+    assert all(torch.equal(after[name], each) for name, each in before.items())
+    assert all(after[name].dtype == each.dtype for name, each in before.items())
 
 
 @pytest.mark.slow
