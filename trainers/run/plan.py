@@ -64,4 +64,6 @@ def plan(trainer: Parts) -> str:
         f"{everything / 1e6:,.2f} M parameters, {share} trained, {size / 2**30:,.2f} GiB with "
         "gradients and optimiser states, without activations, reference and separate critic"
     )
+    if not trainer.policy.packs:
+        parts.append("updates compute padding and every prefix, as this model's rows do not pack")
     return f"Plan: {'; '.join(parts)}."

@@ -1,0 +1,26 @@
+"""The first lines of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.trainers.recipes import grpo
+from agentgym.trainers.run.plan import plan
+from agentgym.trainers.trainer import Trainer
+
+
+@pytest.mark.parametrize(("kind", "packs"), [("llama", True), ("mistral", False)])
+def test_the_plan_says_that_rows_do_not_pack(
+    make_policy: Any, kind: str, packs: bool, tmp_path: Path
+):
+    make_policy(kind).save(tmp_path / "model")
+    config = grpo.Config.of(
+        env_id="NumberLine-v0", model=str(tmp_path / "model"), max_new_tokens=4, iterations=0,
+        eval_episodes=0, device="cpu", quiet=True, run_dir=str(tmp_path / "run"),
+    )  # fmt: skip
+    trainer = Trainer("grpo", config, grpo.build(config))
+    trainer.run()
+    assert ("do not pack" in plan(trainer)) != packs
