@@ -18,15 +18,18 @@ class Recent(Generic[Value]):
 
     Args:
         limit: the total size, in the unit of `put`, such as bytes.
+
+    Attributes:
+        limit: the total size.
     """
 
     def __init__(self, limit: int):
-        self._limit, self._size = limit, 0
+        self.limit, self._size = limit, 0
         self._values: OrderedDict[Any, tuple[Value, int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[Recent[Value]], tuple[int]]:
-        return type(self), (self._limit,)
+        return type(self), (self.limit,)
 
     def __len__(self) -> int:
         """Returns the number of values."""
@@ -64,7 +67,7 @@ class Recent(Generic[Value]):
                 self._size -= self._values.pop(key)[1]
             self._values[key] = value, size
             self._size += size
-            while self._size > self._limit and len(self._values) > 1:
+            while self._size > self.limit and len(self._values) > 1:
                 self._size -= self._values.popitem(last=False)[1][1]
 
 

@@ -56,7 +56,7 @@ class Multiplications(TorchDispatchMode):
 def play(policy: Any, episodes: int, turns: int) -> tuple[list[Trajectory], Work]:
     """Plays episodes whose observations are as long as their actions."""
     session = PrefixCache()
-    policy.session = lambda: session
+    policy.session = lambda **_: session
     policy.stats.reset()
     specs = [EpisodeSpec(f"train/{i}", i, (0, i), max_turns=turns) for i in range(episodes)]
     context = make_context(policy, ContextSettings())

@@ -464,7 +464,7 @@ def test_each_request_of_an_ensemble_is_answered_by_its_weights():
             return [f"{text} {request.prompt}" for request in requests]
 
         return SimpleNamespace(
-            act=act, session=lambda: f"session of {text}", encode_action=None, decode=None
+            act=act, session=lambda **_: f"session of {text}", encode_action=None, decode=None
         )
 
     ensemble = Ensemble(policy("new"), {"old": policy("old")})

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from agentgym.trainers.data.trajectory import equal_tokens
@@ -50,6 +49,9 @@ class Burst(Protocol):
 
 PREFILL_CPU, PREFILL = 2048, 32768
 """Maximum number of prompt tokens per forward pass, on a CPU and on other devices."""
+
+PASS_CPU, PASS = 128, 4096
+"""Padding tokens that cost as much as a further forward pass. The second number is an estimate."""
 
 MOVE = 8
 """Padding tokens that cost as much as moving the keys and values of a row."""
@@ -97,7 +99,8 @@ class Window:
         self._weights = [list(owner.model.parameters()) for owner, _ in self._caches]
         self._open()
         self._columns = _reach(rows)
-        self._prefill = PREFILL_CPU if model.device.type == "cpu" else PREFILL
+        cpu = model.device.type == "cpu"
+        self._prefill, self._pass = (PREFILL_CPU, PASS_CPU) if cpu else (PREFILL, PASS)
         self._first = self._last = 0  # the rows in progress
         self._rows: list[Row] = []
         self._prefixes: Prefixes | None = None
@@ -156,9 +159,14 @@ class Window:
             return  # they wait until the window is empty and contexts can be evicted
         rows, self._next = self._next[: self._first], self._next[self._first :]
         placed = self._placed(rows, range(self._first, len(self._rows)))
+        begin = self._first
         self._first -= len(rows)
         self._seat(rows, placed)
-        self._feed_all(self._first, self._first + len(rows))
+        known = sum(self._known(row) for row in rows)
+        if known:  # they take part in the next pass
+            self._sort(self._first, begin, always=True)
+        if known < len(rows):
+            self._feed_all(self._first, begin - known)
 
     def _queue(self) -> None:
         """Appends further rows at the back, where they begin as soon as there are free places."""
@@ -187,8 +195,9 @@ class Window:
         self._rows = list(rows)
         self._seat(rows, placed)
         self._first = self._last = 0
-        self._sort()
+        self._sort(0, len(rows), always=any(map(self._known, rows)))
         self._share(range(len(rows)), 0)
+        self._sort(0, len(rows))
 
     def _seat(self, rows: Sequence[Row], placed: Sequence[tuple[int, int]]) -> None:
         """Enters rows at the numbers that `PrefixCache.place` gave them."""
@@ -197,17 +206,37 @@ class Window:
             self._rows[number] = row
         self._model.stats.cached_tokens += sum(row.read for row in rows)
 
-    def _sort(self) -> None:
-        """Sorts rows by the number of pending tokens if this saves enough padding."""
-        lengths = np.array([len(row.pending) for row in self._rows])
+    def _known(self, row: Row) -> bool:
+        """Returns whether a row needs no pass over its prompt, because it was remembered."""
+        return self._caches[0][1].remembers and len(row.pending) == 1
+
+    def _sort(self, first: int, last: int, *, always: bool = False) -> None:
+        """Sorts consecutive rows by the number of pending tokens if this saves enough padding."""
+        lengths = np.array([len(row.pending) for row in self._rows[first:last]])
         order = np.argsort(-lengths, kind="stable")
-        places = min(
-            self._model.rows_at_once(self._columns), max(1, self._prefill // int(lengths.max()))
-        )
-        saved = _padding(lengths, places) - _padding(lengths[order], places)
-        moves = {to: of for to, of in enumerate(order.tolist()) if to != of}
-        if saved > MOVE * len(moves):
+        moves = {first + to: first + of for to, of in enumerate(order.tolist()) if to != of}
+        saved = self._padding(lengths.tolist()) - self._padding(lengths[order].tolist())
+        if always or saved > MOVE * len(moves):
             self._move(moves)
+
+    def _padding(self, lengths: list[int]) -> int:
+        """Returns the padding of rows that are fed in turn, passes included."""
+        places, found = self._model.rows_at_once(self._columns), 0
+        while lengths:
+            count = self._together(lengths[:places])
+            found += max(lengths[:count]) * count - sum(lengths[:count]) + self._pass
+            lengths = lengths[count:]
+        return found
+
+    def _together(self, lengths: Sequence[int]) -> int:
+        """Returns how many of the first rows are fed together, given their pending tokens."""
+        longest = 0
+        for count, length in enumerate(lengths):
+            longest = max(longest, length)
+            padding = (len(lengths) - count) * (longest - length)  # of it and those after it
+            if count and (padding > self._pass or (count + 1) * longest > self._prefill):
+                return count
+        return len(lengths)
 
     def _share(self, rows: Sequence[int], read: int) -> None:
         """Computes prefixes that rows have in common once, for rows of which `read` is cached.
@@ -284,13 +313,8 @@ class Window:
         places = self._model.rows_at_once(self._columns)
         if not waiting or (active and active > places * 3 // 4):
             return 0
-        count, longest = 0, 0
-        for row in self._rows[self._last :][: places - active]:
-            longest = max(longest, len(row.pending))
-            if count and (count + 1) * longest > self._prefill:
-                break
-            count += 1
-        return count
+        first = self._rows[self._last :][: places - active]
+        return self._together([len(row.pending) for row in first])
 
     def _feed(self, first: int, last: int, most: int | None = None) -> bool:
         """Feeds pending tokens of consecutive rows. Returns whether any row got a new token.
@@ -322,6 +346,9 @@ class Window:
             return False
         if len(ready) < len(rows):
             logits = [some[ready] for some in logits]
+        for i in ready:
+            if len(rows[i].tokens) == rows[i].forced:  # nothing was sampled yet
+                self._caches[0][1].remember(first + i, rows[i].all)
         self._advance([rows[i] for i in ready], logits[0], logits[1] if len(logits) > 1 else None)
         return True
 
@@ -369,9 +396,3 @@ class Window:
 def _reach(rows: Sequence[Row]) -> int:
     """Returns the number of tokens that the longest row can reach."""
     return max((len(row.pending) + row.limit for row in rows), default=0)
-
-
-def _padding(lengths: NDArray[np.int64], places: int) -> int:
-    """Returns the padding of rows that are fed `places` at a time."""
-    groups = [lengths[i : i + places] for i in range(0, len(lengths), places)]
-    return sum(int(group.max()) * len(group) - int(group.sum()) for group in groups)

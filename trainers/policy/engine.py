@@ -36,8 +36,13 @@ class Session(Protocol):
 class Engine(Protocol):
     """Protocol of an engine."""
 
-    def session(self) -> Session:
-        """Returns an empty session, in which `generate` computes shared prefixes once."""
+    def session(self, *, by_slot: bool = True, recurring: bool = False) -> Session:
+        """Returns an empty session, in which `generate` computes shared prefixes once.
+
+        Args:
+            by_slot: whether the prompts of a slot begin alike.
+            recurring: whether whole prompts recur.
+        """
         ...
 
     def sync(self, policy: LanguageModel) -> None:
@@ -81,9 +86,9 @@ class OwnEngine:
     def __init__(self, policy: LanguageModel, graphs: GraphDecoder | bool | None = None):
         self._policy, self._graphs = policy, graphs
 
-    def session(self) -> PrefixCache:
+    def session(self, *, by_slot: bool = True, recurring: bool = False) -> PrefixCache:
         """Returns an empty prefix cache."""
-        return PrefixCache()
+        return PrefixCache(by_slot=by_slot, recurring=recurring)
 
     def sync(self, policy: LanguageModel) -> None:
         """Does nothing: the weights are the policy's, and a `PrefixCache` notices their change."""

@@ -42,9 +42,10 @@ class Ensemble:
         self._policies = {"": policy, **others}
         self.encode_action, self.decode = policy.encode_action, policy.decode
 
-    def session(self) -> Sessions:
-        """Returns empty sessions."""
-        return Sessions({name: policy.session() for name, policy in self._policies.items()})
+    def session(self, *, by_slot: bool = True, recurring: bool = False) -> Sessions:
+        """Returns empty sessions: see `Policy.session`."""
+        each = {"by_slot": by_slot, "recurring": recurring}
+        return Sessions({name: policy.session(**each) for name, policy in self._policies.items()})
 
     def act(
         self, requests: Sequence[Request], sampling: Sampling, session: Sessions | None = None

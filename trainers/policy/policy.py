@@ -155,9 +155,9 @@ class Policy(LanguageModel):
         self.engine = OwnEngine(self) if engine is None else engine
         self._synced = None
 
-    def session(self) -> Session:
-        """Returns an empty session for `act`, so that shared prompt prefixes are computed once."""
-        return self.engine.session()
+    def session(self, *, by_slot: bool = True, recurring: bool = False) -> Session:
+        """Returns an empty session for `act`, with which prompts are read once: see `Engine`."""
+        return self.engine.session(by_slot=by_slot, recurring=recurring)
 
     def act(
         self, requests: Sequence[Request], sampling: Sampling, session: Session | None = None

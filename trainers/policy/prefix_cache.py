@@ -4,6 +4,9 @@ A sequence is a row and a position is a column, so rows of any lengths share a b
 on the left. Consecutive rows are views of the same tensors: a forward pass over them copies
 nothing but the keys and values of its new tokens.
 
+Prompts that recur are remembered: with the context "current", an environment with few states asks
+the same again and again, in all episodes of a group.
+
 Shapes: R rows, C columns, b rows of a forward pass, n new tokens per row.
 """
 
@@ -21,6 +24,7 @@ from agentgym.trainers.policy.cache_layers import CacheLayer, LayerShape, Span
 from agentgym.trainers.policy.sampling import Tokens
 from agentgym.trainers.policy.shared_attention import States
 from agentgym.trainers.system.gpu_memory import free_bytes
+from agentgym.utils.recent import Recent
 
 Slot = int | str
 
@@ -36,6 +40,9 @@ CPU_BYTES = 4 << 30
 GPU_SHARE = 0.4
 """Maximum size of the cache on a GPU, as a share of the memory that is free at its first use."""
 
+REMEMBERED = 0.25
+"""Maximum size of the prompts that are remembered, as a share of that of the cache."""
+
 
 class PrefixCache:
     """Keys and values of the contexts of each slot. Only new tokens of a prompt are computed.
@@ -45,11 +52,18 @@ class PrefixCache:
     weights, and manually by `clear`.
 
     Args:
-        max_bytes: maximum size. If None, it depends on the memory of the device.
+        max_bytes: maximum size, without remembered prompts. If None, it depends on the memory of
+            the device.
+        by_slot: whether the prompts of a slot begin alike, so that its context is kept.
+        recurring: whether whole prompts recur, so that they are remembered. On a CPU only: on a
+            GPU, they are read nearly as fast as they are copied.
     """
 
-    def __init__(self, max_bytes: int | None = None) -> None:
-        self.max_bytes = max_bytes
+    def __init__(
+        self, max_bytes: int | None = None, *, by_slot: bool = True, recurring: bool = False
+    ) -> None:
+        self.max_bytes, self.by_slot = max_bytes, by_slot
+        self._recurring, self._memory = recurring, Recent[list[Tensor]](0)
         self._layers: list[CacheLayer] = []
         self._bytes_per_token = 0
         self._device = torch.device("cpu")
@@ -64,9 +78,15 @@ class PrefixCache:
         """Size of the cache."""
         return self._shape[0] * self._shape[1] * self._bytes_per_token
 
+    @property
+    def remembers(self) -> bool:
+        """Whether prompts are remembered."""
+        return self._memory.limit > 0
+
     def clear(self) -> None:
         """Removes all entries."""
         self._rows.clear()
+        self._memory.clear()
 
     def drop(self, slot: Slot) -> None:
         """Removes the entry of a slot, for example at the end of its episode, if there is one."""
@@ -94,6 +114,8 @@ class PrefixCache:
             self.max_bytes = CPU_BYTES
             if device.type == "cuda":
                 self.max_bytes = int(GPU_SHARE * free_bytes(device))
+        if self._recurring and device.type == "cpu":
+            self._memory = Recent(int(REMEMBERED * self.max_bytes))
 
     def max_rows(self, columns: int) -> int:
         """Returns the number of rows of `columns` tokens, at least 1, that fit in `max_bytes`."""
@@ -130,6 +152,8 @@ class PrefixCache:
         Returns:
             For each sequence its row and the length of the cached prefix (never the whole prompt).
         """
+        if not self.by_slot:
+            sequences = [(None, tokens) for _, tokens in sequences]
         count = len(sequences)
         self._longest = max(len(tokens) for _, tokens in sequences)
         if busy is None:
@@ -170,7 +194,30 @@ class PrefixCache:
         order = swapped(outside, holes)
         self.move(order, max(map(len, self._tokens)))
         rows = {i: order.get(row, row) for row, i in homes.items()}
-        return [(rows[i], cached[i]) for i in range(count)]
+        return [(rows[i], self._recall(rows[i], sequences[i][1], cached[i])) for i in range(count)]
+
+    def _recall(self, row: int, tokens: Tokens, cached: int) -> int:
+        """Copies a prompt that is remembered to a row, whose first tokens may be there already.
+
+        Returns:
+            The length of the cached prefix.
+        """
+        length = len(tokens) - 1
+        known = self._memory.get(tokens.tobytes()) if cached < length else None
+        if known is None:
+            return cached
+        self.reserve(length)
+        for whole, part in zip(self.states, known, strict=True):
+            whole[row, :, cached:length] = part[:, cached:]
+        self._tokens[row] = tokens[:length]
+        return length
+
+    def remember(self, row: int, tokens: Tokens) -> None:
+        """Remembers a prompt that a row has read, if prompts recur."""
+        length, key = len(tokens) - 1, tokens.tobytes()
+        if self.remembers and self._memory.get(key) is None:
+            states = [whole[row, :, :length].clone() for whole in self.states]
+            self._memory.put(key, states, length * self._bytes_per_token)
 
     def _reserve(self, wanted: set[Slot], count: int, columns: int) -> None:
         """Makes `count` rows available, and evicts slots if they do not fit in `max_bytes`."""
@@ -249,6 +296,8 @@ class PrefixCache:
 
     def keep(self, row: int, slot: Slot, tokens: Tokens) -> None:
         """Stores the keys and values of a row as those of a slot."""
+        if not self.by_slot:
+            return
         self._rows.pop(slot, None)
         self._rows[slot] = row
         self._tokens[row] = tokens

@@ -96,8 +96,12 @@ class Row:
 
     def restart(self) -> None:
         """Makes all tokens pending: at the start, and when the weights have changed."""
-        self.pending = np.concatenate([self.request.prompt, self.tokens]).astype(np.int32)
-        self.read = 0
+        self.pending, self.read = self.all, 0
+
+    @property
+    def all(self) -> Tokens:
+        """The prompt and the tokens so far."""
+        return np.concatenate([self.request.prompt, self.tokens]).astype(np.int32)
 
     def skip(self, cached: int) -> None:
         """Skips the first pending tokens, which are cached."""

@@ -90,7 +90,7 @@ class PolicyAgent:
         self.wrap = tuple(wrap)
         self.settings = settings
         self._context = make_context(policy, settings)
-        self._cache = policy.session() if self._context.repeats else None
+        self._cache = self._context.session(policy)
         self._seen: weakref.WeakKeyDictionary[View, _Seen] = weakref.WeakKeyDictionary()
         self._slots = self.tokens = self.generated = 0
 

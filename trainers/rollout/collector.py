@@ -72,7 +72,7 @@ def play_episodes(
             collection.
         on_episode: callback with the index and the trajectories of each finished episode.
     """
-    cache: Any = policy.session() if context.repeats else None
+    cache: Any = context.session(policy)
     bound = (failures or Failures()).bound(len(episodes))
     rollout = _Rollout(
         policy, pool, episodes, context, sampling, cache, constrain, bound, on_progress, on_episode

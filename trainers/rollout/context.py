@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from agentgym.trainers.policy.joined_text import TextJoiner, marks_words
 from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.utils.printable import encodable
 from agentgym.utils.recent import Recent, text_size
+
+if TYPE_CHECKING:
+    from agentgym.trainers.policy.ensemble import Ensemble
+    from agentgym.trainers.policy.policy import Policy
 
 MEMO = 64 << 20
 """Bytes of observations, and of instructions, whose tokens are cached."""
@@ -126,10 +130,10 @@ class Context:
         """The tokens in place of an observation that is left out."""
         return self.observation_tokens("...")
 
-    @property
-    def repeats(self) -> bool:
-        """Whether prompts share prefixes, so that a `PrefixCache` saves computation."""
-        return self.settings.mode == "full" or self.settings.instructions
+    def session(self, policy: Policy | Ensemble) -> Any:
+        """Returns an empty session of a policy for these prompts."""
+        full = self.settings.mode == "full"
+        return policy.session(by_slot=full or self.settings.instructions, recurring=not full)
 
     @property
     def window(self) -> int | None:

@@ -30,8 +30,8 @@ class Recorder:
     def __init__(self, policy):
         self.own, self.calls = OwnEngine(policy), []
 
-    def session(self):
-        return self.own.session()
+    def session(self, **prompts):
+        return self.own.session(**prompts)
 
     def sync(self, policy):
         self.calls.append("sync")

@@ -55,7 +55,7 @@ class RandomWalk:
         self.calls: list[list[str]] = []
         self.candidates: list[Any] = []
 
-    def session(self) -> Any:
+    def session(self, **_: bool) -> Any:
         return SimpleNamespace(drop=lambda slot: None)
 
     def encode(self, text: str) -> list[int]:

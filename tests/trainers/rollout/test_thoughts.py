@@ -133,7 +133,7 @@ class Thinker:
     def encode(self, text: str) -> list[int]:
         return TOKENIZER(text)["input_ids"]
 
-    def session(self) -> None:
+    def session(self, **_: bool) -> None:
         return None
 
     def act(self, requests: Any, sampling: Any, cache: Any) -> list[Sample]:

@@ -71,7 +71,7 @@ class VLLM(ABC):
         self._folder = Path(tempfile.mkdtemp(prefix="agentgym-vllm-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
-    def session(self) -> VLLMSession:
+    def session(self, *, by_slot: bool = True, recurring: bool = False) -> VLLMSession:
         """Returns a session without contents."""
         return VLLMSession()
 
