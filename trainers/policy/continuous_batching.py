@@ -102,6 +102,7 @@ class Window:
         cpu = model.device.type == "cpu"
         self._prefill, self._pass = (PREFILL_CPU, PASS_CPU) if cpu else (PREFILL, PASS)
         self._first = self._last = 0  # the rows in progress
+        self._split = False  # whether more rows begin in the next pass, because they are shorter
         self._rows: list[Row] = []
         self._prefixes: Prefixes | None = None
 
@@ -124,8 +125,9 @@ class Window:
         if self._burst is not None:
             self._burst.open()
 
-    def _weights_versions(self) -> list[int]:
-        return [sum(weight._version for weight in weights) for weights in self._weights]
+    def _weights_versions(self) -> list[tuple[int, str]]:
+        adapters = str(self._model.model.active_adapters) if self._model.has_adapter else ""
+        return [(sum(each._version for each in weights), adapters) for weights in self._weights]
 
     def _renew(self) -> None:
         """Drops all keys and values if the weights have changed. They are computed again."""
@@ -159,8 +161,7 @@ class Window:
             return  # they wait until the window is empty and contexts can be evicted
         rows, self._next = self._next[: self._first], self._next[self._first :]
         placed = self._placed(rows, range(self._first, len(self._rows)))
-        begin = self._first
-        self._first -= len(rows)
+        begin, self._first = self._first, self._first - len(rows)
         self._seat(rows, placed)
         known = sum(self._known(row) for row in rows)
         if known:  # they take part in the next pass
@@ -207,20 +208,19 @@ class Window:
         self._model.stats.cached_tokens += sum(row.read for row in rows)
 
     def _known(self, row: Row) -> bool:
-        """Returns whether a row needs no pass over its prompt, because it was remembered."""
+        """Returns whether a row of a cache that remembers has nothing but one token to read."""
         return self._caches[0][1].remembers and len(row.pending) == 1
 
     def _sort(self, first: int, last: int, *, always: bool = False) -> None:
         """Sorts consecutive rows by the number of pending tokens if this saves enough padding."""
-        lengths = np.array([len(row.pending) for row in self._rows[first:last]])
-        order = np.argsort(-lengths, kind="stable")
-        moves = {first + to: first + of for to, of in enumerate(order.tolist()) if to != of}
-        saved = self._padding(lengths.tolist()) - self._padding(lengths[order].tolist())
-        if always or saved > MOVE * len(moves):
+        lengths = [len(row.pending) for row in self._rows[first:last]]
+        order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+        moves = {first + to: first + of for to, of in enumerate(order) if to != of}
+        if always or self._waste(lengths) - self._waste(sorted(lengths)[::-1]) > MOVE * len(moves):
             self._move(moves)
 
-    def _padding(self, lengths: list[int]) -> int:
-        """Returns the padding of rows that are fed in turn, passes included."""
+    def _waste(self, lengths: list[int]) -> int:
+        """Returns the padding of rows that are fed in turn, and that which their passes cost."""
         places, found = self._model.rows_at_once(self._columns), 0
         while lengths:
             count = self._together(lengths[:places])
@@ -233,7 +233,7 @@ class Window:
         longest = 0
         for count, length in enumerate(lengths):
             longest = max(longest, length)
-            padding = (len(lengths) - count) * (longest - length)  # of it and those after it
+            padding = (len(lengths) - count) * (longest - length)  # later rows are shorter
             if count and (padding > self._pass or (count + 1) * longest > self._prefill):
                 return count
         return len(lengths)
@@ -311,10 +311,12 @@ class Window:
         """Returns how many waiting rows to begin with."""
         active, waiting = self._last - self._first, len(self._rows) - self._last
         places = self._model.rows_at_once(self._columns)
-        if not waiting or (active and active > places * 3 // 4):
+        if not waiting or (active > places * 3 // 4 and not self._split):
             return 0
         first = self._rows[self._last :][: places - active]
-        return self._together([len(row.pending) for row in first])
+        count = self._together([len(row.pending) for row in first])
+        self._split = count < len(first)
+        return count
 
     def _feed(self, first: int, last: int, most: int | None = None) -> bool:
         """Feeds pending tokens of consecutive rows. Returns whether any row got a new token.
@@ -346,9 +348,10 @@ class Window:
             return False
         if len(ready) < len(rows):
             logits = [some[ready] for some in logits]
-        for i in ready:
+        store = self._caches[0][1]
+        for i in ready if store.remembers else ():
             if len(rows[i].tokens) == rows[i].forced:  # nothing was sampled yet
-                self._caches[0][1].remember(first + i, rows[i].all)
+                store.remember(first + i, rows[i].sequence)
         self._advance([rows[i] for i in ready], logits[0], logits[1] if len(logits) > 1 else None)
         return True
 
@@ -375,8 +378,7 @@ class Window:
             row = self._rows[i]
             self._finished.append(row)
             if self._keep and row.request.slot is not None:
-                tokens = np.concatenate([row.request.prompt, row.tokens]).astype(np.int32)
-                self._caches[0][1].keep(i, row.request.slot, tokens[: row.read])
+                self._caches[0][1].keep(i, row.request.slot, row.sequence[: row.read])
         front = self._first + len(done)
         late = [i for i in done if i >= front and front < self._last]
         early = [i for i in window[: len(done)] if late and not self._rows[i].done]

@@ -40,7 +40,7 @@ class Engine(Protocol):
         """Returns an empty session, in which `generate` computes shared prefixes once.
 
         Args:
-            by_slot: whether the prompts of a slot begin alike.
+            by_slot: whether the prompts of a slot begin alike. False: no context needs to be kept.
             recurring: whether whole prompts recur.
         """
         ...

@@ -41,7 +41,6 @@ from agentgym.trainers.policy.probes import (
     check_cache,
     check_causal,
     fills_cache,
-    in_float32,
     reads_masks,
 )
 from agentgym.trainers.policy.sampling import GenerationStats
@@ -159,6 +158,7 @@ class LanguageModel(nn.Module):
         self.padding = self._takes_positions and allows_padding(layers)
         self.eval()
         self.head_output = check_head(model, self.end_token)
+        check_causal(model, self.end_token)
         self.blocks = (
             self.padding
             and all(type(layer) is DynamicLayer for layer in layers)
@@ -168,12 +168,10 @@ class LanguageModel(nn.Module):
             and fills_cache(model, {self.cache_name: self.new_cache()}, self.end_token)
         )
         self.inference_mode = self.blocks and not stores_tensors(plain)
-        with in_float32(model, self.end_token):
-            check_causal(model, self.end_token)
-            self.restricts = self.blocks and can_restrict(model, self.end_token)
-            self.packs = self.blocks and can_pack(model, self.end_token)
-            check_cache(self, accepted, layers)
+        self.restricts = self.blocks and can_restrict(model, self.end_token)
+        self.packs = self.blocks and can_pack(model, self.end_token)
         self._layer_shapes: dict[torch.dtype | None, tuple[LayerShape, ...]] = {}
+        check_cache(self, accepted, layers)
 
     @property
     def end_token(self) -> int:

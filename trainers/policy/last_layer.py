@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from agentgym.trainers.policy.exact_weights import UNFIT
 from agentgym.trainers.policy.loading import base_model
-from agentgym.trainers.policy.probes import equal_logits
+from agentgym.trainers.policy.probes import equal_logits, holds
 from agentgym.trainers.policy.shared_attention import READS, Reads
 
 
@@ -55,7 +56,6 @@ def last_layer_reads(model: Any, reads: Reads) -> Iterator[None]:
             delattr(module, READS)
 
 
-@torch.no_grad()
 def can_restrict(model: Any, token: int) -> bool:
     """Returns whether `last_layer_reads` leaves a model's logits as they are, on a probe.
 
@@ -63,6 +63,11 @@ def can_restrict(model: Any, token: int) -> bool:
         model: a `transformers` causal LM.
         token: a token id of the probe.
     """
+    return holds(model, token, lambda: _can_restrict(model, token))
+
+
+@torch.no_grad()
+def _can_restrict(model: Any, token: int) -> bool:
     layer = _last_layer(model)
     if not isinstance(getattr(layer, "mlp", None), nn.Module):
         return False
@@ -75,7 +80,7 @@ def can_restrict(model: Any, token: int) -> bool:
         with restricted:
             try:
                 logits = model(input_ids=probe, use_cache=False).logits
-            except (AttributeError, IndexError, RuntimeError, TypeError):  # another kind of layer
+            except UNFIT:  # another kind of layer
                 return False
         found.append(reads.pick(logits))
     whole, cut = found

@@ -24,7 +24,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from agentgym.trainers.data.trajectory import IntArray, equal_tokens
-from agentgym.trainers.policy.probes import equal_logits
+from agentgym.trainers.policy.exact_weights import UNFIT
+from agentgym.trainers.policy.probes import equal_logits, holds
 from agentgym.trainers.policy.shared_attention import shares_attention
 
 LEAST_CPU, LEAST = 256, 4096
@@ -344,7 +345,6 @@ def _similar(
     return found
 
 
-@torch.no_grad()
 def can_pack(model: Any, token: int) -> bool:
     """Returns whether packed rows have the logits of whole rows, on a probe.
 
@@ -352,6 +352,11 @@ def can_pack(model: Any, token: int) -> bool:
         model: a `transformers` causal LM.
         token: a token id of the probe.
     """
+    return holds(model, token, lambda: _can_pack(model, token))
+
+
+@torch.no_grad()
+def _can_pack(model: Any, token: int) -> bool:
     if model.config.get_text_config(decoder=True)._attn_implementation != "sdpa":
         return False
     device, other = next(model.parameters()).device, 0 if token else 1
@@ -365,7 +370,7 @@ def can_pack(model: Any, token: int) -> bool:
     try:
         with shares_attention(model, (packing.everything, None)):
             found = model(**packing.inputs(rows), use_cache=False).logits
-    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):  # other attention
+    except UNFIT:  # other attention
         return False
     if found.shape[:2] != (1, len(packing.source)):
         return False

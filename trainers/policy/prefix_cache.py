@@ -13,6 +13,7 @@ Shapes: R rows, C columns, b rows of a forward pass, n new tokens per row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,7 +55,8 @@ class PrefixCache:
     Args:
         max_bytes: maximum size, without remembered prompts. If None, it depends on the memory of
             the device.
-        by_slot: whether the prompts of a slot begin alike, so that its context is kept.
+        by_slot: whether the prompts of a slot begin alike, so that its context is kept. False: no
+            context is kept.
         recurring: whether whole prompts recur, so that they are remembered. On a CPU only: on a
             GPU, they are read nearly as fast as they are copied.
     """
@@ -63,12 +65,13 @@ class PrefixCache:
         self, max_bytes: int | None = None, *, by_slot: bool = True, recurring: bool = False
     ) -> None:
         self.max_bytes, self.by_slot = max_bytes, by_slot
-        self._recurring, self._memory = recurring, Recent[list[Tensor]](0)
+        self._recurring = recurring
+        self._memory: Recent[list[Tensor]] | None = None
         self._layers: list[CacheLayer] = []
         self._bytes_per_token = 0
         self._device = torch.device("cpu")
         self._shape = 0, 0
-        self._weights: int | None = None
+        self._weights: Any = None
         self._rows: dict[Slot, int] = {}  # the least recently used first
         self._tokens: list[Tokens] = []  # of the columns of each row that are valid
         self._longest = 0  # tokens of the longest sequence that was placed last
@@ -81,18 +84,19 @@ class PrefixCache:
     @property
     def remembers(self) -> bool:
         """Whether prompts are remembered."""
-        return self._memory.limit > 0
+        return self._memory is not None
 
     def clear(self) -> None:
         """Removes all entries."""
         self._rows.clear()
-        self._memory.clear()
+        if self._memory is not None:
+            self._memory.clear()
 
     def drop(self, slot: Slot) -> None:
         """Removes the entry of a slot, for example at the end of its episode, if there is one."""
         self._rows.pop(slot, None)
 
-    def open(self, shapes: Sequence[LayerShape], device: torch.device, weights: int) -> None:
+    def open(self, shapes: Sequence[LayerShape], device: torch.device, weights: Any) -> None:
         """Prepares the cache for a model.
 
         Args:
@@ -114,6 +118,7 @@ class PrefixCache:
             self.max_bytes = CPU_BYTES
             if device.type == "cuda":
                 self.max_bytes = int(GPU_SHARE * free_bytes(device))
+        self._memory = None
         if self._recurring and device.type == "cpu":
             self._memory = Recent(int(REMEMBERED * self.max_bytes))
 
@@ -203,21 +208,23 @@ class PrefixCache:
             The length of the cached prefix.
         """
         length = len(tokens) - 1
-        known = self._memory.get(tokens.tobytes()) if cached < length else None
-        if known is None:
+        if self._memory is None or (known := self._memory.get(tokens.tobytes())) is None:
             return cached
         self.reserve(length)
         for whole, part in zip(self.states, known, strict=True):
             whole[row, :, cached:length] = part[:, cached:]
-        self._tokens[row] = tokens[:length]
+        if self.by_slot:
+            self._tokens[row] = tokens[:length]
         return length
 
     def remember(self, row: int, tokens: Tokens) -> None:
-        """Remembers a prompt that a row has read, if prompts recur."""
+        """Remembers a prompt that a row has read. Only for a cache that `remembers`."""
+        assert self._memory is not None
         length, key = len(tokens) - 1, tokens.tobytes()
-        if self.remembers and self._memory.get(key) is None:
+        size = length * self._bytes_per_token
+        if 0 < size <= self._memory.limit and self._memory.get(key) is None:
             states = [whole[row, :, :length].clone() for whole in self.states]
-            self._memory.put(key, states, length * self._bytes_per_token)
+            self._memory.put(key, states, size)
 
     def _reserve(self, wanted: set[Slot], count: int, columns: int) -> None:
         """Makes `count` rows available, and evicts slots if they do not fit in `max_bytes`."""

@@ -11,24 +11,20 @@ Shapes: b rows, n tokens, V vocabulary.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle as _Hook
+from torch import Tensor
 from transformers.cache_utils import DynamicIndexedLayer, DynamicLayer, DynamicSlidingWindowLayer
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.policy.exact_weights import UNFIT, in_float32
 from agentgym.trainers.policy.loading import base_model
 
 TOLERANCE = 0.01
 """Largest difference from a plain forward pass, as a share of the largest logit, for rounding."""
-
-LOW = (torch.bfloat16, torch.float16)
-"""Precisions below float32."""
 
 LOOKED_AT = 64
 """Number of tokens among which one with another embedding is looked for."""
@@ -80,73 +76,21 @@ def equal_logits(one: Tensor, other: Tensor) -> bool:
     return bool((one - other).abs().max() <= TOLERANCE * one.abs().max())
 
 
-@contextmanager
-def in_float32(model: Any, token: int) -> Iterator[None]:
-    """Context manager in which a model of a lower precision computes in float32.
+def holds(model: Any, token: int, check: Callable[[], bool]) -> bool:
+    """Returns whether a check of a model holds, up to rounding.
 
-    In bfloat16, rounding alone changes logits by a tenth and more, which hides what a probe looks
-    for. The weights of a layer are converted while it computes, so that memory holds few of them
-    twice. Quantised weights keep their precision, as do models that cannot compute so.
+    In bfloat16, rounding alone changes logits by a tenth and more. A check that fails in a
+    precision below float32 is repeated in float32.
 
     Args:
         model: a `transformers` causal LM.
-        token: a token id of the probe.
+        token: a token id of a probe.
+        check: compares logits of the model.
     """
-    parts = [(part, low) for part, own in _parts(model) if (low := [*filter(_is_low, own)])]
-    hooks = [hook for part, low in parts for hook in _converting(part, low)]
-    probe = torch.tensor([[token]], device=next(model.parameters()).device)
-    try:
-        try:
-            if hooks:
-                with torch.no_grad():
-                    model(input_ids=probe, use_cache=False)
-        except (RuntimeError, TypeError, ValueError):  # parts read the weights of others
-            _remove(hooks)
-        yield
-    finally:
-        _remove(hooks)
-
-
-def _parts(model: nn.Module) -> Iterator[tuple[nn.Module, list[Tensor]]]:
-    """Yields the layers of a model and itself, with their weights. Its are those of no layer."""
-    outside, rest = [model], []
-    while outside:
-        module = outside.pop()
-        rest += [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-        if not isinstance(module, nn.ModuleList):
-            outside += module.children()
-            continue
-        for layer in module:
-            yield layer, [*layer.parameters(), *layer.buffers()]
-    yield model, list(dict.fromkeys(rest))
-
-
-def _is_low(weights: Tensor) -> bool:
-    """Returns whether weights are plain and of a precision below float32."""
-    return weights.dtype in LOW and type(weights.data) is Tensor
-
-
-def _converting(module: nn.Module, weights: Sequence[Tensor]) -> tuple[_Hook, _Hook]:
-    """Returns the hooks of a module with which it computes with weights in float32."""
-    kept: list[Tensor] = []
-
-    def convert(*_: Any) -> None:
-        kept[:] = [each.data for each in weights]
-        for each in weights:
-            each.data = each.data.float()
-
-    def restore(*_: Any) -> None:
-        for each, data in zip(weights, kept, strict=True):
-            each.data = data
-        kept.clear()
-
-    before = module.register_forward_pre_hook(convert)
-    return before, module.register_forward_hook(restore, always_call=True)
-
-
-def _remove(hooks: Sequence[_Hook]) -> None:
-    for hook in hooks:
-        hook.remove()
+    if check():
+        return True
+    with in_float32(model, token) as exact:
+        return exact and check()
 
 
 @torch.no_grad()
@@ -162,8 +106,13 @@ def check_causal(model: Any, token: int) -> None:
     """
     x, y = token, _other(model, token)
     device = next(model.parameters()).device
-    logits = model(input_ids=torch.tensor([[x, x], [x, y]], device=device), use_cache=False).logits
-    if bool(logits.isfinite().all()) and not equal_logits(logits[0, 0], logits[1, 0]):
+    rows = torch.tensor([[x, x], [x, y]], device=device)
+
+    def causal() -> bool:
+        logits = model(input_ids=rows, use_cache=False).logits
+        return not bool(logits.isfinite().all()) or equal_logits(logits[0, 0], logits[1, 0])
+
+    if not holds(model, token, causal):
         raise ConfigError(
             f"{type(base_model(model)).__name__} attends to later tokens, so it is no causal "
             'language model. If it was trained as a decoder, set "is_decoder": true in its '
@@ -201,7 +150,7 @@ def reads_masks(model: Any, token: int) -> bool:
     }
     try:
         logits = model(**inputs, use_cache=False).logits
-    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError, AssertionError):
+    except UNFIT:
         return False  # masks of another kind
     return not torch.equal(logits[0, 0], logits[1, 0])
 
@@ -285,7 +234,6 @@ def check_cache(model: Cached, accepted: Any, layers: list[Any]) -> None:
     )
 
 
-@torch.no_grad()
 def caches(model: Cached, *, padded: bool) -> bool:
     """Returns whether steps with a cache leave a model's logits as they are, on a probe.
 
@@ -296,6 +244,11 @@ def caches(model: Cached, *, padded: bool) -> bool:
         model: the language model.
         padded: compute both in one batch, the shorter one padded on the left.
     """
+    return holds(model.model, model.end_token, lambda: _caches(model, padded))
+
+
+@torch.no_grad()
+def _caches(model: Cached, padded: bool) -> bool:
     x, y = model.end_token, _other(model.model, model.end_token)
     sequences = [np.array(each, np.int64) for each in ([x, y, x, x, y, y], [y, y, x])]
     device = model.device
@@ -316,7 +269,7 @@ def caches(model: Cached, *, padded: bool) -> bool:
                 _feed(model, each[None, -1:], len(each) - 1, cache)
                 for each, cache in zip(sequences, own, strict=True)
             ]
-    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError, AssertionError):
+    except UNFIT:
         return False  # a cache of another kind
     return all(equal_logits(*pair) for pair in zip(expected, found, strict=True))
 

@@ -96,10 +96,10 @@ class Row:
 
     def restart(self) -> None:
         """Makes all tokens pending: at the start, and when the weights have changed."""
-        self.pending, self.read = self.all, 0
+        self.pending, self.read = self.sequence, 0
 
     @property
-    def all(self) -> Tokens:
+    def sequence(self) -> Tokens:
         """The prompt and the tokens so far."""
         return np.concatenate([self.request.prompt, self.tokens]).astype(np.int32)
 

@@ -228,8 +228,7 @@ class PolicyAgent:
     def _begin(self, view: View) -> _Seen:
         self._slots += 1
         seen = self._seen[view] = _Seen(self._replayed(view), self._slots)
-        if self._cache is not None:
-            weakref.finalize(view, self._cache.drop, seen.slot)
+        weakref.finalize(view, self._cache.drop, seen.slot)
         return seen
 
     def _replayed(self, view: View) -> Conversation:

@@ -132,8 +132,8 @@ class Context:
 
     def session(self, policy: Policy | Ensemble) -> Any:
         """Returns an empty session of a policy for these prompts."""
-        full = self.settings.mode == "full"
-        return policy.session(by_slot=full or self.settings.instructions, recurring=not full)
+        alike = self.settings.mode == "full" or self.settings.instructions
+        return policy.session(by_slot=alike, recurring=self.window == 0)
 
     @property
     def window(self) -> int | None:

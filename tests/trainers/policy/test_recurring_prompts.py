@@ -9,6 +9,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.numbers.number_line import NumberLine
+from agentgym.trainers.policy.loading import LoraSettings
+from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.policy_agent.agent import make_context
@@ -126,6 +128,35 @@ def test_other_weights_forget_all_prompts(make_policy):
     expected = policy.act(Visits(6, 1, 6, RULES).first(), sampling)
     found = policy.act(Visits(6, 1, 6, RULES).first(), sampling, session)
     assert_same({0: found}, {0: expected})
+
+
+def test_another_adapter_forgets_all_prompts(tmp_path, make_policy):
+    make_policy("llama").save(tmp_path)
+    policy = Policy.load(tmp_path, lora=LoraSettings(rank=2))
+    policy.model.add_adapter("other", policy.model.peft_config["default"])
+    with torch.no_grad():
+        for name, weights in policy.named_parameters():
+            if "lora" in name:
+                weights += torch.randn_like(weights)
+    session = policy.session(by_slot=False, recurring=True)
+    for adapter in ("default", "other", "default"):
+        policy.model.set_adapter(adapter)
+        expected = policy.act(Visits(6, 1, 6, RULES).first(), Sampling(max_new_tokens=4))
+        found = policy.act(Visits(6, 1, 6, RULES).first(), Sampling(max_new_tokens=4), session)
+        assert_same({0: found}, {0: expected})
+
+
+@pytest.mark.parametrize("lengths", [[60] * 28 + [5] * 4, [40] * 26 + [10] * 6])
+def test_short_prompts_do_not_wait_until_long_ones_have_ended(make_policy, lengths):
+    policy = make_policy("llama", 32).clone()
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(2, 250, length).astype(np.int32) for length in lengths]
+    requests = [Request(each, np.random.default_rng(i)) for i, each in enumerate(prompts)]
+    sampling = Sampling(max_new_tokens=12)
+    samples = policy.act(requests, sampling)
+    assert max(len(sample.tokens) for sample in samples) == 12
+    # One more for the short ones, in parts of 2,048 tokens.
+    assert policy.stats.forward_passes <= 12 + 2
 
 
 @pytest.mark.parametrize("instructions", [True, False])
