@@ -27,7 +27,7 @@ class Visits:
     """Episodes that visit a few states. A prompt is a state, after the rules if there are any."""
 
     def __init__(self, count, turns, states, rules, late=0):
-        self.left = dict.fromkeys(range(count), turns)
+        self.left = {slot: turns for slot in range(count)}
         self.rngs = {slot: np.random.default_rng(slot) for slot in range(count)}
         self.log: dict[int, list] = {slot: [] for slot in range(count)}
         self.states, self.rules, self.late = states, rules, late
