@@ -32,6 +32,9 @@ def in_float32(model: Any, token: int) -> Iterator[bool]:
         of others cannot.
     """
     parts = [(part, low) for part, own in _parts(model) if (low := [*filter(_is_low, own)])]
+    if not parts:
+        yield False
+        return
     converted = [_Converted(part, low) for part, low in parts]
     probe = torch.tensor([[token, token]], device=next(model.parameters()).device)
     try:
@@ -41,7 +44,7 @@ def in_float32(model: Any, token: int) -> Iterator[bool]:
         except UNFIT:
             yield False
         else:
-            yield bool(converted)
+            yield True
     finally:
         for each in reversed(converted):
             each.close()
