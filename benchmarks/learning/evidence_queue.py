@@ -96,8 +96,14 @@ CANDIDATES = {
     # whole (`turn`), and does either critic beat a mean over the group (`grpo`)? The measure is
     # the mean reward. Asked before any of its runs.
     "TextGeneration-v0": Candidate(1.0, demonstrations=64),
+    # Several turns of a few tokens, and states that recur: does credit by groups or graphs of
+    # states (`gigpo`, `gagpo`) beat that of episodes (`grpo`) and critics (`turn`, `poad`)? The
+    # rule looks at their clones, cheapest first. Asked before any of their runs.
+    "FrozenLake-Dry-v0": Candidate(4.0, LISTED),
+    "Sokoban-v0": Candidate(5.0, LISTED),
+    "TowerOfHanoi-v0": Candidate(7.4, LISTED),
 }
-"""Environments in the order of the tokens of an expert's episode, then those of a question."""
+"""Environments in the order of the tokens of an expert's episode, then those of questions."""
 
 
 @dataclass(frozen=True)
