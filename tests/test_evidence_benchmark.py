@@ -12,6 +12,11 @@ import pytest
 pytest.importorskip("torch")
 from benchmarks.learning import evidence_queue
 
+LOW = ("poad", "turn")
+"""Recipes that learn more with the last rate."""
+RUNS = len(evidence_queue.SEEDS) * (1 + len(evidence_queue.RECIPES)) + len(evidence_queue.RECIPES)
+"""Runs of an environment: clones, recipes, and those of the first seed with another rate."""
+
 
 @pytest.fixture
 def rates() -> dict[tuple[str, int], float]:
@@ -30,7 +35,10 @@ def queue(rates: Any, trained: list[str], monkeypatch: pytest.MonkeyPatch):
     def train(settings: Any, job: Any, children: Any) -> dict[str, Any]:
         trained.append(job.name)
         rate = rates.get((job.env, job.demonstrations), 0.0)
-        return {"agents": {"imitation": {"success": [rate, rate, rate]}}, "seconds": 1}
+        late = 1.0 if (job.lr == evidence_queue.RATES[-1]) == (job.recipe in LOW) else 0.0
+        curve = [[1, 9.0], [2, 9.0], [3, 9.0], [4, late]]
+        agents = {"imitation": {"success": [rate, rate, rate]}}
+        return {"agents": agents, "lr": job.lr, "training_return": curve, "seconds": 1}
 
     monkeypatch.setattr(evidence_queue, "train", train)
     monkeypatch.setattr(evidence_queue, "smollm2", lambda folder: folder)
@@ -52,13 +60,18 @@ def test_the_rule_counts_environments_whose_clone_succeeds_sometimes(
     assert f"{strong} clone 200 0" not in clones
     chosen = {weak: 64, late: 200, others[0]: 64, others[1]: 64}  # four are enough
     runs = [name for name in trained if name not in clones]
-    assert sorted(runs) == sorted(
-        f"{env} {recipe} {demonstrations} {seed}"
-        for env, demonstrations in chosen.items()
-        for seed in queue.SEEDS
-        for recipe in (*queue.RECIPES, *(["clone"] if seed else []))
-    )
-    seeds = [int(name[-1]) for name in runs if " clone " not in name]
+    expected = []
+    for env, demonstrations in chosen.items():
+        for seed in queue.SEEDS:
+            own = [f"{env} {recipe} {demonstrations} {seed}" for recipe in queue.RECIPES]
+            if seed == 0:  # with both rates
+                expected += own + [f"{name} 0.0001" for name in own]
+            else:  # with that which is better in the last quarter of the first seed
+                low = [any(f" {recipe} " in name for recipe in LOW) for name in own]
+                expected += [n + " 0.0001" * lower for n, lower in zip(own, low, strict=True)]
+                expected.append(f"{env} clone {demonstrations} {seed}")
+    assert sorted(runs) == sorted(expected)
+    seeds = [int(name.split()[3]) for name in runs if " clone " not in name]
     assert seeds == sorted(seeds)  # all recipes have one seed before the next one begins
     assert set(json.loads(settings.out.read_text())["runs"]) == set(trained)
     trained.clear()
@@ -71,7 +84,7 @@ def test_a_question_chooses_its_environment_whatever_the_clone_does(
 ):
     settings = queue.Settings(out=tmp_path / "out.json", runs=tmp_path, ids=("TextGeneration-v0",))
     queue.main(settings)  # clones that never succeed
-    assert len(trained) == len(queue.SEEDS) * (1 + len(queue.RECIPES))
+    assert len(trained) == RUNS
 
 
 def test_results_of_another_rule_are_refused(queue: Any, tmp_path: Path, monkeypatch: Any):
@@ -89,7 +102,7 @@ def test_a_failed_run_is_named_and_the_others_go_on(
     before = queue.train
 
     def train(settings: Any, job: Any, children: Any) -> dict[str, Any]:
-        if job.recipe == "poad" and job.seed == 1:
+        if job.recipe == "rae" and job.seed == 1:
             raise subprocess.CalledProcessError(2, "train")
         return before(settings, job, children)
 
@@ -97,9 +110,9 @@ def test_a_failed_run_is_named_and_the_others_go_on(
     settings = queue.Settings(out=tmp_path / "out.json", runs=tmp_path, ids=("Shell-v0",))
     with pytest.raises(SystemExit, match="1 runs failed"):
         queue.main(settings)
-    assert "Shell-v0 poad 64 1" in capsys.readouterr().err
+    assert "Shell-v0 rae 64 1" in capsys.readouterr().err
     rows = json.loads(settings.out.read_text())["runs"]
-    assert len(rows) == len(queue.SEEDS) * (1 + len(queue.RECIPES)) - 1
+    assert len(rows) == RUNS - 1
 
 
 def test_the_time_limit_stops_runs_in_progress(queue: Any, tmp_path: Path, monkeypatch: Any):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from agentgym.evaluation.report import mean_interval
+from benchmarks.learning.rates import tuned
 from benchmarks.shared.figure_results import (
     NOTHING,
     digest_of,
@@ -34,10 +35,11 @@ def evidence() -> str:
             run["demonstrations"],
             run["recipe"] != "clone",
             run["recipe"],
+            -run["lr"],
         ),
     )
     header = (
-        *("Environment", "Recipe", "Demonstrations", "Seed"),
+        *("Environment", "Recipe", "Demonstrations", "Rate", "Seed"),
         *("Success, %", "Reward", "Steps", "Device"),
     )
     return table(header, [cells(run) for run in runs])
@@ -50,6 +52,7 @@ def cells(run: dict[str, Any]) -> tuple[str, ...]:
         f"`{run['env']}`",
         run["recipe"],
         str(run["demonstrations"]),
+        "-" if run["recipe"] == "clone" else f"{run['lr']:g}",
         str(run["seed"]),
         percent_interval(final["success"]),
         interval(final["reward"]),
@@ -64,11 +67,10 @@ def evidence_seeds() -> str:
     if content is None:
         return NOTHING
     runs: dict[tuple[str, str, int], dict[int, float]] = {}
-    for run in content["runs"].values():
+    for run in chosen(content["runs"].values()):
         reward = list(run["agents"].values())[-1]["reward"][0]
-        runs.setdefault((run["env"], run["recipe"], run["demonstrations"]), {})[run["seed"]] = (
-            reward
-        )
+        key = run["env"], run["recipe"], run["demonstrations"]
+        runs.setdefault(key, {})[run["seed"]] = reward
     rows = []
     for (env, recipe, demonstrations), seeds in sorted(
         runs.items(), key=lambda item: (item[0][0], item[0][1] != "clone", item[0][1])
@@ -84,6 +86,23 @@ def evidence_seeds() -> str:
     return table(("Environment", "Recipe", "Seeds", "Reward", "Worst seed", "Gain"), rows)
 
 
+def chosen(runs: Iterable[Any]) -> list[Any]:
+    """Returns the runs of each recipe with the rate that is best on training tasks so far."""
+    first: dict[tuple[str, str, int], list[Any]] = {}
+    found = list(runs)
+    for run in found:
+        if run["seed"] == 0:
+            first.setdefault((run["env"], run["recipe"], run["demonstrations"]), []).append(run)
+    best = {
+        key: tries[0]["lr"] if len(tries) == 1 else tuned(tries) for key, tries in first.items()
+    }
+    return [
+        run
+        for run in found
+        if run["lr"] == best.get((run["env"], run["recipe"], run["demonstrations"]))
+    ]
+
+
 def _over_seeds(values: list[float]) -> str:
     """Returns the mean over at least two seeds with its t interval."""
     found = mean_interval(values)
@@ -95,7 +114,7 @@ def measured() -> dict[str, dict[str, list[Any]]]:
     """Returns the runs of each recipe in the environments in which one has several seeds."""
     content = results_if_any("evidence")
     runs: dict[str, dict[str, list[Any]]] = {}
-    for run in [] if content is None else content["runs"].values():
+    for run in [] if content is None else chosen(content["runs"].values()):
         if run["recipe"] != "clone":
             runs.setdefault(run["env"], {}).setdefault(run["recipe"], []).append(run)
     return {

