@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from agentgym.evaluation.report import mean_interval
-from benchmarks.learning.rates import tuned
 from benchmarks.shared.figure_results import (
     NOTHING,
     digest_of,
@@ -62,45 +61,29 @@ def cells(run: dict[str, Any]) -> tuple[str, ...]:
 
 
 def evidence_seeds() -> str:
-    """Returns the reward of each recipe that has several seeds, and its gain over their clones."""
+    """Returns the reward of recipes that have several seeds of a rate, and the gain over clones."""
     content = results_if_any("evidence")
     if content is None:
         return NOTHING
-    runs: dict[tuple[str, str, int], dict[int, float]] = {}
-    for run in chosen(content["runs"].values()):
-        reward = list(run["agents"].values())[-1]["reward"][0]
-        key = run["env"], run["recipe"], run["demonstrations"]
-        runs.setdefault(key, {})[run["seed"]] = reward
+    rewards: dict[tuple[Any, ...], dict[int, float]] = {}
+    for run in content["runs"].values():
+        key = run["env"], run["demonstrations"], run["recipe"] != "clone", run["recipe"], run["lr"]
+        final = list(run["agents"].values())[-1]
+        rewards.setdefault(key, {})[run["seed"]] = final["reward"][0]
     rows = []
-    for (env, recipe, demonstrations), seeds in sorted(
-        runs.items(), key=lambda item: (item[0][0], item[0][1] != "clone", item[0][1])
-    ):
+    for (env, demonstrations, trained, recipe, lr), seeds in sorted(rewards.items()):
         if len(seeds) == 1 or env not in measured():
             continue
-        clones = runs[env, "clone", demonstrations]
-        gains = [reward - clones[seed] for seed, reward in seeds.items()]
-        gain = "-" if recipe == "clone" else _over_seeds(gains)
-        rewards = list(seeds.values())
-        row = f"`{env}`", recipe, str(len(seeds)), _over_seeds(rewards), f"{min(rewards):.2f}", gain
-        rows.append(row)
-    return table(("Environment", "Recipe", "Seeds", "Reward", "Worst seed", "Gain"), rows)
-
-
-def chosen(runs: Iterable[Any]) -> list[Any]:
-    """Returns the runs of each recipe with the rate that is best on training tasks so far."""
-    first: dict[tuple[str, str, int], list[Any]] = {}
-    found = list(runs)
-    for run in found:
-        if run["seed"] == 0:
-            first.setdefault((run["env"], run["recipe"], run["demonstrations"]), []).append(run)
-    best = {
-        key: tries[0]["lr"] if len(tries) == 1 else tuned(tries) for key, tries in first.items()
-    }
-    return [
-        run
-        for run in found
-        if run["lr"] == best.get((run["env"], run["recipe"], run["demonstrations"]))
-    ]
+        found, rate, gain = list(seeds.values()), "-", "-"
+        if trained:
+            clones = next(
+                each for key, each in rewards.items() if key[:3] == (env, demonstrations, False)
+            )
+            rate = f"{lr:g}"
+            gain = _over_seeds([reward - clones[seed] for seed, reward in seeds.items()])
+        worst = f"{min(found):.2f}"
+        rows.append((f"`{env}`", recipe, rate, str(len(seeds)), _over_seeds(found), worst, gain))
+    return table(("Environment", "Recipe", "Rate", "Seeds", "Reward", "Worst seed", "Gain"), rows)
 
 
 def _over_seeds(values: list[float]) -> str:
@@ -111,12 +94,13 @@ def _over_seeds(values: list[float]) -> str:
 
 
 def measured() -> dict[str, dict[str, list[Any]]]:
-    """Returns the runs of each recipe in the environments in which one has several seeds."""
+    """Returns the runs of each recipe and rate in the environments where one has several seeds."""
     content = results_if_any("evidence")
     runs: dict[str, dict[str, list[Any]]] = {}
-    for run in [] if content is None else chosen(content["runs"].values()):
+    for run in [] if content is None else content["runs"].values():
         if run["recipe"] != "clone":
-            runs.setdefault(run["env"], {}).setdefault(run["recipe"], []).append(run)
+            name = f"{run['recipe']}, {run['lr']:g}"
+            runs.setdefault(run["env"], {}).setdefault(name, []).append(run)
     return {
         env: dict(sorted(recipes.items()))
         for env, recipes in runs.items()
@@ -159,7 +143,8 @@ def _draw(environments: dict[str, dict[str, list[Any]]], digest: str) -> bytes:
         axes.set_title(title, fontsize="small")
         axes.grid(alpha=0.3)
     row[0].set(ylabel="return in training")
-    row[0].legend(fontsize="small", loc="lower right")
+    most = max(range(len(panels)), key=lambda i: len(panels[i][1]))
+    row[most].legend(fontsize="small", loc="lower right")
     return png_of(figure, digest)
 
 
