@@ -18,6 +18,8 @@ from benchmarks.shared.figure_results import (
     table,
 )
 
+ADAPTERS = {"attention": "Queries and values, %", "linear": "All linear layers, %"}
+"""Layers of adapters, and their columns."""
 WINDOW = 4
 """Iterations of which a curve shows the mean."""
 
@@ -31,6 +33,7 @@ def evidence() -> str:
         content["runs"].values(),
         key=lambda run: (
             run["env"],
+            run["adapter"],
             run["demonstrations"],
             run["recipe"] != "clone",
             run["recipe"],
@@ -38,7 +41,7 @@ def evidence() -> str:
         ),
     )
     header = (
-        *("Environment", "Recipe", "Demonstrations", "Rate", "Seed"),
+        *("Environment", "Adapter", "Recipe", "Demonstrations", "Rate", "Seed"),
         *("Success, %", "Reward", "Steps", "Device"),
     )
     return table(header, [cells(run) for run in runs])
@@ -49,6 +52,7 @@ def cells(run: dict[str, Any]) -> tuple[str, ...]:
     final = list(run["agents"].values())[-1]
     return (
         f"`{run['env']}`",
+        run["adapter"],
         run["recipe"],
         str(run["demonstrations"]),
         "-" if run["recipe"] == "clone" else f"{run['lr']:g}",
@@ -67,23 +71,43 @@ def evidence_seeds() -> str:
         return NOTHING
     rewards: dict[tuple[Any, ...], dict[int, float]] = {}
     for run in content["runs"].values():
-        key = run["env"], run["demonstrations"], run["recipe"] != "clone", run["recipe"], run["lr"]
+        start = run["env"], run["adapter"], run["demonstrations"]
+        key = *start, run["recipe"] != "clone", run["recipe"], run["lr"]
         final = list(run["agents"].values())[-1]
         rewards.setdefault(key, {})[run["seed"]] = final["reward"][0]
     rows = []
-    for (env, demonstrations, trained, recipe, lr), seeds in sorted(rewards.items()):
+    for key, seeds in sorted(rewards.items()):
+        env, adapter, demonstrations, trained, recipe, lr = key
         if len(seeds) == 1 or env not in measured():
             continue
         found, rate, gain = list(seeds.values()), "-", "-"
         if trained:
-            clones = next(
-                each for key, each in rewards.items() if key[:3] == (env, demonstrations, False)
-            )
+            clone = env, adapter, demonstrations, False
+            clones = next(each for other, each in rewards.items() if other[:4] == clone)
             rate = f"{lr:g}"
             gain = _over_seeds([reward - clones[seed] for seed, reward in seeds.items()])
         worst = f"{min(found):.2f}"
-        rows.append((f"`{env}`", recipe, rate, str(len(seeds)), _over_seeds(found), worst, gain))
-    return table(("Environment", "Recipe", "Rate", "Seeds", "Reward", "Worst seed", "Gain"), rows)
+        cells = f"`{env}`", adapter, recipe, rate, str(len(seeds)), _over_seeds(found), worst, gain
+        rows.append(cells)
+    header = "Environment", "Adapter", "Recipe", "Rate", "Seeds", "Reward", "Worst seed", "Gain"
+    return table(header, rows)
+
+
+def evidence_adapters() -> str:
+    """Returns the success of clones whose adapters differ and nothing else."""
+    content = results_if_any("evidence")
+    clones: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for run in [] if content is None else content["runs"].values():
+        if run["recipe"] == "clone":
+            key = run["env"], run["demonstrations"], run["seed"]
+            clones.setdefault(key, {})[run["adapter"]] = list(run["agents"].values())[-1]["success"]
+    both = {key: found for key, found in clones.items() if len(found) == len(ADAPTERS)}
+    header = "Environment", "Demonstrations", "Seed", *ADAPTERS.values()
+    rows = [
+        (f"`{env}`", str(count), str(seed), *(percent_interval(found[name]) for name in ADAPTERS))
+        for (env, count, seed), found in sorted(both.items())
+    ]
+    return table(header, rows) if rows else NOTHING
 
 
 def _over_seeds(values: list[float]) -> str:
@@ -99,7 +123,7 @@ def measured() -> dict[str, dict[str, list[Any]]]:
     runs: dict[str, dict[str, list[Any]]] = {}
     for run in [] if content is None else content["runs"].values():
         if run["recipe"] != "clone":
-            name = f"{run['recipe']}, {run['lr']:g}"
+            name = f"{run['recipe']}, {run['lr']:g}, {run['adapter']}"
             runs.setdefault(run["env"], {}).setdefault(name, []).append(run)
     return {
         env: dict(sorted(recipes.items()))
@@ -149,7 +173,8 @@ def _draw(environments: dict[str, dict[str, list[Any]]], digest: str) -> bytes:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    function.__name__: function for function in (evidence, evidence_seeds, evidence_picture)
+    function.__name__: function
+    for function in (evidence, evidence_adapters, evidence_seeds, evidence_picture)
 }
 PICTURES = {"docs/evidence.png": picture} if measured() else {}
 """The picture of the curves, once there are results."""

@@ -46,6 +46,9 @@ HERE = Path(__file__).parent
 CONFIG = HERE / "evidence.yaml"
 RECIPES = ("grpo", "gigpo", "rae", "turn", "poad")
 SEEDS = (0, 1, 2)
+ADAPTER = "linear"
+"""Layers of the adapters: all linear ones. Those of earlier rows ("attention") were queries and
+values, and no run of the grid."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,7 @@ def row_of(job: Job, folder: Path, device: str, seconds: float) -> dict[str, Any
     """Returns the evaluations of a run, its curves by environment steps, and its cost."""
     return {
         **asdict(job),
+        "adapter": ADAPTER,
         **summary(job.recipe, job.seed, folder),
         "seconds": round(seconds),
         "device": device,

@@ -12,8 +12,8 @@ class LoraSettings:
     Attributes:
         rank: rank of the update.
         alpha: the update is scaled by alpha / rank.
-        targets: names of the adapted modules. If None, peft's for the architecture if half of the
-            layers have them, otherwise all linear layers of the decoder (see `lora_targets.py`).
+        targets: names of the adapted modules. If None, all linear layers of the decoder that can
+            have an adapter (see `lora_targets.py`).
     """
 
     rank: int = 16

@@ -1,8 +1,10 @@
-"""The modules of a model that a LoRA adapter changes.
+"""The modules of a model that a LoRA adapter changes: by default all linear layers of its decoder.
 
-`peft` has lists for some architectures, which were made for attention in every layer. Others have
-few layers of attention (hybrids), experts whose weights are no modules, or a vision part that reads
-no text. So the modules are looked up in the model itself, and its decoder alone is adapted.
+`peft` adapts queries and values in most architectures. The linear layers after attention matter
+more (Biderman et al., arXiv 2405.09673), also in our clones of 64 demonstrations
+(`benchmarks/learning/adapters.py`). Some layers cannot have an adapter, or should not: routers,
+experts that are stored in one tensor, the head, and vision parts that read no text. So the modules
+are looked up in the model itself.
 """
 
 from __future__ import annotations
@@ -42,9 +44,9 @@ def lora_targets(
 ) -> Targets:
     """Returns the modules that an adapter changes, and warns if most layers have none.
 
-    By default these are peft's for the architecture, if half of the layers have them. Otherwise
-    they are the linear layers of the decoder, without routers, experts and modules that cannot have
-    an adapter.
+    By default these are the linear layers of the decoder, without routers, experts and modules that
+    cannot have an adapter. Where all layers are of an architecture's own kind, as in Falcon, they
+    are peft's for it.
 
     Args:
         model: a `transformers` causal LM.
@@ -63,22 +65,19 @@ def lora_targets(
         _warn_of_few(model, chosen)
         return Targets(list(given), _outside(model, modules, given))
     linear = {name for name, each in modules.items() if _is_linear(each)}
-    listed = known.get(model.config.model_type, ())
-    if not isinstance(listed, str):
-        # peft knows linear layers of an architecture's own kind, such as Falcon's.
-        fit = {name for name, each in modules.items() if isinstance(each, nn.Linear | Conv1D)}
-        chosen = {name for name in fit if _matches(name, listed)}
-        adapted, layers = _layers(model, chosen)
-        if chosen and 2 * adapted >= layers:
-            return Targets(sorted(listed), _outside(model, modules, listed))
     chosen = {name for name in linear if not SELECTS.search(name)}
     chosen -= _unfit(model, chosen)
+    if not chosen and not isinstance(listed := known.get(model.config.model_type, ()), str):
+        chosen = {name for name in modules if _matches(name, listed)}
     if not chosen:
         raise ConfigError(
             f"{type(model).__name__} has no linear layers that can have a LoRA adapter. Name the "
             "modules to adapt with --lora-targets, or train all weights without --lora-rank."
         )
     _warn_of_few(model, chosen)
+    ends = sorted({name.rpartition(".")[2] for name in chosen})
+    if {name for name in modules if _matches(name, ends)} == chosen:
+        return Targets(ends, _outside(model, modules, ends))
     return Targets(sorted(chosen), None)
 
 

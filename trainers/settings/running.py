@@ -63,7 +63,7 @@ class ModelConfig:
     lora_alpha: Annotated[float, Gt(0.0), ADAPTER] = 32.0
     """LoRA alpha. The adapter is scaled by alpha / rank."""
     lora_targets: Annotated[tuple[str, ...] | None, ADAPTER] = None
-    """Modules with an adapter (None: the default of the architecture)."""
+    """Modules with an adapter (None: all linear layers of the decoder)."""
     dtype: ByModel[Literal["float32", "bfloat16", "float16", "auto"]] = BY_MODEL
     """Data type of the weights (None: bfloat16 for a loaded model on a GPU without
     `mixed_precision`, otherwise float32). Adapters, and the weights that the optimiser of full
