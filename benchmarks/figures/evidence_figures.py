@@ -87,8 +87,8 @@ def evidence_seeds() -> str:
             rate = f"{lr:g}"
             gain = _over_seeds([reward - clones[seed] for seed, reward in seeds.items()])
         worst = f"{min(found):.2f}"
-        cells = f"`{env}`", adapter, recipe, rate, str(len(seeds)), _over_seeds(found), worst, gain
-        rows.append(cells)
+        row = f"`{env}`", adapter, recipe, rate, str(len(seeds)), _over_seeds(found), worst, gain
+        rows.append(row)
     header = "Environment", "Adapter", "Recipe", "Rate", "Seeds", "Reward", "Worst seed", "Gain"
     return table(header, rows)
 

@@ -45,11 +45,8 @@ from benchmarks.shared.result_files import RESULTS, measured, settings_of, versi
 from benchmarks.speed.memory import SIZES, Bare, allocate, make_model
 
 TARGETS = {
-    "queries and values": None,
-    "all linear layers": (
-        *("q_proj", "k_proj", "v_proj", "o_proj"),
-        *("gate_proj", "up_proj", "down_proj"),
-    ),
+    "queries and values": ("q_proj", "v_proj"),
+    "all linear layers": None,
 }
 """Layers that have adapters. None: the default (`lora_targets`)."""
 
