@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -132,9 +133,12 @@ class MCPServer:
             ToolError: if the tool returns an error, or the server does not answer in time.
         """
         assert self._session is not None
-        waiting = asyncio.run_coroutine_threadsafe(
-            self._session.call_tool(name, arguments), self._loop
-        )
+        called = self._session.call_tool(name, arguments)
+        try:
+            waiting = asyncio.run_coroutine_threadsafe(called, self._loop)
+        except RuntimeError as error:  # the loop is closed
+            called.close()
+            raise ToolError("The server has ended.") from error
         try:
             result = waiting.result(self._timeout)
         except Exception as error:
@@ -149,7 +153,8 @@ class MCPServer:
         """Ends the server."""
         if self._thread.is_alive():
             end = self._task.cancel if self._session is None else self._stop.set
-            self._loop.call_soon_threadsafe(end)
+            with contextlib.suppress(RuntimeError):  # it has just ended by itself
+                self._loop.call_soon_threadsafe(end)
             self._thread.join(10)
 
     def __enter__(self) -> MCPServer:

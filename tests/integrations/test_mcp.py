@@ -14,7 +14,7 @@ import pytest
 import agentgym
 from agentgym.errors import ConfigError
 from agentgym.registration.making import make_env
-from agentgym.tools import FunctionToolEnv, read_call
+from agentgym.tools import FunctionToolEnv, ToolError, read_call
 
 mcp = pytest.importorskip("mcp", reason="needs the extra `mcp`")
 
@@ -197,6 +197,27 @@ def test_the_tools_of_a_server_make_an_environment(tmp_path):
 def test_a_command_that_is_no_server_is_refused():
     with pytest.raises(MCPServerError, match="did not start"):
         MCPServer([sys.executable, "-c", "pass"], timeout=30)
+
+
+def test_a_server_that_ends_while_it_is_closed_is_refused(monkeypatch):
+    run = MCPServer._run
+
+    def run_slowly(server: MCPServer) -> None:
+        run(server)
+        time.sleep(0.5)  # the thread lives, its loop is closed
+
+    monkeypatch.setattr(MCPServer, "_run", run_slowly)
+    with pytest.raises(MCPServerError, match="did not start"):
+        MCPServer([sys.executable, "-c", "pass"], timeout=30)
+
+
+def test_a_call_after_the_end_of_a_server_is_an_error_of_the_tool(tmp_path):
+    (tmp_path / "server.py").write_text(OWN_SERVER)
+    with MCPServer([sys.executable, str(tmp_path / "server.py")]) as server:
+        pass
+    with pytest.raises(ToolError, match="has ended"):
+        server.call("price", {"item": "pen"})
+    server.close()
 
 
 def test_a_command_that_never_answers_is_ended(tmp_path):
