@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 from benchmarks.learning import evidence_queue
 
-LOW = ("poad", "turn")
+LATE = ("poad", "turn")
 """Recipes that learn more with the last rate."""
 RUNS = len(evidence_queue.SEEDS) * (1 + len(evidence_queue.RECIPES)) + len(evidence_queue.RECIPES)
 """Runs of an environment: clones, recipes, and those of the first seed with another rate."""
@@ -35,8 +35,8 @@ def queue(rates: Any, trained: list[str], monkeypatch: pytest.MonkeyPatch):
     def train(settings: Any, job: Any, children: Any) -> dict[str, Any]:
         trained.append(job.name)
         rate = rates.get((job.env, job.demonstrations), 0.0)
-        late = 1.0 if (job.lr == evidence_queue.RATES[-1]) == (job.recipe in LOW) else 0.0
-        curve = [[1, 9.0], [2, 9.0], [3, 9.0], [4, late]]
+        end = 1.0 if (job.lr == evidence_queue.RATES[-1]) == (job.recipe in LATE) else 0.0
+        curve = [[1, 9.0], [2, 9.0], [3, 9.0], [4, end]]
         agents = {"imitation": {"success": [rate, rate, rate]}}
         return {"agents": agents, "lr": job.lr, "training_return": curve, "seconds": 1}
 
@@ -60,15 +60,16 @@ def test_the_rule_counts_environments_whose_clone_succeeds_sometimes(
     assert f"{strong} clone 200 0" not in clones
     chosen = {weak: 64, late: 200, others[0]: 64, others[1]: 64}  # four are enough
     runs = [name for name in trained if name not in clones]
+    last = f" {evidence_queue.RATES[-1]:g}"
     expected = []
     for env, demonstrations in chosen.items():
         for seed in queue.SEEDS:
             own = [f"{env} {recipe} {demonstrations} {seed}" for recipe in queue.RECIPES]
             if seed == 0:  # with both rates
-                expected += own + [f"{name} 0.0001" for name in own]
+                expected += own + [name + last for name in own]
             else:  # with that which is better in the last quarter of the first seed
-                low = [any(f" {recipe} " in name for recipe in LOW) for name in own]
-                expected += [n + " 0.0001" * lower for n, lower in zip(own, low, strict=True)]
+                better = [any(f" {recipe} " in name for recipe in LATE) for name in own]
+                expected += [n + last * wins for n, wins in zip(own, better, strict=True)]
                 expected.append(f"{env} clone {demonstrations} {seed}")
     assert sorted(runs) == sorted(expected)
     seeds = [int(name.split()[3]) for name in runs if " clone " not in name]

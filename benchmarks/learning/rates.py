@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-RATES = (3e-4, 1e-4)
+RATES = (1e-4, 3e-4)
 """The rates of which each recipe uses the better one. The first is that of the file."""
 
 
