@@ -1,10 +1,9 @@
 """The modules of a model that a LoRA adapter changes: by default all linear layers of its decoder.
 
-`peft` adapts queries and values in most architectures. The linear layers after attention matter
-more (Biderman et al., arXiv 2405.09673), also in our clones of 64 demonstrations
-(`benchmarks/learning/adapters.py`). Some layers cannot have an adapter, or should not: routers,
-experts that are stored in one tensor, the head, and vision parts that read no text. So the modules
-are looked up in the model itself.
+`peft` adapts queries and values in most architectures, which learn less (Biderman et al., arXiv
+2405.09673, and the clones of `benchmarks/learning/evidence_queue.py`). Some layers cannot have an
+adapter, or should not: routers, experts that are stored in one tensor, the head, and vision parts
+that read no text. So the modules are looked up in the model itself.
 """
 
 from __future__ import annotations
