@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torch")
+from agentgym.errors import ConfigError
 from benchmarks.learning import evidence_queue
 
 LATE = ("poad", "turn")
@@ -96,15 +97,19 @@ def test_results_of_another_rule_are_refused(queue: Any, tmp_path: Path, monkeyp
         queue.main(settings)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [subprocess.CalledProcessError(2, "train"), ConfigError("a finished run of other settings")],
+)
 def test_a_failed_run_is_named_and_the_others_go_on(
-    queue: Any, rates: Any, tmp_path: Path, monkeypatch: Any, capsys: Any
+    queue: Any, rates: Any, tmp_path: Path, monkeypatch: Any, capsys: Any, error: Exception
 ):
     rates["Shell-v0", 64] = 0.5
     before = queue.train
 
     def train(settings: Any, job: Any, children: Any) -> dict[str, Any]:
         if job.recipe == "rae" and job.seed == 1:
-            raise subprocess.CalledProcessError(2, "train")
+            raise error
         return before(settings, job, children)
 
     monkeypatch.setattr(queue, "train", train)

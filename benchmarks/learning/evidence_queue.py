@@ -33,6 +33,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from agentgym.errors import ConfigError
 from agentgym.trainers.cli.shared_card import share_card
 from agentgym.trainers.cli.subprocesses import Children
 from agentgym.trainers.cli.train import read_config
@@ -259,7 +260,7 @@ class Queue:
         while (job := self._take()) is not None:
             try:
                 row = train(self.settings, job, self.children)
-            except subprocess.CalledProcessError as error:
+            except (subprocess.CalledProcessError, ConfigError) as error:
                 row = None
                 if not self.children.stopping:
                     self.failed[job.name] = str(error)
