@@ -70,7 +70,9 @@ def gpu_decoding() -> str:
 
 def gpu_training() -> str:
     """Returns speed and memory of updates, with the memory that `memory.py` predicts."""
-    predicted = {row["model"]: row for row in results("memory")["models"]}
+    adapter = "queries and values"  # of the measured updates
+    counted = [row for row in results("memory")["models"] if row["adapter"] == adapter]
+    predicted = {row["model"]: row for row in counted}
 
     def cells(row: dict[str, Any]) -> tuple[str, ...]:
         known = predicted[row["model"]]

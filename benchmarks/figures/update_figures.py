@@ -14,6 +14,7 @@ def training_memory() -> str:
     rows = [
         (
             f"Qwen2.5-{row['model']}",
+            row["adapter"],
             f"{row['weights'] / 2**30:.1f}",
             f"{row['kept_per_token'] / 2**10:.0f}",
             f"{row['kept_over_least']:.2f}",
@@ -24,6 +25,7 @@ def training_memory() -> str:
     ]
     header = (
         "Model",
+        "Adapter of",
         "Weights, GiB",
         "Kept, KiB/token",
         "x least",

@@ -42,13 +42,7 @@ from agentgym.trainers.rollout.recorded import RecordedEnv
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.update.optimizer import AdamW
 from benchmarks.shared.result_files import RESULTS, measured, settings_of, versions
-from benchmarks.speed.memory import SIZES, Bare, allocate, make_model
-
-TARGETS = {
-    "queries and values": ("q_proj", "v_proj"),
-    "all linear layers": None,
-}
-"""Layers that have adapters. None: the default (`lora_targets`)."""
+from benchmarks.speed.memory import SIZES, TARGETS, Bare, allocate, make_model
 
 
 @dataclass

@@ -11,6 +11,7 @@ Prints a table and writes JSON.
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ SIZES: dict[str, dict[str, Any]] = {
            "vocab_size": 152_064},
 }  # fmt: skip
 """Configurations of Qwen2.5 (arXiv 2412.15115)."""
+TARGETS = {"queries and values": ("q_proj", "v_proj"), "all linear layers": None}
+"""Layers that have adapters. None: the default (`lora_targets`)."""
 
 
 @dataclass
@@ -124,14 +127,14 @@ class Bare(Policy):
         self._beyond = self.packs = False
 
 
-def make_model(shape: dict[str, Any], rank: int) -> Any:
+def make_model(shape: dict[str, Any], rank: int, targets: tuple[str, ...] | None = None) -> Any:
     """Returns a Qwen2 model in bfloat16 on the meta device, with an adapter if `rank` is not 0."""
     config = Qwen2Config(**shape, max_position_embeddings=32768)
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(
             config, dtype=torch.bfloat16, attn_implementation="sdpa"
         )
-    return add_adapter(model, LoraSettings(rank)) if rank else model
+    return add_adapter(model, LoraSettings(rank, targets=targets)) if rank else model
 
 
 def allocate(model: torch.nn.Module) -> None:
@@ -150,16 +153,23 @@ def allocate(model: torch.nn.Module) -> None:
             where[name] = made[id(old)][1]
 
 
-def count(shape: dict[str, Any], tokens: int, rank: int, checkpointing: bool) -> dict[str, int]:
+def count(
+    shape: dict[str, Any],
+    tokens: int,
+    rank: int,
+    targets: tuple[str, ...] | None,
+    checkpointing: bool,
+) -> dict[str, int]:
     """Returns the bytes of a training step: weights, kept for the backward pass, and the peak.
 
     Args:
         shape: configuration of a Qwen2 model.
         tokens: tokens of the context.
         rank: rank of the LoRA adapter. 0 trains all weights.
+        targets: the layers that have adapters. None: the default ones.
         checkpointing: whether gradient checkpointing is on.
     """
-    policy = Bare(make_model(shape, rank))
+    policy = Bare(make_model(shape, rank, targets))
     policy.eval()
     policy.gradient_checkpointing = checkpointing
     # Whether positions restart within a row is read from data. With real tensors they do not.
@@ -184,17 +194,18 @@ def count(shape: dict[str, Any], tokens: int, rank: int, checkpointing: bool) ->
 def measure(
     settings: Settings, sizes: dict[str, dict[str, Any]], count: Callable[..., dict[str, int]]
 ) -> list[dict[str, Any]]:
-    """Returns a row of figures for each model."""
+    """Returns a row of figures for each model and kind of adapter."""
     rows = []
-    for name in settings.models:
+    for name, (adapter, targets) in itertools.product(settings.models, TARGETS.items()):
         shape = sizes[name]
         least = 2 * shape["num_hidden_layers"] * shape["hidden_size"]
-        cells = {n: count(shape, n, settings.rank, True) for n in settings.contexts}
-        plain = count(shape, settings.contexts[0], settings.rank, False)
+        cells = {n: count(shape, n, settings.rank, targets, True) for n in settings.contexts}
+        plain = count(shape, settings.contexts[0], settings.rank, targets, False)
         most = settings.contexts[-1]
         rows.append(
             {
                 "model": name,
+                "adapter": adapter,
                 "weights": plain["weights"],
                 "least_per_token": least,
                 "kept_per_token": cells[most]["kept"] / most,
@@ -210,13 +221,16 @@ def main(settings: Settings) -> None:
     """Counts, prints a table and writes JSON."""
     rows = measure(settings, SIZES, count)
     table = Table(title="GiB of a training step, LoRA, bfloat16, gradient checkpointing")
-    for heading in ("model", "weights", "kept, KiB/token", "x least", *map(str, settings.contexts)):
-        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for heading in ("model", "adapter"):
+        table.add_column(heading)
+    for heading in ("weights", "kept, KiB/token", "x least", *map(str, settings.contexts)):
+        table.add_column(heading, justify="right")
     for row in rows:
         kept = row["kept_per_token"] / 2**10
         peaks = [f"{row['peak'][str(n)] / 2**30:.1f}" for n in settings.contexts]
         weights = f"{row['weights'] / 2**30:.1f}"
-        table.add_row(row["model"], weights, f"{kept:.0f}", f"{row['kept_over_least']:.2f}", *peaks)
+        name = row["model"], row["adapter"]
+        table.add_row(*name, weights, f"{kept:.0f}", f"{row['kept_over_least']:.2f}", *peaks)
     Console().print(table)
     about = {"settings": settings_of(settings), **versions("torch", "transformers")}
     write(settings.out, about | {"models": rows})

@@ -369,6 +369,14 @@ def test_default_targets_reach_most_layers(build, recwarn, kind):
     assert not [w for w in recwarn if "LoRA" in str(w.message)]
 
 
+def test_default_targets_are_all_linear_layers_by_their_short_names(make_policy):
+    adapted = add_adapter(make_policy().model, LoraSettings(rank=2))
+    attention, mlp = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
+    assert set(adapted.peft_config["default"].target_modules) == {*attention, *mlp}
+    names = [name for name, _ in adapted.named_parameters() if "lora_A" in name]
+    assert len(names) == 7 * adapted.config.num_hidden_layers
+
+
 def test_vision_parts_have_no_adapter(tokenizer):
     vision = {**SMALL, "intermediate_size": 48, "image_size": 16, "patch_size": 8}
     config = AutoConfig.for_model(
