@@ -88,9 +88,9 @@ def _need(config: TrainConfig, settings: ModelConfig) -> Need:
     weights = _weight_bytes(model)
     whole = all(p.requires_grad for p in model.parameters())
     shape = model.config.get_text_config(decoder=True)
-    itemsize = 2 if settings.mixed_precision != "no" else _itemsize(model)
+    autocast = settings.mixed_precision != "no"
     checkpointing = config.kind != "new" and settings.gradient_checkpointing
-    passes = LEAST_TOKENS * activation_bytes(shape, itemsize, checkpointing)
+    passes = LEAST_TOKENS * activation_bytes(model, autocast, checkpointing)
     passes += LOGIT * min(LanguageModel.logits_at_once, LEAST_TOKENS * shape.vocab_size)
     reference = weights if whole and config.loss.kl_coef > 0 else 0
     return Need(weights, reference, optimizer_bytes(model), passes)
@@ -103,10 +103,6 @@ def _weight_bytes(model: Any) -> int:
         p.numel() // 2 if quantised and not p.requires_grad else p.numel() * p.element_size()
         for p in model.parameters()
     )
-
-
-def _itemsize(model: Any) -> int:
-    return model.get_input_embeddings().weight.element_size()
 
 
 def check_fits(accelerator: Accelerator, config: TrainConfig) -> None:

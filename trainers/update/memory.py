@@ -34,16 +34,38 @@ def layer_bytes(config: Any, itemsize: int) -> int:
     return itemsize * (10 * config.hidden_size + 4 * intermediate)
 
 
-def activation_bytes(config: Any, itemsize: int, checkpointing: bool) -> int:
+def adapter_bytes(model: nn.Module, itemsize: int, copies: bool) -> int:
+    """Returns the bytes per token that the backward pass of all LoRA adapters needs.
+
+    They are the rank and, where numbers are cast for the adapter, a copy of the layer's input.
+
+    Args:
+        model: the model.
+        itemsize: bytes per number within adapters.
+        copies: whether inputs are cast.
+    """
+    pairs = [
+        parameter.shape
+        for name, parameter in model.named_parameters()
+        if ".lora_A." in name and parameter.requires_grad
+    ]
+    return itemsize * sum(rank + copies * inputs for rank, inputs in pairs)
+
+
+def activation_bytes(model: Any, autocast: bool, checkpointing: bool) -> int:
     """Returns the bytes per token that a forward and backward pass needs at most.
 
     Args:
-        config: the text configuration of a model.
-        itemsize: bytes per number.
+        model: a `transformers` causal LM.
+        autocast: whether activations are in half precision whatever the weights are.
         checkpointing: whether each layer keeps its input only. One layer at a time is then
             computed again.
     """
-    layer, layers = layer_bytes(config, itemsize), config.num_hidden_layers
+    config = model.config.get_text_config(decoder=True)
+    weights = model.get_input_embeddings().weight.element_size()
+    itemsize, layers = 2 if autocast else weights, config.num_hidden_layers
+    adapters = adapter_bytes(model, 2 if autocast else 4, copies=autocast or weights < 4)
+    layer = layer_bytes(config, itemsize) + -(-adapters // layers)
     kept = layers * config.hidden_size * itemsize + layer if checkpointing else layers * layer
     return kept + layer  # and the gradients of a layer
 
@@ -68,7 +90,5 @@ def fitting_tokens(policy: Policy, learner: nn.Module, autocast: bool, checkpoin
         checkpointing: whether the backward pass computes the layers again.
     """
     free = free_bytes(policy.device) - optimizer_bytes(learner) - LOGIT * policy.logits_at_once
-    config = policy.model.config.get_text_config(decoder=True)
-    itemsize = 2 if autocast else policy.model.get_input_embeddings().weight.element_size()
-    needed = activation_bytes(config, itemsize, checkpointing)
+    needed = activation_bytes(policy.model, autocast, checkpointing)
     return max(LEAST_TOKENS, int(SHARE * free / needed))

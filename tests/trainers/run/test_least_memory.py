@@ -91,7 +91,9 @@ def test_a_run_that_does_not_fit_says_what_would(base: str, monkeypatch: pytest.
     check_fits(SimpleNamespace(device=torch.device("cpu"), is_fsdp2=False), config)  # type: ignore
 
 
-def test_advice_adds_settings_until_a_run_fits(base: str):
+def test_advice_adds_settings_until_a_run_fits(make_policy: Any, tmp_path: Path):
+    base = str(tmp_path / "base")  # wide enough for an adapter to save memory
+    make_policy(hidden_size=128, intermediate_size=512).save(base)
     config = grpo.Config.of(model=base, dtype="float32", gradient_checkpointing=False)
     steps = list(least_memory._smaller(config))
     sizes = [need_of(config).total, *(need.total for _, need in steps)]
