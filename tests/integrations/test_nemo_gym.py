@@ -52,7 +52,8 @@ def message(text: str) -> dict[str, Any]:
 
 @pytest.fixture
 def server() -> Any:
-    pytest.importorskip("resources_servers.gymnasium", reason="needs NeMo Gym")
+    if importlib.util.find_spec("resources_servers") is None:  # no part of it may be missing
+        pytest.skip("needs NeMo Gym")
     base = importlib.import_module("nemo_gym.base_resources_server")
     config = base.BaseResourcesServerConfig(host="", port=0, entrypoint="", name="agentgym")
     client = MagicMock(spec=importlib.import_module("nemo_gym.server_utils").ServerClient)
