@@ -63,9 +63,8 @@ def lora_targets(
         chosen = {name for name in modules if _matches(name, given)}
         _warn_of_few(model, chosen)
         return Targets(list(given), _outside(model, modules, given))
-    linear = {name for name, each in modules.items() if _is_linear(each)}
-    chosen = {name for name in linear if not SELECTS.search(name)}
-    chosen -= _unfit(model, chosen)
+    linear = {n for n, each in modules.items() if _is_linear(each) and not SELECTS.search(n)}
+    chosen = linear - _unfit(model, linear)
     if not chosen and not isinstance(listed := known.get(model.config.model_type, ()), str):
         chosen = {name for name in modules if _matches(name, listed)}
     if not chosen:
