@@ -34,6 +34,7 @@ from agentgym.trainers.policy.lm_head import HeadOutput
 from agentgym.trainers.policy.loading import LoraSettings, add_adapter
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.scoring import score_actions
+from agentgym.trainers.update.optimizer import AdamW
 from benchmarks.shared.result_files import RESULTS, settings_of, versions, write
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -179,7 +180,7 @@ def count(
     with packed, FakeTensorMode(), LiveBytes() as live:
         allocate(policy)
         trained = [p for p in policy.parameters() if p.requires_grad]
-        optimizer = torch.optim.AdamW(trained)
+        optimizer = AdamW(trained)
         collated = one_context(tokens)
         weights, live.peak = live.now, live.now
         scores = score_actions(policy, collated)  # type: ignore[arg-type]

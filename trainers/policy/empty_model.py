@@ -11,7 +11,7 @@ import torch
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.base_folder import find_base
 from agentgym.trainers.policy.hub_cache import cache_first
-from agentgym.trainers.policy.loading import add_adapter
+from agentgym.trainers.policy.loading import add_adapter, match_base
 from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.tiny import SIZES, decoder_config
 
@@ -42,7 +42,9 @@ def empty_model(
 
     with warnings.catch_warnings(), torch.device("meta"):
         warnings.simplefilter("ignore")  # those of loading tell the same
-        return peft.get_peft_model(model, settings)
+        adapted = peft.get_peft_model(model, settings)
+    match_base(adapted)
+    return adapted
 
 
 def _adapter(folder: Path) -> tuple[str, Any]:

@@ -140,6 +140,7 @@ def _load_adapter(folder: Path, dtype: str, trust: bool) -> tuple[Any, Any]:
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
     check_adapter(_weights(folder), _weights_of(adapted), folder)
+    match_base(adapted)
     return adapted, tokenizer
 
 
@@ -205,7 +206,22 @@ def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
             fresh = torch.empty(parameter.shape)
             nn.init.kaiming_uniform_(fresh, a=math.sqrt(5), generator=generator)
             parameter.data.copy_(fresh)
+    match_base(wrapped)
     return wrapped
+
+
+def match_base(model: Any) -> None:
+    """Gives the adapters of a model in bfloat16 its data type.
+
+    `peft` makes them float32. Each layer then converts its input, keeps the copy for the backward
+    pass, and multiplies by the adapter in float32. The optimiser has weights in float32
+    (`AdamW`). In float16, where gradients underflow, adapters stay as they are.
+    """
+    if model.get_input_embeddings().weight.dtype != torch.bfloat16:
+        return
+    for name, parameter in model.named_parameters():
+        if "lora_" in name:
+            parameter.data = parameter.data.to(torch.bfloat16)
 
 
 def copy_adapter(model: Any) -> None:
@@ -230,6 +246,7 @@ def copy_adapter(model: Any) -> None:
         with torch.random.fork_rng():
             model.add_adapter(REFERENCE, settings)
         drop_nothing(model)
+        match_base(model)
     weights = peft.get_peft_model_state_dict(model, adapter_name=trained)
     peft.set_peft_model_state_dict(model, weights, adapter_name=REFERENCE)
     model.set_requires_grad(REFERENCE, False)
@@ -252,6 +269,7 @@ def load_reference_adapter(model: Any, folder: str | Path) -> None:
         model.load_adapter(str(folder), REFERENCE, torch_device=str(model.device))
     check_adapter(_weights(folder), _weights_of(model, REFERENCE), folder)
     drop_nothing(model)
+    match_base(model)
 
 
 def load_adapter(model: Any, folder: str | Path) -> None:

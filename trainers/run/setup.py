@@ -206,7 +206,7 @@ def load_dtype(settings: ModelConfig, saved: Path | None) -> str:
     """Returns the dtype to load weights in.
 
     Under autocast, frozen float32 weights would be cast in every forward pass. The base of an
-    adapter is therefore loaded in half precision. The adapter itself stays in float32.
+    adapter is therefore loaded in half precision, and an adapter in bfloat16 with it.
 
     Args:
         settings: the settings of the model.

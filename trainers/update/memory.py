@@ -34,22 +34,22 @@ def layer_bytes(config: Any, itemsize: int) -> int:
     return itemsize * (10 * config.hidden_size + 4 * intermediate)
 
 
-def adapter_bytes(model: nn.Module, itemsize: int, copies: bool) -> int:
+def adapter_bytes(model: nn.Module, itemsize: int, autocast: bool) -> int:
     """Returns the bytes per token that the backward pass of all LoRA adapters needs.
 
-    They are the rank and, where numbers are cast for the adapter, a copy of the layer's input.
+    They are the rank and, where an adapter has another data type than its input, a copy of it.
 
     Args:
         model: the model.
-        itemsize: bytes per number within adapters.
-        copies: whether inputs are cast.
+        itemsize: bytes per number of activations.
+        autocast: whether products are in half precision whatever the weights are.
     """
-    pairs = [
-        parameter.shape
-        for name, parameter in model.named_parameters()
-        if ".lora_A." in name and parameter.requires_grad
-    ]
-    return itemsize * sum(rank + copies * inputs for rank, inputs in pairs)
+    needed = 0
+    for name, parameter in model.named_parameters():
+        if ".lora_A." in name and parameter.requires_grad:
+            (rank, inputs), own = parameter.shape, parameter.element_size()
+            needed += (2 if autocast else own) * (rank + (own != itemsize) * inputs)
+    return needed
 
 
 def activation_bytes(model: Any, autocast: bool, checkpointing: bool) -> int:
@@ -64,7 +64,7 @@ def activation_bytes(model: Any, autocast: bool, checkpointing: bool) -> int:
     config = model.config.get_text_config(decoder=True)
     weights = model.get_input_embeddings().weight.element_size()
     itemsize, layers = 2 if autocast else weights, config.num_hidden_layers
-    adapters = adapter_bytes(model, 2 if autocast else 4, copies=autocast or weights < 4)
+    adapters = adapter_bytes(model, itemsize, autocast)
     layer = layer_bytes(config, itemsize) + -(-adapters // layers)
     kept = layers * config.hidden_size * itemsize + layer if checkpointing else layers * layer
     return kept + layer  # and the gradients of a layer

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from agentgym.trainers import train
+from agentgym.trainers.policy.lora import LoraSettings
+from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import tiny_policy
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.update.optimizer import AdamW
@@ -188,12 +190,14 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-def test_full_fine_tuning_in_bfloat16_resumes_bit_equal(folder: Path, tmp_path: Path):
-    few = FEW | {"model": str(folder), "dtype": "bfloat16", "lr": 1e-5}
+@pytest.mark.parametrize("lora_rank", [0, 2])
+def test_training_in_bfloat16_resumes_bit_equal(folder: Path, tmp_path: Path, lora_rank: int):
+    few = FEW | {"model": str(folder), "dtype": "bfloat16", "lora_rank": lora_rank, "lr": 1e-5}
     train("turn", **few, iterations=2, run_dir=str(tmp_path / "whole"))
     train("turn", **few, iterations=1, run_dir=str(tmp_path / "parts"))
     train("turn", **few, iterations=2, run_dir=str(tmp_path / "parts"), resume=True)
-    for file in ("policy/model.safetensors", "optimizer.pt"):
+    weights = "adapter_model.safetensors" if lora_rank else "model.safetensors"
+    for file in (f"policy/{weights}", "optimizer.pt"):
         name = f"checkpoints/000002/{file}"
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
     saved = torch.load(tmp_path / "whole/checkpoints/000002/optimizer.pt", weights_only=True)
@@ -202,16 +206,33 @@ def test_full_fine_tuning_in_bfloat16_resumes_bit_equal(folder: Path, tmp_path: 
     assert (state["master"] - state["master"].bfloat16().float()).abs().max() > 0
 
 
-def test_an_adapter_is_float32_on_a_base_in_bfloat16(folder: Path, tmp_path: Path):
-    from agentgym.trainers.api import make_trainer
-
-    few = FEW | {"model": str(folder), "dtype": "bfloat16", "lora_rank": 2, "iterations": 1}
-    trainer = make_trainer("turn", **few, run_dir=str(tmp_path / "run"))
-    for name, parameter in trainer.policy.named_parameters():
-        wanted = torch.float32 if parameter.requires_grad else torch.bfloat16
-        assert parameter.dtype == wanted, name
-    trainer.run()
-    assert not any("master" in state for state in trainer.updater.optimizer.state.values())
+@pytest.mark.parametrize(
+    ("dtype", "adapter"),
+    [
+        (torch.float32, torch.float32),
+        (torch.bfloat16, torch.bfloat16),
+        (torch.float16, torch.float32),  # in which gradients underflow
+    ],
+)
+def test_an_adapter_has_the_precision_of_its_base(
+    folder: Path, tmp_path: Path, dtype: torch.dtype, adapter: torch.dtype
+):
+    name = str(dtype).removeprefix("torch.")
+    policy = Policy.load(folder, lora=LoraSettings(2), dtype=name)
+    policy.save(tmp_path / "new")
+    again = Policy.load(tmp_path / "new", dtype=name)
+    Policy.load(folder, lora=LoraSettings(2)).save(tmp_path / "float32")
+    other = Policy.load(tmp_path / "float32", dtype=name)
+    for each in (policy, again, other):
+        each.freeze_reference()
+        for parameter, weights in each.named_parameters():
+            wanted = adapter if "lora_" in parameter else dtype
+            assert weights.dtype == wanted, parameter
+        each.load_reference(tmp_path / "float32")
+        assert {p.dtype for p in each.parameters()} == {dtype, adapter}
+    assert all(
+        torch.equal(a, b) for a, b in zip(policy.parameters(), again.parameters(), strict=True)
+    )
 
 
 @pytest.mark.slow
