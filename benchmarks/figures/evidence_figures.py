@@ -38,6 +38,7 @@ def evidence() -> str:
             run["recipe"] != "clone",
             run["recipe"],
             -run["lr"],
+            run["seed"],
         ),
     )
     header = (

@@ -67,6 +67,21 @@ def packing() -> str:
     return table(header, rows)
 
 
+def adapters() -> str:
+    """Returns the table of the time that adapters take."""
+    rows = results("adapters")["rows"]
+    least = rows[0]
+    cells = [
+        (
+            row["layers"],
+            row["dtype"],
+            *(f"{row[part] / least[part]:.2f}" for part in ("generate", "update")),
+        )
+        for row in rows
+    ]
+    return table(("Adapter of", "in", "Generation", "Forward and backward pass"), cells)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
-    function.__name__: function for function in (training_memory, head_memory, packing)
+    function.__name__: function for function in (training_memory, head_memory, packing, adapters)
 }

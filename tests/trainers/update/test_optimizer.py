@@ -217,7 +217,7 @@ def test_training_in_bfloat16_resumes_bit_equal(folder: Path, tmp_path: Path, lo
 def test_an_adapter_has_the_precision_of_its_base(
     folder: Path, tmp_path: Path, dtype: torch.dtype, adapter: torch.dtype
 ):
-    name = str(dtype).removeprefix("torch.")
+    name: Any = str(dtype).removeprefix("torch.")
     policy = Policy.load(folder, lora=LoraSettings(2), dtype=name)
     policy.save(tmp_path / "new")
     again = Policy.load(tmp_path / "new", dtype=name)
