@@ -54,7 +54,7 @@ def _adapter(folder: Path) -> tuple[str, Any]:
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
     settings.inference_mode = False
-    return find_base(str(settings.base_model_name_or_path), folder), settings
+    return find_base(settings.base_model_name_or_path, folder), settings
 
 
 def _without_weights(name: str, dtype: str, trust: bool) -> Any:

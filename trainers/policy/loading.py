@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from agentgym.trainers.policy.model_config import without_dropout
 from agentgym.trainers.policy.model_defaults import NEW_MODELS, check_model_name
 from agentgym.trainers.policy.model_files import (
     check_adapter,
+    check_adapter_file,
     load_tokenizer,
     load_weights,
 )
@@ -51,7 +52,11 @@ def load_model(
         )
     if folder.is_dir() and (folder / "adapter_config.json").is_file():
         if lora is not None:
-            raise ConfigError(f"{name} is an adapter already. Load it without lora settings.")
+            raise ConfigError(
+                f"{name} is an adapter already, and lora_rank = {lora.rank} asks for a new one: "
+                "leave it out to train this one on, or merge this one into its base first "
+                "(merge_and_unload of peft)."
+            )
         return _load_adapter(folder, dtype, trust_remote_code)
     for place in (folder, folder / "policy"):
         if roles := sorted((place / "roles").glob("*")):
@@ -59,14 +64,14 @@ def load_model(
                 f"{place} holds a policy for each role: name one, such as {roles[0]}, or this "
                 "folder in training with roles 'separate' or 'adapters'."
             )
+    policy = folder / "policy"
+    if any((policy / file).is_file() for file in ("config.json", "adapter_config.json")):
+        raise ConfigError(f"{name} is the folder of a run or checkpoint. Its model is in {policy}.")
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ConfigError(
             f"The folder {name} contains no model: expected a config.json in it "
             "(as written by save_pretrained)."
         )
-    policy = folder / "policy"
-    if any((policy / file).is_file() for file in ("config.json", "adapter_config.json")):
-        raise ConfigError(f"{name} is a run folder. Its model is in {policy}.")
     model, tokenizer = _load_base(str(name), dtype, trust_remote_code)
     return (model if lora is None else add_adapter(model, lora, seed)), tokenizer
 
@@ -120,9 +125,8 @@ def _load_adapter(folder: Path, dtype: str, trust: bool) -> tuple[Any, Any]:
         settings = peft.PeftConfig.from_pretrained(str(folder))
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
-    if not settings.base_model_name_or_path:
-        raise ConfigError(f"The adapter in {folder} does not name its base model.")
-    base = find_base(str(settings.base_model_name_or_path), folder)
+    base = find_base(settings.base_model_name_or_path, folder, warn=True)
+    weights = _weights(folder)
     try:
         model, tokenizer = _load_base(base, dtype, trust)
     except ConfigError as error:
@@ -139,13 +143,17 @@ def _load_adapter(folder: Path, dtype: str, trust: bool) -> tuple[Any, Any]:
             )
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
-    check_adapter(_weights(folder), _weights_of(adapted), folder)
+    check_adapter(weights, _weights_of(adapted), folder)
     return adapted, tokenizer
 
 
 def _weights(folder: str | Path, device: str = "cpu") -> dict[str, Tensor]:
     """Returns the weights in an adapter's folder by name."""
-    return _peft().load_peft_weights(str(folder), device=device)
+    check_adapter_file(folder)
+    try:
+        return _peft().load_peft_weights(str(folder), device=device)
+    except Exception as error:
+        raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
 
 
 def _weights_of(model: Any, adapter: str | None = None) -> dict[str, Tensor]:
@@ -172,12 +180,9 @@ def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
         seed: seed of the adapter's initial weights.
 
     Raises:
-        ConfigError: if the rank is below 1 or the adapter does not fit the model.
+        ConfigError: if the adapter does not fit the model or the memory.
     """
     peft = _peft()
-
-    if lora.rank < 1:
-        raise ConfigError(f"The rank of a LoRA adapter must be at least 1, got {lora.rank}.")
     known = peft.utils.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
     targets = lora_targets(model, lora.targets, known)
     settings = peft.LoraConfig(
@@ -195,6 +200,11 @@ def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
         raise ConfigError(
             f"The LoRA adapter does not fit {type(model).__name__}: {error} "
             "Name the linear layers to adapt with --lora-targets."
+        ) from error
+    except RuntimeError as error:
+        raise ConfigError(
+            f"The LoRA adapter of rank {lora.rank} cannot be made: ranks beyond the hidden size "
+            f"of the model add nothing and may exceed the memory. Usual ranks are 8 to 128. {error}"
         ) from error
     base = settings.base_model_name_or_path
     if base and Path(base).is_dir():  # the adapter may be opened from another working directory
@@ -224,15 +234,22 @@ def copy_adapter(model: Any) -> None:
             f"The reference policy of an adapter needs bias = 'none', got {bias!r}, which trains "
             "biases of the base model: use another adapter, or settings without a reference policy."
         )
-    if REFERENCE not in model.peft_config:
-        # The usual initialisation leaves the base model alone, unlike that of PiSSA or OLoRA.
-        settings = replace(model.peft_config[trained], init_lora_weights=True)
-        with torch.random.fork_rng():
-            model.add_adapter(REFERENCE, settings)
-        drop_nothing(model)
+    _add_reference(model, model.peft_config[trained])
     weights = peft.get_peft_model_state_dict(model, adapter_name=trained)
     peft.set_peft_model_state_dict(model, weights, adapter_name=REFERENCE)
     model.set_requires_grad(REFERENCE, False)
+
+
+def _add_reference(model: Any, settings: Any) -> None:
+    """Adds the reference adapter, whose weights are still to be loaded, if there is none."""
+    if REFERENCE in model.peft_config:
+        return
+    if hasattr(settings, "init_lora_weights"):
+        # The usual initialisation leaves the base model alone, unlike that of PiSSA or OLoRA.
+        settings = replace(settings, init_lora_weights=True)
+    with torch.random.fork_rng():
+        model.add_adapter(REFERENCE, settings)
+    drop_nothing(model)
 
 
 def rename_adapter(weights: dict[str, Tensor], adapter: str, name: str) -> dict[str, Tensor]:
@@ -248,10 +265,11 @@ def load_reference_adapter(model: Any, folder: str | Path) -> None:
         model: a `peft` model.
         folder: an adapter folder.
     """
-    with torch.random.fork_rng():
-        model.load_adapter(str(folder), REFERENCE, torch_device=str(model.device))
-    check_adapter(_weights(folder), _weights_of(model, REFERENCE), folder)
-    drop_nothing(model)
+    peft, weights = _peft(), _weights(folder, str(model.device))
+    _add_reference(model, peft.PeftConfig.from_pretrained(str(folder)))
+    check_adapter(weights, _weights_of(model, REFERENCE), folder)
+    peft.set_peft_model_state_dict(model, weights, adapter_name=REFERENCE)
+    model.set_requires_grad(REFERENCE, False)
 
 
 def load_adapter(model: Any, folder: str | Path) -> None:
@@ -262,17 +280,18 @@ def load_adapter(model: Any, folder: str | Path) -> None:
         folder: an adapter folder.
 
     Raises:
-        ConfigError: if it holds no adapter of the same base model and shape.
+        ConfigError: if it holds no adapter of the same base model, shape and scale.
     """
     peft, active = _peft(), model.active_adapter
     try:
         found = peft.PeftConfig.from_pretrained(str(folder))
-        weights = _weights(folder, str(model.device))
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
-    base = model.peft_config[active].base_model_name_or_path
+    weights = _weights(folder, str(model.device))
+    settings = model.peft_config[active]
+    base = settings.base_model_name_or_path
     other = found.base_model_name_or_path
-    if other != base and find_base(str(other), Path(folder)) != find_base(str(base), Path(folder)):
+    if other != base and find_base(other, Path(folder)) != find_base(base, Path(folder)):
         raise ConfigError(
             f"The adapter in {folder} is one of the base model {other!r}, and the adapters of the "
             f"other roles are of {base!r}: roles share one base model."
@@ -283,6 +302,13 @@ def load_adapter(model: Any, folder: str | Path) -> None:
             f"The adapter in {folder} has another rank or other modules than those of the other "
             "roles: roles share one shape of adapter."
         )
+    for name in ("peft_type", "lora_alpha", "alpha_pattern", "use_rslora"):  # not in the weights
+        given, expected = getattr(found, name, None), getattr(settings, name, None)
+        if given != expected:
+            raise ConfigError(
+                f"The adapter in {folder} has {name} = {given!r}, and those of the other roles "
+                f"have {expected!r}: roles share the kind and the scale of their adapters."
+            )
     peft.set_peft_model_state_dict(model, weights, adapter_name=active)
 
 
@@ -311,6 +337,23 @@ def align_memory(model: nn.Module) -> None:
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.device.type == "cpu" and tensor.data_ptr() % 64:
             tensor.data = tensor.detach().clone(memory_format=torch.preserve_format)
+
+
+def changes(model: Any) -> Callable[[str], bool]:
+    """Returns whether training changes a weight of a `peft` model, as a function of its name.
+
+    These are the weights of its adapters, but for the reference, which have their names in their
+    own, and biases of the base model if an adapter trains them.
+
+    Args:
+        model: a `peft` model.
+    """
+    names = [f".{name}." for name in model.peft_config if name != REFERENCE]
+    trained = getattr(model.peft_config[model.active_adapter], "bias", "none")
+    bias = {"all": "bias", "lora_only": ".base_layer.bias"}.get(trained)
+    return lambda weight: (
+        any(name in f"{weight}." for name in names) or bool(bias and weight.endswith(bias))
+    )
 
 
 def drop_nothing(model: nn.Module) -> None:
