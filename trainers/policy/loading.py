@@ -58,15 +58,16 @@ def load_model(
                 "(merge_and_unload of peft)."
             )
         return _load_adapter(folder, dtype, trust_remote_code)
-    for place in (folder, folder / "policy"):
+    checkpoints = sorted(folder.glob("checkpoints/*/policy"), reverse=True)
+    for place in (folder, folder / "policy", *checkpoints):
         if roles := sorted((place / "roles").glob("*")):
             raise ConfigError(
                 f"{place} holds a policy for each role: name one, such as {roles[0]}, or this "
                 "folder in training with roles 'separate' or 'adapters'."
             )
-    policy = folder / "policy"
-    if any((policy / file).is_file() for file in ("config.json", "adapter_config.json")):
-        raise ConfigError(f"{name} is the folder of a run or checkpoint. Its model is in {policy}.")
+    for place in (folder / "policy", *checkpoints):
+        if any((place / file).is_file() for file in ("config.json", "adapter_config.json")):
+            raise ConfigError(f"{name} is a folder of a run. Its model is in {place}.")
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ConfigError(
             f"The folder {name} contains no model: expected a config.json in it "

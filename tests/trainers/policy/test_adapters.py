@@ -201,6 +201,13 @@ def test_a_checkpoint_is_answered_with_its_policy(made, tmp_path):
         Policy.load(tmp_path / "000001")
 
 
+def test_a_run_that_was_killed_is_answered_with_its_latest_policy(made, tmp_path):
+    folders = [made(f"run/checkpoints/{number:06d}/policy") for number in (1, 2)]
+    (tmp_path / "run" / "config.json").write_text("{}")
+    with pytest.raises(ConfigError, match=f"Its model is in {folders[1]}"):
+        Policy.load(tmp_path / "run")
+
+
 def test_roles_with_other_scales_are_refused(made):
     first, second = made("first", alpha=8.0), made("second", seed=1, alpha=32.0)
     policy = Policy.load(first)
