@@ -23,7 +23,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from agentgym.trainers.policy.loading import LoraSettings, add_adapter
+from agentgym.trainers.policy.adapters import add_adapter
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
 from benchmarks.shared.result_files import RESULTS, settings_of, versions, write

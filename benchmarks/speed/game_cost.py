@@ -33,7 +33,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.trainers import Callback, train
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.policy.loading import LoraSettings, add_adapter
+from agentgym.trainers.policy.adapters import add_adapter
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec

@@ -29,9 +29,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM, Qwen2Config
 
+from agentgym.trainers.policy.adapters import add_adapter
 from agentgym.trainers.policy.collate import Collated
 from agentgym.trainers.policy.lm_head import HeadOutput
-from agentgym.trainers.policy.loading import LoraSettings, add_adapter
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.scoring import score_actions
 from agentgym.trainers.update.optimizer import AdamW

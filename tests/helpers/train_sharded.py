@@ -15,7 +15,7 @@ from accelerate.state import AcceleratorState
 from torch.distributed.tensor import DTensor
 
 from agentgym.trainers import recipes
-from agentgym.trainers.policy.loading import REFERENCE
+from agentgym.trainers.policy.adapters import REFERENCE
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.roles import role_folder
 from agentgym.trainers.trainer import Trainer

@@ -28,7 +28,7 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.players.league import GAMES, League, Results, member_name, pfsp
 from agentgym.trainers.players.payoffs import Payoffs
 from agentgym.trainers.players.pool import Pool
-from agentgym.trainers.policy.loading import LoraSettings
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.rollout.seats import SELF, GamePlay
 from agentgym.trainers.settings.opponents import Opponent

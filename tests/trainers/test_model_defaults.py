@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentgym.errors import CheckpointError, ConfigError
 from agentgym.trainers import train
-from agentgym.trainers.policy.loading import LoraSettings
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.model_defaults import DEFAULTS, Kind, kind_of
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import tiny_policy

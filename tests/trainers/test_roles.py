@@ -427,7 +427,7 @@ def test_learning_rates_of_roles_are_flags():
         ({"roles": "separate", "role_lr": {"player_7": 0.1}}, "got 'player_7'. Did you mean"),
         ({"roles": "separate", "role_lr": {r: 0 for r in ROLES}}, "of every role is 0"),
         ({"roles": "adapters"}, "has no adapter: set roles to 'separate'"),
-        ({"roles": "separate", "lora_rank": 1}, "has an adapter: set roles to 'separate'"),
+        ({"roles": "separate", "lora_rank": 1}, "to 'adapters', or leave out lora_rank = 1"),
     ],
 )  # fmt: skip
 def test_wrong_combinations_are_explained(changes: Any, message: str, tmp_path: Path):

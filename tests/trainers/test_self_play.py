@@ -33,7 +33,7 @@ from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.players.lineup import Lineup
 from agentgym.trainers.policy.ensemble import Ensemble
-from agentgym.trainers.policy.loading import LoraSettings
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy

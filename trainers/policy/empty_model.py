@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.policy.adapters import add_adapter, match_base
 from agentgym.trainers.policy.base_folder import find_base
 from agentgym.trainers.policy.hub_cache import cache_first
-from agentgym.trainers.policy.loading import add_adapter, match_base
 from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.tiny import SIZES, decoder_config
 
@@ -56,7 +56,7 @@ def _adapter(folder: Path) -> tuple[str, Any]:
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
     settings.inference_mode = False
-    return find_base(str(settings.base_model_name_or_path), folder), settings
+    return find_base(settings.base_model_name_or_path, folder), settings
 
 
 def _without_weights(name: str, dtype: str, trust: bool) -> Any:

@@ -25,12 +25,13 @@ from agentgym.errors import ConfigError
 from agentgym.tokens.tokenizer import decode, silent_tokens
 from agentgym.tokens.trie import TokenTrie
 from agentgym.trainers.policy.action_format import ActionFormat
+from agentgym.trainers.policy.adapters import changes, drop_nothing
 from agentgym.trainers.policy.cache_layers import LayerShape
 from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
 from agentgym.trainers.policy.grammars import Grammars
 from agentgym.trainers.policy.last_layer import can_restrict, last_layer_reads
 from agentgym.trainers.policy.lm_head import check_head, head_reads
-from agentgym.trainers.policy.loading import REFERENCE, base_model, drop_nothing, stores_tensors
+from agentgym.trainers.policy.loading import base_model, stores_tensors
 from agentgym.trainers.policy.model_config import check_embedded, max_length, plain_outputs
 from agentgym.trainers.policy.packing import can_pack
 from agentgym.trainers.policy.plain_text import PlainText
@@ -306,14 +307,11 @@ class LanguageModel(nn.Module):
 
     def own_weights(self) -> dict[str, Tensor]:
         """Returns the weights that change: with an adapter, neither the base nor the reference."""
-        weights, marks = self.state_dict(), ("lora_", "modules_to_save")
+        weights = self.state_dict()
         if not self.has_adapter:
             return weights
-        return {
-            name: tensor
-            for name, tensor in weights.items()
-            if any(mark in name for mark in marks) and f".{REFERENCE}." not in f"{name}."
-        }
+        own = changes(self.model)
+        return {name: tensor for name, tensor in weights.items() if own(name)}
 
     def load_own_weights(self, weights: dict[str, Tensor]) -> None:
         """Restores `own_weights`.

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from agentgym.errors import BaseModelError, ConfigError, MissingExtraError
+from agentgym.errors import BaseModelError, ConfigError
+from agentgym.trainers.policy.adapters import (
+    add_adapter,
+    around_peft,
+    import_peft,
+    match_base,
+    weights_in,
+    weights_of,
+)
 from agentgym.trainers.policy.base_folder import find_base
 from agentgym.trainers.policy.hub_cache import cache_first
 from agentgym.trainers.policy.lora import LoraSettings
-from agentgym.trainers.policy.lora_targets import lora_targets
 from agentgym.trainers.policy.model_config import without_dropout
 from agentgym.trainers.policy.model_defaults import NEW_MODELS, check_model_name
 from agentgym.trainers.policy.model_files import (
@@ -26,8 +29,6 @@ from agentgym.trainers.policy.model_files import (
     load_weights,
 )
 
-REFERENCE = "reference"
-"""Name of the frozen adapter of the reference policy."""
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 
 
@@ -51,22 +52,27 @@ def load_model(
         )
     if folder.is_dir() and (folder / "adapter_config.json").is_file():
         if lora is not None:
-            raise ConfigError(f"{name} is an adapter already. Load it without lora settings.")
+            raise ConfigError(
+                f"{name} is an adapter already, and lora_rank = {lora.rank} asks for a new one: "
+                "leave it out to train this one on, or merge this one into its base first "
+                "(merge_and_unload of peft)."
+            )
         return _load_adapter(folder, dtype, trust_remote_code)
-    for place in (folder, folder / "policy"):
+    checkpoints = sorted(folder.glob("checkpoints/*/policy"), reverse=True)
+    for place in (folder, folder / "policy", *checkpoints):
         if roles := sorted((place / "roles").glob("*")):
             raise ConfigError(
                 f"{place} holds a policy for each role: name one, such as {roles[0]}, or this "
                 "folder in training with roles 'separate' or 'adapters'."
             )
+    for place in (folder / "policy", *checkpoints):
+        if any((place / file).is_file() for file in ("config.json", "adapter_config.json")):
+            raise ConfigError(f"{name} is a folder of a run. Its model is in {place}.")
     if folder.is_dir() and not (folder / "config.json").is_file():
         raise ConfigError(
             f"The folder {name} contains no model: expected a config.json in it "
             "(as written by save_pretrained)."
         )
-    policy = folder / "policy"
-    if any((policy / file).is_file() for file in ("config.json", "adapter_config.json")):
-        raise ConfigError(f"{name} is a run folder. Its model is in {policy}.")
     model, tokenizer = _load_base(str(name), dtype, trust_remote_code)
     return (model if lora is None else add_adapter(model, lora, seed)), tokenizer
 
@@ -115,14 +121,13 @@ def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
 
 
 def _load_adapter(folder: Path, dtype: str, trust: bool) -> tuple[Any, Any]:
-    peft = _peft()
+    peft = import_peft()
     try:
         settings = peft.PeftConfig.from_pretrained(str(folder))
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
-    if not settings.base_model_name_or_path:
-        raise ConfigError(f"The adapter in {folder} does not name its base model.")
-    base = find_base(str(settings.base_model_name_or_path), folder)
+    base = find_base(settings.base_model_name_or_path, folder, warn=True)
+    weights = weights_in(folder)
     try:
         model, tokenizer = _load_base(base, dtype, trust)
     except ConfigError as error:
@@ -132,27 +137,16 @@ def _load_adapter(folder: Path, dtype: str, trust: bool) -> tuple[Any, Any]:
         ) from error
     settings.base_model_name_or_path = base
     try:
-        with _around_peft(), warnings.catch_warnings():
+        with around_peft(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Found missing adapter keys")  # raised below
             adapted = peft.PeftModel.from_pretrained(
                 model, str(folder), is_trainable=True, config=settings
             )
     except Exception as error:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
-    check_adapter(_weights(folder), _weights_of(adapted), folder)
+    check_adapter(weights, weights_of(adapted), folder)
     match_base(adapted)
     return adapted, tokenizer
-
-
-def _weights(folder: str | Path, device: str = "cpu") -> dict[str, Tensor]:
-    """Returns the weights in an adapter's folder by name."""
-    return _peft().load_peft_weights(str(folder), device=device)
-
-
-def _weights_of(model: Any, adapter: str | None = None) -> dict[str, Tensor]:
-    """Returns the weights of an adapter by their names in files."""
-    name = adapter or model.active_adapter
-    return _peft().get_peft_model_state_dict(model, adapter_name=name, save_embedding_layers=False)
 
 
 def save_model(model: Any, folder: str | Path) -> None:
@@ -162,161 +156,6 @@ def save_model(model: Any, folder: str | Path) -> None:
         # Without embeddings, which are never resized: peft would ask the hub for their size.
         options = {"selected_adapters": [model.active_adapter], "save_embedding_layers": False}
     model.save_pretrained(str(folder), **options)
-
-
-def add_adapter(model: Any, lora: LoraSettings, seed: int = 0) -> Any:
-    """Returns the model with a new LoRA adapter. All other weights are frozen.
-
-    Args:
-        model: a `transformers` causal LM.
-        lora: settings of the adapter.
-        seed: seed of the adapter's initial weights.
-
-    Raises:
-        ConfigError: if the rank is below 1 or the adapter does not fit the model.
-    """
-    peft = _peft()
-
-    if lora.rank < 1:
-        raise ConfigError(f"The rank of a LoRA adapter must be at least 1, got {lora.rank}.")
-    known = peft.utils.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
-    targets = lora_targets(model, lora.targets, known)
-    settings = peft.LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        lora_dropout=0.0,
-        target_modules=targets.modules,
-        exclude_modules=targets.excluded,
-        task_type="CAUSAL_LM",
-    )
-    try:
-        with _around_peft():
-            wrapped = peft.get_peft_model(model, settings)
-    except ValueError as error:
-        raise ConfigError(
-            f"The LoRA adapter does not fit {type(model).__name__}: {error} "
-            "Name the linear layers to adapt with --lora-targets."
-        ) from error
-    base = settings.base_model_name_or_path
-    if base and Path(base).is_dir():  # the adapter may be opened from another working directory
-        settings.base_model_name_or_path = str(Path(base).resolve())
-    generator = torch.Generator().manual_seed(seed)
-    for name, parameter in wrapped.named_parameters():
-        if "lora_A" in name and parameter.dim() == 2:
-            fresh = torch.empty(parameter.shape)
-            nn.init.kaiming_uniform_(fresh, a=math.sqrt(5), generator=generator)
-            parameter.data.copy_(fresh)
-    match_base(wrapped)
-    return wrapped
-
-
-def match_base(model: Any) -> None:
-    """Gives the adapters of a model in bfloat16 its data type.
-
-    `peft` makes them float32. Each layer then converts its input, keeps the copy for the backward
-    pass, and multiplies by the adapter in float32. The optimiser has weights in float32
-    (`AdamW`). In float16, where gradients underflow, adapters stay as they are.
-    """
-    if model.get_input_embeddings().weight.dtype != torch.bfloat16:
-        return
-    for name, parameter in model.named_parameters():
-        if "lora_" in name:
-            parameter.data = parameter.data.to(torch.bfloat16)
-
-
-def copy_adapter(model: Any) -> None:
-    """Copies the weights of a model's adapter to a second adapter, the frozen reference.
-
-    Args:
-        model: a `peft` model.
-
-    Raises:
-        ConfigError: if the adapter has biases, which belong to the base model.
-    """
-    peft, trained = _peft(), model.active_adapter
-    bias = getattr(model.peft_config[trained], "bias", "none")
-    if bias != "none":
-        raise ConfigError(
-            f"The reference policy of an adapter needs bias = 'none', got {bias!r}, which trains "
-            "biases of the base model: use another adapter, or settings without a reference policy."
-        )
-    if REFERENCE not in model.peft_config:
-        # The usual initialisation leaves the base model alone, unlike that of PiSSA or OLoRA.
-        settings = replace(model.peft_config[trained], init_lora_weights=True)
-        with torch.random.fork_rng():
-            model.add_adapter(REFERENCE, settings)
-        drop_nothing(model)
-        match_base(model)
-    weights = peft.get_peft_model_state_dict(model, adapter_name=trained)
-    peft.set_peft_model_state_dict(model, weights, adapter_name=REFERENCE)
-    model.set_requires_grad(REFERENCE, False)
-
-
-def rename_adapter(weights: dict[str, Tensor], adapter: str, name: str) -> dict[str, Tensor]:
-    """Returns the weights of an adapter under the names that they have in another adapter."""
-    old, new = f".{adapter}.", f".{name}."
-    return {f"{k}.".replace(old, new)[:-1]: v for k, v in weights.items() if old in f"{k}."}
-
-
-def load_reference_adapter(model: Any, folder: str | Path) -> None:
-    """Loads the adapter in a folder as the frozen reference.
-
-    Args:
-        model: a `peft` model.
-        folder: an adapter folder.
-    """
-    with torch.random.fork_rng():
-        model.load_adapter(str(folder), REFERENCE, torch_device=str(model.device))
-    check_adapter(_weights(folder), _weights_of(model, REFERENCE), folder)
-    drop_nothing(model)
-    match_base(model)
-
-
-def load_adapter(model: Any, folder: str | Path) -> None:
-    """Replaces the weights of a model's adapter by those in a folder.
-
-    Args:
-        model: a `peft` model.
-        folder: an adapter folder.
-
-    Raises:
-        ConfigError: if it holds no adapter of the same base model and shape.
-    """
-    peft, active = _peft(), model.active_adapter
-    try:
-        found = peft.PeftConfig.from_pretrained(str(folder))
-        weights = _weights(folder, str(model.device))
-    except Exception as error:
-        raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
-    base = model.peft_config[active].base_model_name_or_path
-    other = found.base_model_name_or_path
-    if other != base and find_base(str(other), Path(folder)) != find_base(str(base), Path(folder)):
-        raise ConfigError(
-            f"The adapter in {folder} is one of the base model {other!r}, and the adapters of the "
-            f"other roles are of {base!r}: roles share one base model."
-        )
-    own = _weights_of(model)
-    if {k: v.shape for k, v in weights.items()} != {k: v.shape for k, v in own.items()}:
-        raise ConfigError(
-            f"The adapter in {folder} has another rank or other modules than those of the other "
-            "roles: roles share one shape of adapter."
-        )
-    peft.set_peft_model_state_dict(model, weights, adapter_name=active)
-
-
-@contextmanager
-def reference_adapter(model: Any) -> Iterator[None]:
-    """Context manager that activates the reference adapter. Gradients are not computed."""
-    trained = model.active_adapter
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    model.set_adapter(REFERENCE, inference_mode=True)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.set_adapter(trained, inference_mode=True)
-        for parameter in parameters:  # peft freezes adapters that are not active
-            parameter.requires_grad_(True)
 
 
 @torch.no_grad()
@@ -329,13 +168,6 @@ def align_memory(model: nn.Module) -> None:
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.device.type == "cpu" and tensor.data_ptr() % 64:
             tensor.data = tensor.detach().clone(memory_format=torch.preserve_format)
-
-
-def drop_nothing(model: nn.Module) -> None:
-    """Sets dropout to 0. New layers, such as those of a second adapter, are in training mode."""
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
 
 
 def base_model(model: Any) -> Any:
@@ -352,22 +184,3 @@ def stores_tensors(model: Any) -> bool:
     kinds = [str(getattr(module, "rope_type", "")) for module in model.modules()]
     renews = any(name in kind for kind in kinds for name in ("dynamic", "longrope"))
     return renews or not type(model).__module__.startswith("transformers.")
-
-
-@contextmanager
-def _around_peft() -> Iterator[None]:
-    """Context manager that makes an adapter without a change of the global random generator."""
-    with torch.random.fork_rng(), warnings.catch_warnings():
-        # GPT-2's weights are stored transposed. peft handles this and warns about it.
-        warnings.filterwarnings("ignore", "fan_in_fan_out")
-        # peft reads an attribute that newer versions of transformers call otherwise.
-        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated")
-        yield
-
-
-def _peft() -> Any:
-    try:
-        import peft
-    except ImportError as error:
-        raise MissingExtraError("A LoRA adapter", "train", "peft") from error
-    return peft

@@ -2,8 +2,8 @@
 
 `peft` adapts queries and values in most architectures, which learn less (Biderman et al., arXiv
 2405.09673, and the clones of `benchmarks/learning/evidence_queue.py`). Some layers cannot have an
-adapter, or should not: routers, experts that are stored in one tensor, the head, and vision parts
-that read no text. So the modules are looked up in the model itself.
+adapter, or should not: routers, experts that are stored in one tensor, layers that share a tensor,
+the head, and vision parts that read no text. So the modules are looked up in the model itself.
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ from transformers.pytorch_utils import Conv1D
 
 from agentgym.errors import ConfigError, did_you_mean
 
-FUSED_MAMBA = {"falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h"}
-"""Architectures in which kernels read the weights of `out_proj` and `conv1d` themselves."""
+READ_AS_WEIGHTS = {
+    "falcon_h1": {"out_proj"},
+    "falcon_mamba": {"out_proj", "dt_proj"},
+    "jamba": {"dt_proj"},
+    "mamba": {"out_proj", "dt_proj"},
+    "mamba2": {"out_proj"},
+    "nemotron_h": {"out_proj"},
+}
+"""Names of linear layers whose weights an architecture, or a kernel of it, reads itself. An adapter
+there would have no effect until it is merged."""
 FUSED_EXPERTS = {"gate", "w1", "w2", "w3", "gate_proj", "up_proj", "down_proj"}
 """Names that `peft` takes for the weights of experts that are stored in one tensor."""
 SELECTS = re.compile(r"(^|\.)(\w*router\w*|gate|\w+_gate|wg|classifier|indexer)(\.|$)")
@@ -53,18 +61,19 @@ def lora_targets(
         known: peft's names by architecture.
 
     Raises:
-        ConfigError: if a name matches no module of the decoder, embeddings and head share their
-            weights and one of them is named, or there are no linear layers.
+        ConfigError: if a name matches no module of the decoder, a named module shares its weights
+            with another one or the model reads them itself, or there are no linear layers.
     """
     modules = dict(_decoder_modules(model))
     if given is not None:
         _check_names(model, given, modules)
         _check_tied(model, given, modules)
         chosen = {name for name in modules if _matches(name, given)}
+        _check_read(model, given, chosen)
         _warn_of_few(model, chosen)
         return Targets(list(given), _outside(model, modules, given))
     linear = {n for n, each in modules.items() if _is_linear(each) and not SELECTS.search(n)}
-    chosen = linear - _unfit(model, linear)
+    chosen = linear - _unfit(model, linear) - _sharing(model)
     if not chosen and not isinstance(listed := known.get(model.config.model_type, ()), str):
         chosen = {name for name in modules if _matches(name, listed)}
     if not chosen:
@@ -110,7 +119,7 @@ def _outside(
 
 def _unfit(model: Any, names: Collection[str]) -> set[str]:
     """Returns the linear layers for which `peft` has no adapter, or that stand for experts."""
-    ends: set[str] = {"out_proj"} if model.config.model_type in FUSED_MAMBA else set()
+    ends = set(READ_AS_WEIGHTS.get(model.config.model_type, ()))
     if any(p.dim() == 3 and "experts" in name for name, p in model.named_parameters()):
         ends |= FUSED_EXPERTS
     head = model.get_output_embeddings()
@@ -119,6 +128,16 @@ def _unfit(model: Any, names: Collection[str]) -> set[str]:
         for name in names
         if name.rpartition(".")[2] in ends or model.get_submodule(name) is head
     }
+
+
+def _sharing(model: Any) -> set[str]:
+    """Returns the modules whose weights are those of another module too, as in Zamba2."""
+    found: dict[int, list[str]] = {}
+    for name, module in model.named_modules():
+        weight = getattr(module, "weight", None)
+        if isinstance(weight, nn.Parameter):
+            found.setdefault(id(weight), []).append(name)
+    return {name for names in found.values() if len(names) > 1 for name in names}
 
 
 def _layers(model: Any, names: Collection[str]) -> tuple[int, int]:
@@ -151,10 +170,9 @@ def _warn_of_few(model: Any, names: Collection[str]) -> None:
 
 
 def _check_names(model: Any, given: Sequence[str], modules: Mapping[str, nn.Module]) -> None:
-    """Raises ConfigError for a name that matches no module and no weight of the decoder."""
+    """Raises ConfigError for a name that matches no module of the decoder and no experts."""
     ends = {name.rpartition(".")[2] for name in modules}
     experts = FUSED_EXPERTS if _unfit(model, [n for n in modules if n.endswith("gate")]) else set()
-    experts = experts | {name.rpartition(".")[2] for name, _ in model.named_parameters()}
     for target in given:
         if not any(_matches(name, [target]) for name in modules) and target not in experts:
             linear = {
@@ -169,15 +187,27 @@ def _check_names(model: Any, given: Sequence[str], modules: Mapping[str, nn.Modu
 
 
 def _check_tied(model: Any, given: Sequence[str], modules: Mapping[str, nn.Module]) -> None:
-    """Raises ConfigError if embeddings and head are one tensor, and one of them would change."""
-    embeddings, head = model.get_input_embeddings(), model.get_output_embeddings()
-    if head is None or embeddings.weight is not head.weight:
-        return
-    for name, module in modules.items():
-        if module in (embeddings, head) and _matches(name, given):
+    """Raises ConfigError if a tensor has several uses, and one of them would change."""
+    outer = model.get_input_embeddings(), model.get_output_embeddings()
+    for name in sorted(_sharing(model) & modules.keys()):
+        if _matches(name, given):
+            tied = "its embeddings and its output head" if modules[name] in outer else "such layers"
             raise ConfigError(
                 f"--lora-targets: {name.rpartition('.')[2]!r} cannot have an adapter, because "
-                f"{type(model).__name__} ties its embeddings and its output head: they are one "
-                "tensor, and an adapter would change one of its uses only, so that merged weights "
-                "would be those of another model. Leave it out."
+                f"{type(model).__name__} ties {tied}: they are one tensor, and an adapter would "
+                "change one of its uses only, so that merged weights would be those of another "
+                "model. Leave it out."
+            )
+
+
+def _check_read(model: Any, given: Sequence[str], chosen: Collection[str]) -> None:
+    """Raises ConfigError for modules whose weights the model reads itself."""
+    known = READ_AS_WEIGHTS.get(model.config.model_type, ())
+    for name in sorted(chosen):
+        end = name.rpartition(".")[2]
+        if end in known or isinstance(model.get_submodule(name), nn.Conv1d):
+            raise ConfigError(
+                f"--lora-targets: {end!r} cannot have an adapter in {type(model).__name__}, which "
+                "reads the weights without calling the layer, so that the adapter would have no "
+                "effect until it is merged. Leave it out."
             )

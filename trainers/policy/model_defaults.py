@@ -57,6 +57,12 @@ def kind_of(model: str, lora_rank: int = 0) -> Kind:
     return "adapter" if lora_rank or adapter else "loaded"
 
 
+def is_adapter(model: str | Path) -> bool:
+    """Returns whether a folder holds an adapter, or one for each role."""
+    folder = next(iter(sorted(Path(model).glob("roles/*"))), Path(model))
+    return (folder / "adapter_config.json").is_file()
+
+
 def check_model_name(model: str) -> None:
     """Checks the setting `model` without loading anything.
 

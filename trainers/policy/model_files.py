@@ -88,6 +88,16 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(every[:SHOWN]) + more
 
 
+def check_adapter_file(folder: str | Path) -> None:
+    """Raises ConfigError if an adapter has no weights, for which `peft` would ask the hub."""
+    files = "adapter_model.safetensors", "adapter_model.bin"
+    if not any((Path(folder) / file).is_file() for file in files):
+        raise ConfigError(
+            f"Cannot open the adapter in {folder}: {files[0]} is missing. Copy the whole adapter "
+            "again."
+        )
+
+
 def check_adapter(found: Iterable[str], expected: Iterable[str], folder: str | Path) -> None:
     """Checks that the weights in an adapter's file are those of the adapter.
 

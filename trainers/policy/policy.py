@@ -24,23 +24,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agentgym.errors import ConfigError
+from agentgym.trainers.policy.adapters import (
+    REFERENCE,
+    copy_adapter,
+    load_reference_adapter,
+    reference_adapter,
+    rename_adapter,
+)
 from agentgym.trainers.policy.averaging import polyak
 from agentgym.trainers.policy.candidates import candidate_logprobs, choose_candidates
 from agentgym.trainers.policy.collate import Collated
 from agentgym.trainers.policy.engine import Engine, OwnEngine, Session
 from agentgym.trainers.policy.generate import Answer
 from agentgym.trainers.policy.language_model import LanguageModel
-from agentgym.trainers.policy.loading import (
-    REFERENCE,
-    LoraSettings,
-    align_memory,
-    copy_adapter,
-    load_model,
-    load_reference_adapter,
-    reference_adapter,
-    rename_adapter,
-    save_model,
-)
+from agentgym.trainers.policy.loading import align_memory, load_model, save_model
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.sampling import (
     GenerationStats,

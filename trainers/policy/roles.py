@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from agentgym.trainers.policy.loading import load_adapter
+from agentgym.trainers.policy.adapters import load_adapter
 from agentgym.trainers.policy.policy import Policy
 
 

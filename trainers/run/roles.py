@@ -50,11 +50,16 @@ def load_policies(
     first = load_policy(accelerator, config, make_env, folder, saved.get(roles[0]))
     kind = config.game.roles
     if kind != "shared" and first.has_adapter != (kind == "adapters"):
-        model = "an adapter" if first.has_adapter else "no adapter"
+        model = f"roles = {kind!r}, but the model {config.model.model!r} has"
+        if not first.has_adapter:
+            raise ConfigError(
+                f"{model} no adapter: set roles to 'separate' to train all weights of each role, "
+                "or lora_rank above 0 with a pretrained model."
+            )
+        rank = config.model.lora_rank
         raise ConfigError(
-            f"roles = {kind!r}, but the model {config.model.model!r} has {model}: set roles to "
-            "'separate' to train all weights of each role, or to 'adapters' with a pretrained "
-            "model and lora_rank."
+            f"{model} an adapter: set roles to 'adapters', or "
+            + (f"leave out lora_rank = {rank}." if rank else "name a model without an adapter.")
         )
     policies = {roles[0]: first}
     options = load_options(accelerator, config, saved.get(roles[0]))

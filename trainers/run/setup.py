@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.registration.making import bare_id
 from agentgym.trainers.policy.engine import Engine
+from agentgym.trainers.policy.model_defaults import is_adapter
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import SIZES, tiny_policy
 from agentgym.trainers.policy.vllm.engine import VLLMEngine
@@ -177,7 +178,7 @@ def _open_policy(
         with checkpoint.loading(saved):
             return Policy.load(saved, **options)
     if config.model.model not in SIZES:
-        return Policy.load(config.model.model, lora=config.lora(), **options)
+        return Policy.load(config.model.model, lora=config.lora(), seed=config.run.seed, **options)
     if accelerator.is_main_process:
         with checkpoint.writing(folder.path / "model"):
             tiny_policy(
@@ -213,8 +214,7 @@ def load_dtype(settings: ModelConfig, saved: Path | None) -> str:
         saved: the folder of the policy of a checkpoint. None: that of the settings.
     """
     folder = Path(settings.model) if saved is None else saved
-    frozen = settings.lora_rank or (folder / "adapter_config.json").is_file()
-    if settings.dtype == "float32" and frozen:
+    if settings.dtype == "float32" and (settings.lora_rank or is_adapter(folder)):
         return AUTOCAST.get(settings.mixed_precision, "float32")
     return settings.dtype
 

@@ -17,6 +17,7 @@ from agentgym.agents.text_model import MODELS, text_model
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.registration.making import split_id
 from agentgym.registration.mixture import check_mix
+from agentgym.trainers.policy.model_defaults import is_adapter
 from agentgym.trainers.policy.sampling import check_bounded
 from agentgym.trainers.rollout.curriculum import KINDS, TASK_FILE
 from agentgym.trainers.rollout.learning_progress import PROMPT
@@ -157,7 +158,8 @@ def check_config(config: TrainConfig) -> None:
         config.sampling()  # raises for top_k and top_p
     if config.rollout.engine == "vllm":
         check_bounded(config.rollout.top_k, config.rollout.top_p)
-    if config.model.dtype == "float16" and not config.model.lora_rank:
+    adapted = config.model.lora_rank or is_adapter(config.model.model)
+    if config.model.dtype == "float16" and not adapted:
         raise ConfigError(
             "The gradients of float16 weights underflow in full fine-tuning: use dtype float32 "
             "(with mixed_precision fp16, which scales the loss), use bfloat16, or train an "

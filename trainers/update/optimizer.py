@@ -129,10 +129,9 @@ def hidden_matrices(module: nn.Module, parameters: Iterable[nn.Parameter]) -> li
         parameters: its trainable parameters.
     """
     model: Any = module.model
-    outer = {id(model.get_input_embeddings().weight), id(model.get_output_embeddings().weight)}
-    for each in module.modules():
-        if isinstance(each, nn.Embedding):
-            outer.add(id(each.weight))
+    outside = [model.get_input_embeddings(), model.get_output_embeddings()]  # with their adapters
+    outside += [each for each in module.modules() if isinstance(each, nn.Embedding)]
+    outer = {id(p) for each in outside for p in each.parameters()}
     return [i for i, p in enumerate(parameters) if p.ndim == 2 and id(p) not in outer]
 
 

@@ -25,7 +25,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from agentgym.errors import ConfigError
-from agentgym.trainers.policy.loading import REFERENCE
+from agentgym.trainers.policy.adapters import REFERENCE
 from agentgym.trainers.update.learner import Learner
 from agentgym.trainers.update.optimizer import LOW_PRECISION, MASTER
 

@@ -22,7 +22,7 @@ from transformers import DynamicCache
 from agentgym.errors import ConfigError
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.engine import OwnEngine
-from agentgym.trainers.policy.loading import LoraSettings
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.probes import cache_argument
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling

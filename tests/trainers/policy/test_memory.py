@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.policy.adapters import add_adapter
 from agentgym.trainers.policy.candidates import candidate_logprobs
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.lm_head import Head, HeadOutput, scores_in_parts
-from agentgym.trainers.policy.loading import LoraSettings, add_adapter
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
 

@@ -14,9 +14,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from agentgym.errors import BaseModelError, CheckpointError, ConfigError, LogitsError
+from agentgym.trainers.policy.adapters import add_adapter
 from agentgym.trainers.policy.collate import collate, segment_rows
 from agentgym.trainers.policy.gradient_checkpointing import layers_to_checkpoint
-from agentgym.trainers.policy.loading import LoraSettings, add_adapter
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.system import checkpoint
@@ -307,7 +308,8 @@ def test_the_base_of_an_adapter_does_not_depend_on_the_working_directory(adapter
     assert Path(config["base_model_name_or_path"]).is_absolute()
     (tmp_path / "here").rename(tmp_path / "there")  # moved together
     moved = tmp_path / "there" / "runs" / "a" / "policy"
-    assert Policy.load(moved).has_adapter
+    with pytest.warns(UserWarning, match=f"gone.*in {tmp_path / 'there' / 'model'} is used"):
+        assert Policy.load(moved).has_adapter
     config["base_model_name_or_path"] = "model"  # as older runs have it
     (moved / "adapter_config.json").write_text(json.dumps(config))
     assert Policy.load(moved).has_adapter

@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.numbers.number_line import NumberLine
-from agentgym.trainers.policy.loading import LoraSettings
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.prefix_cache import PrefixCache
 from agentgym.trainers.policy.sampling import Request, Sampling

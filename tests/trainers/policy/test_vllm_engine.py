@@ -26,8 +26,9 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from agentgym.errors import ConfigError
 from agentgym.trainers import make_trainer, train
 from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.policy.adapters import add_adapter
 from agentgym.trainers.policy.collate import collate, segment_rows
-from agentgym.trainers.policy.loading import LoraSettings, add_adapter
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.request_state import Ending
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling

@@ -186,7 +186,8 @@ def test_weights_are_published_exactly(make_policy: Any, dtype: str):
 
 
 def test_only_the_adapter_is_published(make_model: Any, tokenizer: Any):
-    from agentgym.trainers.policy.loading import LoraSettings, add_adapter
+    from agentgym.trainers.policy.adapters import add_adapter
+    from agentgym.trainers.policy.lora import LoraSettings
     from agentgym.trainers.policy.policy import Policy
 
     policy = Policy(add_adapter(make_model(), LoraSettings(4)), tokenizer)

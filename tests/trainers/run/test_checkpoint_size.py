@@ -14,7 +14,8 @@ import agentgym.trainers
 from agentgym.errors import CheckpointError
 from agentgym.trainers.critics.transitions import pack_prompts, unpack_prompts
 from agentgym.trainers.critics.value_model import action_model
-from agentgym.trainers.policy.loading import LoraSettings, add_adapter
+from agentgym.trainers.policy.adapters import add_adapter
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.model_defaults import NEW_MODEL_KEY
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.run.logger import read_metrics

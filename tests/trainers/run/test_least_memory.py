@@ -15,7 +15,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.cli import shared_card
 from agentgym.trainers.cli.flags import parse_flags
 from agentgym.trainers.cli.shared_card import share_card
-from agentgym.trainers.policy.loading import LoraSettings
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.tiny import SIZES
 from agentgym.trainers.recipes import grpo

@@ -19,7 +19,7 @@ from agentgym.trainers.critics.transitions import Encoder
 from agentgym.trainers.critics.value_model import ValueModel, action_model
 from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.hooks.preference_model import PreferenceModel
-from agentgym.trainers.policy.loading import LoraSettings
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Request, Sampling
 from agentgym.trainers.recipes import ilql, poad

@@ -11,6 +11,7 @@ import torch
 from accelerate import Accelerator
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 from torch import nn
 
 from agentgym.trainers import train
@@ -242,3 +243,14 @@ def test_learning_rates_warm_up_over_iterations(folder: Path, tmp_path: Path):
     train("turn", **settings, run_dir=str(tmp_path))
     rates = [row["charts/lr"] for row in read_metrics(tmp_path) if "charts/lr" in row]
     assert rates == pytest.approx([5e-4, 1e-3, 1e-3])
+
+
+def test_new_adapters_follow_the_seed(folder: Path, tmp_path: Path):
+    few = FEW | {"model": str(folder), "lora_rank": 2, "iterations": 0}
+    made = []
+    for i, seed in enumerate((1, 1, 2)):
+        train("turn", **few, seed=seed, run_dir=str(tmp_path / str(i)))
+        weights = load_file(tmp_path / str(i) / "policy/adapter_model.safetensors")
+        made.append({name: each for name, each in weights.items() if "lora_A" in name})
+    assert all(torch.equal(made[0][name], made[1][name]) for name in made[0])
+    assert not any(torch.equal(made[0][name], made[2][name]) for name in made[0])
