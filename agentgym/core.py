@@ -17,7 +17,7 @@ from agentgym.snapshots import check_owner, generator_of, owner_of, restoring
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep, check_step, step_info
-from agentgym.utils.action_parsing import match_action
+from agentgym.utils.action_parsing import check_text, match_action
 from agentgym.utils.arguments import (
     PIXELS,
     CheckedArguments,
@@ -249,10 +249,7 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
             TypeError: if the action is not a string.
             gymnasium.error.ResetNeeded: before the first reset or after the end of an episode.
         """
-        if not isinstance(action, str):
-            raise TypeError(
-                f"An action must be a str, got {type(action).__name__}: {action!r:.80}."
-            )
+        check_text(action)
         if self._last is None or self._over:
             raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
         if isinstance(action, UnreadableAction):

@@ -84,6 +84,7 @@ class AskExpert(TextWrapper):
             )
         self.cost, self.budget, self.helper = float(cost), budget, helper
         self._begin()
+        self._over = True  # until `reset`
 
     @property
     def instructions(self) -> str:
@@ -93,7 +94,8 @@ class AskExpert(TextWrapper):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Answers a question, or plays the action: see `TextEnv.step`."""
-        asks = isinstance(action, str) and action.strip().lower() == ASK and not self._over
+        self._check_turn(action)
+        asks = action.strip().lower() == ASK
         if asks and self._left:
             return self._answered()
         if asks:

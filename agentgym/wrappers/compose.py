@@ -22,7 +22,7 @@ from agentgym.reading.typography import without_thoughts
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import state_digest
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import check_text, command
 from agentgym.wrappers.base import TextWrapper
 
 LISTED = "listed"
@@ -209,6 +209,7 @@ class Compose(TextWrapper):
         """Plays one turn of a task: see `TextEnv.step`."""
         if all(part.over for part in self._parts):
             raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
+        check_text(action)
         text = self._addressed(action)
         part = self._parts[self._at]
         self._last, self._turn = self._at, self._turn + 1
@@ -223,6 +224,8 @@ class Compose(TextWrapper):
 
     def expert(self) -> str | None:
         """Returns the action of the expert of the task in play."""
+        if not self._parts:
+            raise ResetNeeded("Call reset() before expert(): there is no task in play.")
         part = self._parts[self._at]
         action = part.env.get_wrapper_attr("expert")()
         return action if self.ordered or action is None else f"{self._at + 1}: {action}"
@@ -240,7 +243,7 @@ class Compose(TextWrapper):
 
     def _addressed(self, action: str) -> str:
         """Chooses the task that an action is for. Returns the action without its number."""
-        if self.ordered or not isinstance(action, str) or isinstance(action, UnreadableAction):
+        if self.ordered or isinstance(action, UnreadableAction):
             return action
         found = _ADDRESS.fullmatch(command(without_thoughts(action)))
         if found is None:

@@ -15,6 +15,7 @@ from agentgym.agents.text_model import MODELS
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.time_step import state_digest
+from agentgym.utils.action_parsing import check_text
 from agentgym.utils.arguments import imported
 from agentgym.utils.file_cache import cached_by_files
 from agentgym.wrappers.base import TextWrapper
@@ -102,8 +103,7 @@ class Dream(TextWrapper):
         """Plays one turn: see `TextEnv.step`."""
         if not self._dreams:
             return super().step(action)
-        if not isinstance(action, str):
-            raise TypeError(f"An action must be a str, got {type(action).__name__}.")
+        check_text(action)
         turn = len(self._turns)
         if self._now.over or turn >= self.max_turns:
             raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
