@@ -7,10 +7,13 @@ import hashlib
 import numbers
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from agentgym.errors import did_you_mean
+from agentgym.utils.arguments import own
 
 INFO_KEYS = (
     "task",
@@ -116,6 +119,13 @@ def step_info(
     }
 
 
+def storable(step: TimeStep) -> TimeStep:
+    """Returns the step with rewards that JSON can hold, in place of numbers of NumPy."""
+    if any(isinstance(value, np.generic) for value in step.rewards.values()):
+        return replace(step, rewards=own(dict(step.rewards)))
+    return step
+
+
 def check_step(where: str, step: Any, reward_names: tuple[str, ...]) -> None:
     """Checks the result of a turn, as returned by the rules of an environment.
 
@@ -139,6 +149,13 @@ def check_step(where: str, step: Any, reward_names: tuple[str, ...]) -> None:
                 f"{where} must return a TimeStep whose {name} is a "
                 f"{getattr(kind, '__name__', kind)}, got {given}: {value!r:.80}."
             )
+    # The first one only: they are many, and of one type.
+    if step.admissible and not isinstance(step.admissible[0], str):
+        given = step.admissible[0]
+        raise TypeError(
+            f"{where} must return a TimeStep whose admissible are of str, got "
+            f"{type(given).__name__}: {given!r:.80}."
+        )
     if not 0 <= step.progress <= 1:
         raise ValueError(f"{where}: progress must lie in [0, 1], got {step.progress!r}.")
     check_reward_terms(where, step.rewards, reward_names)

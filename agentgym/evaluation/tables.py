@@ -17,6 +17,7 @@ from agentgym.evaluation.transcripts import EpisodeLog, append_episode
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.seats import refresh, seat_view
 from agentgym.tasks import task_rng
+from agentgym.utils.action_parsing import text_of
 
 Lineup = tuple[int, ...]
 """The number of the agent in each seat."""
@@ -109,7 +110,7 @@ class SeatLog(EpisodeLog):
             self._terms = {}
         view = self.view
         self.admissible.append(tuple(view.info["admissible"]))
-        view.history.append((view.observation, str(action)))
+        view.history.append((view.observation, text_of(action)))
         self.rewards.append(0.0)
         self.infos.append({"valid": True})
 

@@ -30,7 +30,7 @@ from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_limits import TIMED_OUT
 from agentgym.time_step import INFO_KEYS, UNJUDGED, state_digest
-from agentgym.utils.action_parsing import check_text
+from agentgym.utils.action_parsing import check_text, text_of
 from agentgym.utils.arguments import own
 from agentgym.utils.masking import masked_text
 
@@ -140,7 +140,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
             self._continue(self._saved(), self._seed)
         self._here = None
         self._turn += 1
-        return self._read(self._ask("step", {self._action: str(action)}))
+        return self._read(self._ask("step", {self._action: text_of(action)}))
 
     def snapshot(self) -> dict[str, Any]:
         """Returns the complete state of the episode as a JSON-serialisable dictionary.

@@ -22,6 +22,7 @@ from agentgym.multiagent.rules import GameRules, InvalidMove, Rewards
 from agentgym.reading.typography import without_thoughts
 from agentgym.snapshots import check_owner, generator_of, owner_of, restoring
 from agentgym.time_step import INFO_KEYS, TimeStep, check_reward_terms, step_info
+from agentgym.utils.action_parsing import text_of
 from agentgym.utils.arguments import (
     CheckedArguments,
     check_arguments,
@@ -208,14 +209,15 @@ class TextGame(CheckedArguments, GameRules):
             task: the task to play. None: sampled from the split.
 
         Raises:
-            UnknownTaskError: if the game has no such task.
+            UnknownTaskError: if the game has no such task. The episode in progress stays.
         """
+        given = None if task is None else self.tasks.check(task)
         if seed is not None:
             self.np_random, _ = seeding.np_random(seed)
         tasks = self.tasks.split(self.split)
         # Sampled even if a task is given, so that the random stream is the same in both cases.
         drawn = int(self.np_random.integers(len(tasks)))
-        self.begin(tasks[drawn] if task is None else self.tasks.check(task))
+        self.begin(tasks[drawn] if given is None else given)
 
     def begin(self, task: str, state: Any = None) -> None:
         """Starts an episode of a task without seeding `self.np_random`.
@@ -270,7 +272,7 @@ class TextGame(CheckedArguments, GameRules):
         try:
             if isinstance(action, UnreadableAction):
                 raise InvalidMove(action.feedback)
-            episode.moves[agent] = self._parse(agent, without_thoughts(str(action)))
+            episode.moves[agent] = self._parse(agent, without_thoughts(text_of(action)))
         except InvalidMove as error:
             self._tell(str(error), [agent])
             episode.failures[agent] += 1

@@ -172,7 +172,7 @@ class PettingZooMixin:
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
         # Options other than the task are ignored: PettingZoo's own tests pass some.
-        options = options or {}
+        options = {} if options is None else options
         if not isinstance(options, Mapping):
             raise TypeError(
                 f'options must be a mapping, such as {{"task": "train/0"}}, got {options!r:.80}.'

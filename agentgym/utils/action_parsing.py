@@ -275,6 +275,11 @@ def check_text(action: Any) -> None:
         raise TypeError(f"An action must be a str, got {type(action).__name__}: {action!r:.80}.")
 
 
+def text_of(action: object) -> str:
+    """Returns the letters of an action, which `str` does not for a member of a `str, Enum`."""
+    return str.__str__(action) if isinstance(action, str) else str(action)
+
+
 def numbered(action: Any) -> int:
     """Returns a numbered action as an int. It may be an integer of Python, NumPy or PyTorch.
 

@@ -10,6 +10,7 @@ from agentgym.agents.text_model import MODELS, text_model
 from agentgym.core import UnreadableAction
 from agentgym.data.episode_text import LONGEST
 from agentgym.errors import ConfigError
+from agentgym.utils.action_parsing import text_of
 from agentgym.utils.printable import printable
 from agentgym.wrappers.base import TextWrapper
 
@@ -103,7 +104,7 @@ class AskExpert(TextWrapper):
         self._advice = ""
         before = self._current[0]
         result = super().step(action)
-        self._turns = [*self._turns, [before, str(action)]][-SHOWN:]
+        self._turns = [*self._turns, [before, text_of(action)]][-SHOWN:]
         self._over = result[2] or result[3]
         return result
 

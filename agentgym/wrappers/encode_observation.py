@@ -14,6 +14,7 @@ from gymnasium.spaces import Box
 
 from agentgym.errors import ConfigError
 from agentgym.tokens.tokenizer import Tokenizer, encode, vocabulary_size
+from agentgym.utils.action_parsing import text_of
 from agentgym.utils.word_hash import WORD, WordHash
 from agentgym.wrappers.base import TextWrapper
 
@@ -104,7 +105,7 @@ class EncodeObservation(TextWrapper):
         """Plays one turn: see `TextEnv.step`."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if isinstance(action, str) and self.max_actions:
-            self._taken.add(str(action))
+            self._taken.add(text_of(action))
         observation, info = self._view(observation, info)
         return observation, float(reward), terminated, truncated, info
 

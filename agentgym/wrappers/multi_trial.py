@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 
 from agentgym.errors import ConfigError
+from agentgym.utils.action_parsing import text_of
 from agentgym.wrappers.base import TextWrapper
 
 _NEEDED = ("task", "turn", "success", "valid", "reward_terms")
@@ -89,7 +90,7 @@ class MultiTrial(TextWrapper):
         observation, reward, terminated, truncated, info = self.env.step(action)
         reward = float(reward)
         self._return += reward
-        self._current += [f"> {action}", observation]
+        self._current += [f"> {text_of(action)}", observation]
         ended = terminated or truncated
         seen = observation if ended else ""
         success = bool(info["success"])

@@ -10,6 +10,7 @@ import gymnasium
 from agentgym.errors import ConfigError
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.time_limits import MANY_TURNS
+from agentgym.utils.action_parsing import text_of
 from agentgym.wrappers.base import TextWrapper
 
 MARK = re.compile(r"^\s*(?:\d+[.):]|[-*])\s+")
@@ -85,7 +86,7 @@ class WholePlan(TextWrapper):
         """Plays a plan from the start."""
         self._check_turn(action)
         self._turn += 1
-        lines, total, terms = actions_of(str(action)), 0.0, {}
+        lines, total, terms = actions_of(text_of(action)), 0.0, {}
         terminated = truncated = False
         self._steps, self._told = 0, "The plan has no actions."
         observation, info = "", {}

@@ -12,6 +12,7 @@ from agentgym.errors import ConfigError
 from agentgym.judges import Verdict, outcome_judge, outcome_of
 from agentgym.tasks import Tasks
 from agentgym.time_step import UNJUDGED
+from agentgym.utils.action_parsing import text_of
 from agentgym.utils.printable import printable
 from agentgym.wrappers.base import TextWrapper
 
@@ -136,7 +137,7 @@ class WrittenGoal(TextWrapper):
         """Plays one turn: see `TextEnv.step`."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self._goal:
-            self._turns.append((self._seen, str(action)))
+            self._turns.append((self._seen, text_of(action)))
             self._seen = observation
             if terminated or truncated:
                 verdict = self._judged(observation)

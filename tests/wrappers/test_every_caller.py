@@ -12,6 +12,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import data_equivalence
 
+from ..helpers.named import Named
 from .test_every_wrapper import OWN_FORMS, every, make
 
 FOLLOWED = ("remember: x", "ask", "reason 0", "cite 0", "```python\nprint(1)\n```", *OWN_FORMS)
@@ -93,3 +94,16 @@ def test_an_action_of_another_type_is_refused_and_changes_nothing(name: str, oth
     with pytest.raises(TypeError, match=f"got {type(other).__name__}"):
         env.step(other)
     assert json.dumps(env.get_wrapper_attr("snapshot")()) == snapshot
+
+
+@every
+def test_a_string_of_any_class_is_an_action(name: str):
+    env, other = make(name), make(name)
+    if not isinstance(env.action_space, gymnasium.spaces.Text):
+        return
+    for number, action in enumerate(FOLLOWED):
+        env.reset(seed=number)
+        other.reset(seed=number)
+        assert data_equivalence(env.step(action), other.step(Named(action)), exact=True)
+        snapshots = [json.dumps(each.get_wrapper_attr("snapshot")()) for each in (env, other)]
+        assert snapshots[0] == snapshots[1]
