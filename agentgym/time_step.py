@@ -167,9 +167,12 @@ def check_reward_terms(
     """Checks the reward terms returned by the rules of an environment or game.
 
     Raises:
+        TypeError: if the terms are no mapping.
         ValueError: for a term that is not declared, or is not a finite number with an absolute
             value of at most `LARGEST_REWARD`.
     """
+    if not isinstance(terms, (dict, Mapping)):  # not only the latter, which is slow
+        raise TypeError(f"{where} must return reward terms by name, got {terms!r:.80}.")
     for name, value in terms.items():
         if name not in reward_names:
             raise ValueError(

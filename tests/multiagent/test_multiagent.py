@@ -564,6 +564,57 @@ def test_an_authors_mistakes_are_named(mistake, message):
         game.play({"player_0": "1", "player_1": "1"})
 
 
+class Forgetful(Kitchen):
+    """Returns what a test gives it."""
+
+    shown: Any = TimeStep("x")
+    paid: Any = {}  # noqa: RUF012
+
+    def _look(self, agent: str) -> TimeStep:
+        return self.shown
+
+    def _advance(self, moves: dict[str, str]) -> Rewards:
+        super()._advance(moves)
+        return self.paid
+
+
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [
+        (None, "Forgetful._look must return a TimeStep, got NoneType"),
+        ("x", "Forgetful._look must return a TimeStep, got str"),
+        (TimeStep(3), "whose text is a str, got int"),  # type: ignore[arg-type]
+        (TimeStep("x", admissible=["1"]), "whose admissible is a tuple, got list"),  # type: ignore[arg-type]
+        (TimeStep("x", admissible=(1,)), "whose admissible are of str, got int"),  # type: ignore[arg-type]
+        (TimeStep("x", success=np.True_), "is a bool, got numpy.bool"),  # type: ignore[arg-type]
+        (TimeStep("x", progress=1.5), r"progress must lie in \[0, 1\], got 1.5"),
+    ],
+)
+def test_an_observation_that_an_author_got_wrong_is_named(shown: Any, message: str):
+    game = Forgetful()
+    game.reset(seed=0)
+    game.shown = shown
+    with pytest.raises((TypeError, ValueError), match=message):
+        game.seen("player_0")
+
+
+@pytest.mark.parametrize(
+    ("paid", "message"),
+    [
+        (None, "Forgetful._advance must return rewards by agent, got None"),
+        (1.0, "Forgetful._advance must return rewards by agent, got 1.0"),
+        ({"player_0": 1.0}, "Forgetful._advance must return reward terms by name, got 1.0"),
+        ({"player_0": None}, "Forgetful._advance must return reward terms by name, got None"),
+    ],
+)
+def test_rewards_that_an_author_got_wrong_are_named(paid: Any, message: str):
+    game = Forgetful()
+    game.reset(seed=0)
+    game.paid = paid
+    with pytest.raises(TypeError, match=message):
+        game.play({"player_0": "1", "player_1": "1"})
+
+
 def test_a_penalty_of_a_game_is_finite():
     with pytest.raises(ConfigError, match="'invalid_penalty' of Kitchen must be finite"):
         Kitchen(invalid_penalty=float("nan"))
