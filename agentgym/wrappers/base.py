@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any, ClassVar
 
@@ -59,8 +60,11 @@ class TextWrapper(OwnNumbers, gymnasium.Wrapper[Any, Any, Any, Any], RecordConst
         return observation, float(reward), terminated, truncated, info
 
     def _given_or_sampled(self, seed: int | None) -> int:
-        """Returns a seed that `reset` was given, or one sampled from `self.np_random`."""
-        return int(self.np_random.integers(2**31)) if seed is None else seed
+        """Returns a seed that `reset` was given, or one sampled from `self.np_random`.
+
+        From a copy, since `reset` may refuse its options. It seeds the environment with the result.
+        """
+        return int(copy.deepcopy(self.np_random).integers(2**31)) if seed is None else seed
 
     def _begin(self) -> None:
         """Clears the wrapper's state at the start of an episode."""

@@ -23,6 +23,7 @@ from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import state_digest
 from agentgym.utils.action_parsing import check_text, command
+from agentgym.utils.arguments import check_reset_options
 from agentgym.wrappers.base import TextWrapper
 
 LISTED = "listed"
@@ -174,14 +175,16 @@ class Compose(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode. Without a seed, one is sampled from `self.np_random`."""
+        check_reset_options(options, None)
         seed = self._given_or_sampled(seed)
         options = dict(options or {})
+        given = options.pop("task", None)
+        given = None if given is None else self.tasks.check(given)
         self.env.reset(seed=seed)
         rng = np.random.default_rng(seed)
         names = self.tasks.split(self.env.get_wrapper_attr("split"))
         drawn = names[int(rng.integers(len(names)))]
-        given = options.pop("task", None)
-        self._task = drawn if given is None else self.tasks.check(given)
+        self._task = drawn if given is None else given
         split = self._task.partition("/")[0]
         chance = task_rng(self._task, "compose")
         found = self.combinations[split]

@@ -82,8 +82,10 @@ class MultiTrial(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts the first attempt. Without a seed, one is sampled from `self.np_random`."""
-        self._seed = self._given_or_sampled(seed)
-        return super().reset(seed=self._seed, options=options)
+        seed = self._given_or_sampled(seed)
+        result = super().reset(seed=seed, options=options)
+        self._seed = seed
+        return result
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays one turn. If it ends an attempt, the observation is the start of the next one."""

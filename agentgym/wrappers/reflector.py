@@ -91,9 +91,10 @@ class Reflector(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Plays the first attempt. Without a seed, one is sampled from `self.np_random`."""
-        self._seed = self._given_or_sampled(seed)
-        observation, info = self.env.reset(seed=self._seed, options=options)
+        seed = self._given_or_sampled(seed)
+        observation, info = self.env.reset(seed=seed, options=options)
         self._begin()
+        self._seed = seed
         self._options = {"task": info["task"]}
         if (limit := (options or {}).get("max_turns")) is not None:
             self._options["max_turns"] = own(limit)

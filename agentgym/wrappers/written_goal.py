@@ -13,6 +13,7 @@ from agentgym.judges import Verdict, outcome_judge, outcome_of
 from agentgym.tasks import Tasks
 from agentgym.time_step import UNJUDGED
 from agentgym.utils.action_parsing import text_of
+from agentgym.utils.arguments import check_reset_options
 from agentgym.utils.printable import printable
 from agentgym.wrappers.base import TextWrapper
 
@@ -124,6 +125,7 @@ class WrittenGoal(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode: see `TextEnv.reset`."""
+        check_reset_options(options, None)
         options, goal = dict(options or {}), ""
         if options.get("task") is not None:
             own = self.env.get_wrapper_attr("tasks")

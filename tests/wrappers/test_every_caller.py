@@ -107,3 +107,22 @@ def test_a_string_of_any_class_is_an_action(name: str):
         assert data_equivalence(env.step(action), other.step(Named(action)), exact=True)
         snapshots = [json.dumps(each.get_wrapper_attr("snapshot")()) for each in (env, other)]
         assert snapshots[0] == snapshots[1]
+
+
+@every
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_refused_reset_changes_nothing(name: str, seed: int | None):
+    env = make(name)
+    env.action_space.seed(0)
+    env.reset(seed=4)
+    env.step(env.action_space.sample())
+    before = json.dumps(env.get_wrapper_attr("snapshot")())
+    for options in ({"task": "x"}, {"task": ["x"]}, {"tasks": "x"}, {"max_turns": 0}):
+        with pytest.raises(ValueError):
+            env.reset(seed=seed, options=options)
+        assert json.dumps(env.get_wrapper_attr("snapshot")()) == before, options
+    with pytest.raises(TypeError, match="options must be a mapping"):
+        env.reset(seed=seed, options="x")  # type: ignore[arg-type]
+    with pytest.raises(gymnasium.error.Error):
+        env.reset(seed=-1)
+    assert json.dumps(env.get_wrapper_attr("snapshot")()) == before
