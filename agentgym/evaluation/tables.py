@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.agents import Agent, View
+from agentgym.agents.basic.view import actions_for
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record
 from agentgym.evaluation.transcripts import EpisodeLog, append_episode
@@ -88,11 +89,7 @@ def _turn(tables: Sequence[Table], players: Sequence[Agent]) -> None:
         ]
         if not asked:
             continue
-        found = player.act([tables[place].view(agent) for place, agent in asked])
-        if len(found) != len(asked):
-            raise ValueError(
-                f"Agent {player.name!r} must return {len(asked)} actions, got {len(found)}."
-            )
+        found = actions_for(player, [tables[place].view(agent) for place, agent in asked])
         for (place, agent), action in zip(asked, found, strict=True):
             actions[place][agent] = action
     for table, chosen in zip(tables, actions, strict=True):
