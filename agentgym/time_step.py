@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentgym.errors import did_you_mean
-from agentgym.utils.arguments import own
 
 INFO_KEYS = (
     "task",
@@ -122,7 +121,9 @@ def step_info(
 def storable(step: TimeStep) -> TimeStep:
     """Returns the step with rewards that JSON can hold, in place of numbers of NumPy."""
     if any(isinstance(value, np.generic) for value in step.rewards.values()):
-        return replace(step, rewards=own(dict(step.rewards)))
+        return replace(
+            step, rewards={name: np.asarray(x).item() for name, x in step.rewards.items()}
+        )
     return step
 
 
