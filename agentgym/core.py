@@ -16,8 +16,8 @@ from agentgym.rendering import Scene, draw
 from agentgym.snapshots import check_owner, generator_of, owner_of, restoring
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks
-from agentgym.time_step import TimeStep, check_step, step_info
-from agentgym.utils.action_parsing import match_action
+from agentgym.time_step import TimeStep, check_step, step_info, storable
+from agentgym.utils.action_parsing import check_text, match_action, text_of
 from agentgym.utils.arguments import (
     PIXELS,
     CheckedArguments,
@@ -27,7 +27,6 @@ from agentgym.utils.arguments import (
     check_reset_options,
     keyword_parameters,
     metadata_of,
-    own,
 )
 from agentgym.utils.before_reset import BeforeReset
 from agentgym.utils.printable import printable
@@ -53,7 +52,7 @@ class UnreadableAction(str):
             text: the action as the agent wrote it.
             feedback: the reason and the expected format, shown to the agent.
         """
-        action = super().__new__(cls, text)
+        action = super().__new__(cls, text_of(text))
         action.feedback = feedback
         return action
 
@@ -82,6 +81,12 @@ class _Snapshot:
             raise ValueError("the game has ended, but not the episode")
 
 
+_DECLARED = (
+    ("instructions", str, "a str"),
+    ("tasks", Tasks, "an agentgym.Tasks"),
+    ("reward_names", (tuple, list), "a tuple of names"),
+)
+"""What a subclass declares, with its type."""
 TurnLimit = int | Literal["auto"] | None
 """Type of a `max_turns` argument. "auto" is a limit that depends on the size of the task."""
 
@@ -212,21 +217,17 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
         Raises:
             UnknownTaskError: if the environment has no such task.
             TypeError: if the options are no mapping.
-            ValueError: for an unknown option, or a turn limit below 1.
+            ValueError: for an unknown option, or a turn limit below 1. An error changes nothing.
         """
-        super().reset(seed=seed)
         self._check_author()
-        if options := options or {}:
-            check_reset_options(options)
-        limit = own(options.get("max_turns", self.max_turns))
-        if limit is not None and (not isinstance(limit, int) or limit < 1):
-            raise ValueError(f"The option max_turns must be None or at least 1, got {limit!r:.80}.")
+        options = check_reset_options(options, self.max_turns)
+        given = None if (name := options.get("task")) is None else self.tasks.check(name)
+        super().reset(seed=seed)  # not before: what is refused changes nothing
         tasks = self.tasks.split(self.split)
         # Sampled even if a task is given, so that the random stream is the same in both cases.
         drawn = int(self.np_random.integers(len(tasks)))
-        given = options.get("task")
-        self.task = tasks[drawn] if given is None else self.tasks.check(given)
-        self.turn_limit = limit
+        self.task = tasks[drawn] if given is None else given
+        self.turn_limit = options["max_turns"]
         self._turn = 0
         self._over = False
         self._last = self._checked(self._start(self.task), "_start")
@@ -249,16 +250,13 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
             TypeError: if the action is not a string.
             gymnasium.error.ResetNeeded: before the first reset or after the end of an episode.
         """
-        if not isinstance(action, str):
-            raise TypeError(
-                f"An action must be a str, got {type(action).__name__}: {action!r:.80}."
-            )
+        check_text(action)
         if self._last is None or self._over:
             raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
         if isinstance(action, UnreadableAction):
             step = self._unreadable(action)
         else:
-            step = self._advance(self._parse(without_thoughts(str(action))))
+            step = self._advance(self._parse(without_thoughts(text_of(action))))
         step = self._checked(step, "_advance")
         self._last = step
         self._turn += 1
@@ -303,9 +301,10 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
         for name in ("instructions", "tasks", "State"):
             if not hasattr(self, name):
                 raise TypeError(f"{type(self).__name__} must set `{name}`: see agentgym.TextEnv.")
-        if not isinstance(self.tasks, Tasks):
-            given = type(self.tasks).__name__
-            raise TypeError(f"{type(self).__name__}.tasks must be an agentgym.Tasks, got {given}.")
+        for name, kind, expected in _DECLARED:
+            if not isinstance(value := getattr(self, name), kind):
+                wrong = f"{expected}, got {type(value).__name__}"
+                raise TypeError(f"{type(self).__name__}.{name} must be {wrong}.")
         if "invalid" in self.reward_names:
             raise TypeError(
                 f"{type(self).__name__}.reward_names must not list 'invalid', which is added."
@@ -342,7 +341,7 @@ class TextEnv(CheckedArguments, gymnasium.Env[str, str]):
             "turn": self._turn,
             "limit": self.turn_limit,
             "over": self._over,
-            "last": to_json(self._last),
+            "last": to_json(storable(self._last)),
             "state": to_json(self.state),
             "rng": self.np_random.bit_generator.state,
             "seed": self._np_random_seed,

@@ -117,7 +117,7 @@ class Tasks:
             UnknownTaskError: if it does not. The message shows examples of task names.
         """
         if isinstance(task, str) and task in self:
-            return task
+            return str.__str__(task)  # not of a subclass, such as that of NumPy
         examples = [self.train[0], self.train[-1], self.test[0], self.test[-1]]
         hint = did_you_mean(task, examples) if isinstance(task, str) else ""
         raise UnknownTaskError(

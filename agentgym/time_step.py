@@ -7,8 +7,10 @@ import hashlib
 import numbers
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from agentgym.errors import did_you_mean
 
@@ -116,6 +118,15 @@ def step_info(
     }
 
 
+def storable(step: TimeStep) -> TimeStep:
+    """Returns the step with rewards that JSON can hold, in place of numbers of NumPy."""
+    if any(isinstance(value, np.generic) for value in step.rewards.values()):
+        return replace(
+            step, rewards={name: np.asarray(x).item() for name, x in step.rewards.items()}
+        )
+    return step
+
+
 def check_step(where: str, step: Any, reward_names: tuple[str, ...]) -> None:
     """Checks the result of a turn, as returned by the rules of an environment.
 
@@ -139,6 +150,13 @@ def check_step(where: str, step: Any, reward_names: tuple[str, ...]) -> None:
                 f"{where} must return a TimeStep whose {name} is a "
                 f"{getattr(kind, '__name__', kind)}, got {given}: {value!r:.80}."
             )
+    # The first one only: they are many, and of one type.
+    if step.admissible and not isinstance(step.admissible[0], str):
+        given = step.admissible[0]
+        raise TypeError(
+            f"{where} must return a TimeStep whose admissible are of str, got "
+            f"{type(given).__name__}: {given!r:.80}."
+        )
     if not 0 <= step.progress <= 1:
         raise ValueError(f"{where}: progress must lie in [0, 1], got {step.progress!r}.")
     check_reward_terms(where, step.rewards, reward_names)
@@ -150,9 +168,12 @@ def check_reward_terms(
     """Checks the reward terms returned by the rules of an environment or game.
 
     Raises:
+        TypeError: if the terms are no mapping.
         ValueError: for a term that is not declared, or is not a finite number with an absolute
             value of at most `LARGEST_REWARD`.
     """
+    if not isinstance(terms, (dict, Mapping)):  # not only the latter, which is slow
+        raise TypeError(f"{where} must return reward terms by name, got {terms!r:.80}.")
     for name, value in terms.items():
         if name not in reward_names:
             raise ValueError(

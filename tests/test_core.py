@@ -7,9 +7,11 @@ import pickle
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
@@ -24,6 +26,7 @@ from agentgym.time_step import INFO_KEYS, state_digest, step_info
 from agentgym.wrappers.base import TextWrapper
 
 from .helpers.echo import Echo, State
+from .helpers.named import Named
 
 
 def test_names_that_are_imported_on_first_access_are_listed():
@@ -156,9 +159,41 @@ def test_wrong_reset_options_are_refused_with_a_suggestion():
         Echo().reset(options={"tasks": "train/0"})
     with pytest.raises(TypeError, match=r"such as {\"task\": \"train/0\"}, got 'train/0'"):
         Echo().reset(options="train/0")  # type: ignore[arg-type]
-    for limit in (0, -1, 2.5, "3"):
+    for options in ([], "", False, 0):
+        with pytest.raises(TypeError, match="options must be a mapping"):
+            Echo().reset(options=options)  # type: ignore[arg-type]
+    for limit in (0, -1, 2.5, "3", True):
         with pytest.raises(ValueError, match="max_turns must be None or at least 1"):
             Echo().reset(options={"max_turns": limit})
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"task": "train/100"}, {"max_turns": 0}, {"tasks": "train/0"}, {"task": ["x"]}]
+)
+def test_a_refused_reset_changes_nothing(arguments: dict[str, Any]):
+    env = Echo()
+    env.reset(seed=0)
+    env.step("hello")
+    before = env.snapshot()
+    for seed in (None, 3):
+        with pytest.raises(ValueError):
+            env.reset(seed=seed, options=arguments)
+        assert env.snapshot() == before
+    with pytest.raises(gymnasium.error.Error):
+        env.reset(seed=-1)
+    assert env.snapshot() == before
+
+
+@pytest.mark.parametrize("kind", [Named, np.str_])
+def test_strings_of_any_class_are_read_by_their_letters(kind: Callable[[str], str]):
+    env, other = Echo(), Echo()
+    for word in ("hello", "nonsense"):
+        start = env.reset(seed=0, options={"task": "train/0"})
+        found = other.reset(seed=0, options={"task": kind("train/0")})
+        assert found == start and type(found[1]["task"]) is str
+        assert env.step(word) == other.step(kind(word))
+        assert repr(env.snapshot()) == repr(other.snapshot())
+        assert str(UnreadableAction(kind(word))) == word
 
 
 def test_the_turn_limit_of_an_episode_is_an_option_of_reset():
@@ -300,6 +335,7 @@ class Broken(Echo):
         (TimeStep(b"x"), "whose text is a str, got bytes"),  # type: ignore[arg-type]
         (TimeStep("x", terminated=np.True_), "is a bool, got numpy.bool"),  # type: ignore[arg-type]
         (TimeStep("x", admissible=["a"]), "whose admissible is a tuple, got list"),  # type: ignore[arg-type]
+        (TimeStep("x", admissible=(1, 2)), r"admissible are of str, got int: 1"),  # type: ignore[arg-type]
         (TimeStep("x", rewards=1.0), "whose rewards is a Mapping, got float"),  # type: ignore[arg-type]
         (TimeStep("x", progress=1.5), r"progress must lie in \[0, 1\], got 1.5"),
         (TimeStep("x", progress=float("nan")), r"progress must lie in \[0, 1\], got nan"),
@@ -338,12 +374,17 @@ def test_a_penalty_is_at_most_a_reward():
         env.step("")
 
 
-@pytest.mark.parametrize("reward", [0, 1e100, -1e100, np.float64(2.5), np.int64(3)])
+@pytest.mark.parametrize(
+    "reward", [0, 1e100, -1e100, np.float64(2.5), np.int64(3), np.float32(0.5)]
+)
 def test_rewards_of_all_numeric_types_count(reward: Any):
     env = Broken()
     env.reset(seed=0)
     env.returned = TimeStep("x", rewards={"task": reward})
     assert env.step("a")[1] == reward
+    assert json.loads(json.dumps(env.snapshot()))["last"]["rewards"] == {"task": reward}
+    other = Broken()
+    assert other.restore(env.snapshot())[1] == env.restore(env.snapshot())[1]
 
 
 def test_what_an_author_must_set_is_named():
@@ -383,6 +424,22 @@ def test_what_an_author_must_set_is_named():
 
     with pytest.raises(TypeError, match="must not list 'invalid'"):
         Reserved().reset()
+
+    class OneName(Echo):
+        """Forgets the comma of a tuple of one name."""
+
+        reward_names = "task"  # type: ignore[assignment]
+
+    with pytest.raises(TypeError, match=r"OneName\.reward_names must be a tuple of names, got str"):
+        OneName().reset()
+
+    class Numbered(Echo):
+        """Has instructions that are no text."""
+
+        instructions = 3  # type: ignore[assignment]
+
+    with pytest.raises(TypeError, match=r"Numbered\.instructions must be a str, got int"):
+        Numbered().reset()
 
 
 def test_a_state_that_json_cannot_hold_is_named():

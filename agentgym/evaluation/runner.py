@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from agentgym.agents import Agent, View, make_agent
+from agentgym.agents.basic.view import actions_for
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record, Report
 from agentgym.evaluation.transcripts import EpisodeLog, append_episode, continued
@@ -241,11 +242,7 @@ def _play(
         for env, (index, (task, seed)) in zip(envs, waiting, strict=False)
     ]
     while active:
-        actions = agent.act([episode.view for _, episode in active])
-        if len(actions) != len(active):
-            raise ValueError(
-                f"Agent {agent.name!r} must return {len(active)} actions, got {len(actions)}."
-            )
+        actions = actions_for(agent, [episode.view for _, episode in active])
         under_way = []
         for (index, episode), action in zip(active, actions, strict=True):
             if not episode.play(action):

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from agentgym.agents import Agent, View
+from agentgym.agents.basic.view import actions_for
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record
 from agentgym.evaluation.transcripts import EpisodeLog, append_episode
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.seats import refresh, seat_view
 from agentgym.tasks import task_rng
+from agentgym.utils.action_parsing import text_of
 
 Lineup = tuple[int, ...]
 """The number of the agent in each seat."""
@@ -87,11 +89,7 @@ def _turn(tables: Sequence[Table], players: Sequence[Agent]) -> None:
         ]
         if not asked:
             continue
-        found = player.act([tables[place].view(agent) for place, agent in asked])
-        if len(found) != len(asked):
-            raise ValueError(
-                f"Agent {player.name!r} must return {len(asked)} actions, got {len(found)}."
-            )
+        found = actions_for(player, [tables[place].view(agent) for place, agent in asked])
         for (place, agent), action in zip(asked, found, strict=True):
             actions[place][agent] = action
     for table, chosen in zip(tables, actions, strict=True):
@@ -109,7 +107,7 @@ class SeatLog(EpisodeLog):
             self._terms = {}
         view = self.view
         self.admissible.append(tuple(view.info["admissible"]))
-        view.history.append((view.observation, str(action)))
+        view.history.append((view.observation, text_of(action)))
         self.rewards.append(0.0)
         self.infos.append({"valid": True})
 

@@ -30,6 +30,7 @@ from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_limits import TIMED_OUT
 from agentgym.time_step import INFO_KEYS, UNJUDGED, state_digest
+from agentgym.utils.action_parsing import check_text, text_of
 from agentgym.utils.arguments import own
 from agentgym.utils.masking import masked_text
 
@@ -134,13 +135,12 @@ class RemoteEnv(gymnasium.Env[str, str]):
             RemoteError: if the connection is lost or the server refuses, for example because there
                 is no episode in progress.
         """
-        if not isinstance(action, str):
-            raise TypeError(f"An action must be a str, got {type(action).__name__}.")
+        check_text(action)
         if self._seed is not None:
             self._continue(self._saved(), self._seed)
         self._here = None
         self._turn += 1
-        return self._read(self._ask("step", {self._action: str(action)}))
+        return self._read(self._ask("step", {self._action: text_of(action)}))
 
     def snapshot(self) -> dict[str, Any]:
         """Returns the complete state of the episode as a JSON-serialisable dictionary.

@@ -13,6 +13,7 @@ from pettingzoo import AECEnv
 from agentgym.core import UnreadableAction
 from agentgym.multiagent.pettingzoo_mixin import Observation, PettingZooMixin
 from agentgym.snapshots import restoring
+from agentgym.utils.action_parsing import text_of
 from agentgym.utils.serialization import from_json
 
 
@@ -146,7 +147,8 @@ class _AECSnapshot:
 
 def _pack(action: str) -> list[str]:
     """Returns an action as JSON values, including the feedback of an `UnreadableAction`."""
-    return [str(action), action.feedback] if isinstance(action, UnreadableAction) else [action]
+    text = text_of(action)
+    return [text, action.feedback] if isinstance(action, UnreadableAction) else [text]
 
 
 def _unpack(packed: list[str]) -> str:

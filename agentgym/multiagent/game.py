@@ -21,7 +21,8 @@ from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.rules import GameRules, InvalidMove, Rewards
 from agentgym.reading.typography import without_thoughts
 from agentgym.snapshots import check_owner, generator_of, owner_of, restoring
-from agentgym.time_step import INFO_KEYS, TimeStep, check_reward_terms, step_info
+from agentgym.time_step import INFO_KEYS, TimeStep, check_reward_terms, check_step, step_info
+from agentgym.utils.action_parsing import text_of
 from agentgym.utils.arguments import (
     CheckedArguments,
     check_arguments,
@@ -160,7 +161,8 @@ class TextGame(CheckedArguments, GameRules):
         episode = self._episode
         if agent in self._unseen:
             look, got = self._look(agent), episode.steps[agent]
-            news = [*episode.news[agent], look.feedback]
+            if not episode.turn or got.terminated:  # a check of every turn is slow
+                check_step(f"{type(self).__name__}._look", look, self.reward_names)
             # Not `replace`, which takes several times as long.
             episode.steps[agent] = TimeStep(
                 look.text,
@@ -171,7 +173,7 @@ class TextGame(CheckedArguments, GameRules):
                 look.progress,
                 look.admissible if agent in episode.acting else (),
                 look.state_key,
-                "\n".join([line for line in news if line]),
+                "\n".join([line for line in (*episode.news[agent], look.feedback) if line]),
             )
             self._unseen.remove(agent)
         return episode.steps[agent]
@@ -208,14 +210,15 @@ class TextGame(CheckedArguments, GameRules):
             task: the task to play. None: sampled from the split.
 
         Raises:
-            UnknownTaskError: if the game has no such task.
+            UnknownTaskError: if the game has no such task. The episode in progress stays.
         """
+        given = None if task is None else self.tasks.check(task)
         if seed is not None:
             self.np_random, _ = seeding.np_random(seed)
         tasks = self.tasks.split(self.split)
         # Sampled even if a task is given, so that the random stream is the same in both cases.
         drawn = int(self.np_random.integers(len(tasks)))
-        self.begin(tasks[drawn] if task is None else self.tasks.check(task))
+        self.begin(tasks[drawn] if given is None else given)
 
     def begin(self, task: str, state: Any = None) -> None:
         """Starts an episode of a task without seeding `self.np_random`.
@@ -248,9 +251,8 @@ class TextGame(CheckedArguments, GameRules):
         episode = self._episode
         if not episode.acting:
             raise ResetNeeded("Call reset() first: the episode is over.")
-        for agent in episode.acting:
-            if agent not in actions:
-                raise ValueError(f"{agent} must act now, but its action is missing.")
+        if silent := [agent for agent in episode.acting if agent not in actions]:
+            raise ValueError(f"{silent[0]} must act now, but its action is missing.")
         episode.turn += 1
         invalid = [name for name in episode.acting if not self._receive_action(name, actions[name])]
         waiting = tuple([name for name in episode.acting if name not in episode.moves])
@@ -270,7 +272,7 @@ class TextGame(CheckedArguments, GameRules):
         try:
             if isinstance(action, UnreadableAction):
                 raise InvalidMove(action.feedback)
-            episode.moves[agent] = self._parse(agent, without_thoughts(str(action)))
+            episode.moves[agent] = self._parse(agent, without_thoughts(text_of(action)))
         except InvalidMove as error:
             self._tell(str(error), [agent])
             episode.failures[agent] += 1
@@ -315,9 +317,10 @@ class TextGame(CheckedArguments, GameRules):
         name, episode = type(self).__name__, self._episode
         if not isinstance(getattr(self, "state", None), self.State):
             raise TypeError(f"{name} must leave a {self.State.__name__} in self.state.")
-        for agent in episode.acting:
-            if agent not in playing:
-                raise ValueError(f"{name}._acting() names {agent}, _present() does not: {playing}.")
+        if absent := [agent for agent in episode.acting if agent not in playing]:
+            raise ValueError(f"{name}._acting() names {absent[0]}, _present() does not: {playing}.")
+        if not isinstance(rewards, (dict, Mapping)):
+            raise TypeError(f"{name}._advance must return rewards by agent, got {rewards!r:.80}.")
         for agent, terms in rewards.items():
             if agent not in self.possible_agents or (episode.steps and self.terminated(agent)):
                 raise ValueError(f"{name}._advance rewarded {agent!r}, which is not in the game.")

@@ -48,11 +48,15 @@ class ParallelGame(PettingZooMixin, ParallelEnv[str, Observation, Any]):
         """Plays one turn.
 
         Raises:
-            TypeError: if an action is of the wrong type.
+            TypeError: if an action is of the wrong type, or the actions are no mapping.
             ValueError: if the action of an acting agent is missing.
             gymnasium.error.ResetNeeded: before the first reset or after the end of an episode.
         """
         game = self.game
+        if not isinstance(actions, Mapping):
+            raise TypeError(
+                f"actions must be a mapping from agents to actions, got {actions!r:.80}."
+            )
         heard = [agent for agent in game.acting if agent in actions]
         self._play({agent: self._words(actions[agent]) for agent in heard})
         observations, infos = self._results()

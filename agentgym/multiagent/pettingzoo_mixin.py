@@ -13,7 +13,7 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.rendering import draw
 from agentgym.spaces import UnicodeText
-from agentgym.utils.action_parsing import numbered
+from agentgym.utils.action_parsing import check_text, numbered
 from agentgym.utils.arguments import check_render_mode, metadata_of
 from agentgym.utils.printable import printable
 from agentgym.utils.word_hash import WordHash
@@ -172,7 +172,7 @@ class PettingZooMixin:
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> None:
         # Options other than the task are ignored: PettingZoo's own tests pass some.
-        options = options or {}
+        options = {} if options is None else options
         if not isinstance(options, Mapping):
             raise TypeError(
                 f'options must be a mapping, such as {{"task": "train/0"}}, got {options!r:.80}.'
@@ -192,10 +192,7 @@ class PettingZooMixin:
     def _words(self, action: Any) -> str:
         """Returns an action as text. An index out of range gives an invalid action."""
         if self.action_mode == "text":
-            if not isinstance(action, str):
-                raise TypeError(
-                    f"An action must be a str, got {type(action).__name__}: {action!r:.80}."
-                )
+            check_text(action)
             return action
         number, actions = numbered(action), self.game.actions
         return actions[number] if 0 <= number < len(actions) else f"action number {number}"

@@ -69,8 +69,9 @@ class TokenAEC(BaseWrapper[str, dict[str, Any], Any]):
         for agent, info in self.env.infos.items():
             ended = self._ended[agent]
             info = {**info, "turn_end": ended, "discount": self.settings.gamma if ended else 1.0}
-            if self._views[agent].action and "reward_terms" in info:
-                info["reward_terms"] = dict.fromkeys(info["reward_terms"], 0.0)
+            if (terms := info.get("reward_terms")) is not None:
+                began = self._views[agent].action
+                info["reward_terms"] = dict.fromkeys(terms, 0.0) if began else dict(terms)
             found[agent] = info
         return found
 

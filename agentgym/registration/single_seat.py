@@ -12,6 +12,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from agentgym.agents import Agent, ScriptedAgent, View
+from agentgym.agents.basic.view import actions_for
 from agentgym.core import TextEnv, UnreadableAction
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.multiagent.game import TextGame
@@ -297,8 +298,8 @@ class SingleSeat(TextEnv):
         view = self._views[agent]
         view.rng = self.np_random
         refresh(view)
-        found = player.act([view])
-        if len(found) != 1 or not isinstance(found[0], str):
+        found = actions_for(player, [view])
+        if not isinstance(found[0], str):
             raise TypeError(
                 f"Opponent {player.name!r} must return one action, a string, got {found!r:.80}."
             )

@@ -269,6 +269,17 @@ def first_paragraph(answer: str) -> str:
     return _PARAGRAPH.split(text, maxsplit=1)[0] if text else answer
 
 
+def check_text(action: Any) -> None:
+    """Raises TypeError if an action is not a string."""
+    if not isinstance(action, str):
+        raise TypeError(f"An action must be a str, got {type(action).__name__}: {action!r:.80}.")
+
+
+def text_of(action: object) -> str:
+    """Returns the letters of an action, which `str` does not for a member of a `str, Enum`."""
+    return str.__str__(action) if isinstance(action, str) else str(action)
+
+
 def numbered(action: Any) -> int:
     """Returns a numbered action as an int. It may be an integer of Python, NumPy or PyTorch.
 

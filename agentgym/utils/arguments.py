@@ -44,8 +44,6 @@ _KINDS: dict[Any, Any] = {
     os.PathLike: os.PathLike,
 }
 """Annotation -> types that its values must be instances of. Other annotations are not checked."""
-
-
 _COMMA = re.compile(r",(?=\s*[A-Za-z_][\w-]*=)")
 """A comma between two arguments. Other commas belong to a value."""
 
@@ -212,23 +210,26 @@ def check_limits(split: str, max_turns: int | None) -> None:
         raise ConfigError(f"split must be 'train' or 'test', got {split!r}.")
 
 
-def check_reset_options(options: Any) -> None:
-    """Checks the names of the options of `TextEnv.reset`.
+def check_reset_options(options: Any, max_turns: int | None) -> dict[str, Any]:
+    """Returns the options of `TextEnv.reset` or, without one, its default of `max_turns`.
 
     Raises:
         TypeError: if the options are no mapping.
-        ValueError: for an unknown option.
+        ValueError: for an unknown option, or a turn limit that is not possible.
     """
+    options = {} if options is None else options
     if not isinstance(options, Mapping):
-        raise TypeError(
-            f'options must be a mapping, such as {{"task": "train/0"}}, got {options!r:.80}.'
-        )
+        example = '{"task": "train/0"}'
+        raise TypeError(f"options must be a mapping, such as {example}, got {options!r:.80}.")
     for key in options:
         if key not in RESET_OPTIONS:
-            hint = did_you_mean(str(key), RESET_OPTIONS)
-            raise ValueError(
-                f"Unknown reset option {key!r:.80}. The options are {RESET_OPTIONS}.{hint}"
-            )
+            known = f"The options are {RESET_OPTIONS}.{did_you_mean(str(key), RESET_OPTIONS)}"
+            raise ValueError(f"Unknown reset option {key!r:.80}. {known}")
+    options = own({"max_turns": max_turns, **options})
+    limit = options["max_turns"]
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise ValueError(f"max_turns must be None or at least 1, as an int, got {limit!r:.80}.")
+    return options
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from agentgym.agents.text_model import MODELS, text_model
 from agentgym.core import UnreadableAction
 from agentgym.data.episode_text import LONGEST
 from agentgym.errors import ConfigError
+from agentgym.utils.action_parsing import text_of
 from agentgym.utils.printable import printable
 from agentgym.wrappers.base import TextWrapper
 
@@ -84,6 +85,7 @@ class AskExpert(TextWrapper):
             )
         self.cost, self.budget, self.helper = float(cost), budget, helper
         self._begin()
+        self._over = True  # until `reset`
 
     @property
     def instructions(self) -> str:
@@ -93,7 +95,8 @@ class AskExpert(TextWrapper):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Answers a question, or plays the action: see `TextEnv.step`."""
-        asks = isinstance(action, str) and action.strip().lower() == ASK and not self._over
+        self._check_turn(action)
+        asks = action.strip().lower() == ASK
         if asks and self._left:
             return self._answered()
         if asks:
@@ -101,7 +104,7 @@ class AskExpert(TextWrapper):
         self._advice = ""
         before = self._current[0]
         result = super().step(action)
-        self._turns = [*self._turns, [before, str(action)]][-SHOWN:]
+        self._turns = [*self._turns, [before, text_of(action)]][-SHOWN:]
         self._over = result[2] or result[3]
         return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from agentgym.errors import ConfigError
 from agentgym.snapshots import check_wrapper, refused, restore_snapshot, snapshot_of
 from agentgym.spaces import UnicodeText
 from agentgym.time_step import state_digest
+from agentgym.utils.action_parsing import check_text
 from agentgym.utils.arguments import OwnNumbers, check_types, keyword_parameters
 
 
@@ -34,6 +36,8 @@ class TextWrapper(OwnNumbers, gymnasium.Wrapper[Any, Any, Any, Any], RecordConst
 
     own_actions: ClassVar[bool] = False
     """Whether the wrapper reads actions that the environment does not."""
+    _over = True
+    """Whether no episode is in progress, in wrappers that call `_check_turn`."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], **arguments: Any):
         check_types(type(self).__name__, keyword_parameters(type(self)), arguments)
@@ -56,8 +60,11 @@ class TextWrapper(OwnNumbers, gymnasium.Wrapper[Any, Any, Any, Any], RecordConst
         return observation, float(reward), terminated, truncated, info
 
     def _given_or_sampled(self, seed: int | None) -> int:
-        """Returns a seed that `reset` was given, or one sampled from `self.np_random`."""
-        return int(self.np_random.integers(2**31)) if seed is None else seed
+        """Returns a seed that `reset` was given, or one sampled from `self.np_random`.
+
+        From a copy, since `reset` may refuse its options. It seeds the environment with the result.
+        """
+        return int(copy.deepcopy(self.np_random).integers(2**31)) if seed is None else seed
 
     def _begin(self) -> None:
         """Clears the wrapper's state at the start of an episode."""
@@ -65,6 +72,21 @@ class TextWrapper(OwnNumbers, gymnasium.Wrapper[Any, Any, Any, Any], RecordConst
     def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Returns the transformed observation and info."""
         return observation, info
+
+    def _check_turn(self, action: Any) -> None:
+        """Refuses what an environment refuses, for actions that it may not see.
+
+        Raises:
+            TypeError: if the action is not a string.
+            gymnasium.error.ResetNeeded: if there is no episode in progress.
+        """
+        check_text(action)
+        if self._over:
+            raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
+
+    def _kept(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Returns a copy of an info to keep, since a caller may change what is returned."""
+        return {k: dict(value) if isinstance(value, dict) else value for k, value in info.items()}
 
     def _idle(self, info: dict[str, Any]) -> dict[str, Any]:
         """Returns the last info for an action that takes no turn in the environment.

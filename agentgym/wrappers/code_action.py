@@ -71,6 +71,7 @@ class CodeAction(TextWrapper):
         tools: dict[str, Tool] = getattr(env.unwrapped, "tools", {})
         self._tools = dict(tools)
         self._begin()
+        self._over = True  # until `reset`
 
     @property
     def instructions(self) -> str:
@@ -94,29 +95,32 @@ class CodeAction(TextWrapper):
         self._cells: tuple[Cell, ...] = ()
         self._text: str | None = None
         self._turn = self._calls = 0
+        self._over = False
         self._reward, self._terms = 0.0, dict[str, float]()
         self._last: tuple[Any, float, bool, bool, dict[str, Any]] | None = None
 
     def _memory(self) -> dict[str, Any]:
         cells = [[cell.code, list(cell.answers)] for cell in self._cells]
-        return {"cells": cells, "text": self._text, "turn": self._turn, "calls": self._calls}
+        places = {"turn": self._turn, "calls": self._calls, "over": self._over}
+        return {"cells": cells, "text": self._text, **places}
 
     def _remember(self, memory: dict[str, Any]) -> None:
         names = tuple(self._functions())
         self._cells = tuple(Cell(code, tuple(a), names) for code, a in memory["cells"])
         self._text, self._turn = memory["text"], int(memory["turn"])
-        self._calls = int(memory["calls"])
+        self._calls, self._over = int(memory["calls"]), bool(memory.get("over", False))
 
     def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        self._idle_info = info  # of an action without calls
+        self._idle_info = self._kept(info)  # of an action without calls
         programs = [[cell.code, cell.answers] for cell in self._cells] if self.persistent else []
         info = self._keyed({**info, "calls": self._calls}, programs, self._text)
         return observation if self._text is None else self._text, info
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Plays one action: see `TextEnv.step`."""
-        plain = not isinstance(action, str) or isinstance(action, UnreadableAction)
-        code = "" if plain else "\n".join(code_blocks(action))
+        self._check_turn(action)
+        unread = isinstance(action, UnreadableAction)
+        code = "" if unread else "\n".join(code_blocks(action))
         self._calls, self._last, self._text = 0, None, None
         if code.strip():
             observation, reward, terminated, truncated, info = self._run(code)
@@ -124,6 +128,7 @@ class CodeAction(TextWrapper):
             observation, reward, terminated, truncated, info = super().step(action)
         self._turn += 1
         truncated = truncated or (not terminated and self._turn >= self.max_turns)
+        self._over = terminated or truncated
         return observation, reward, terminated, truncated, info
 
     def _run(self, code: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:

@@ -22,7 +22,8 @@ from agentgym.reading.typography import without_thoughts
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import state_digest
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import check_text, command
+from agentgym.utils.arguments import check_reset_options
 from agentgym.wrappers.base import TextWrapper
 
 LISTED = "listed"
@@ -174,14 +175,16 @@ class Compose(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode. Without a seed, one is sampled from `self.np_random`."""
+        check_reset_options(options, None)
         seed = self._given_or_sampled(seed)
         options = dict(options or {})
+        given = options.pop("task", None)
+        given = None if given is None else self.tasks.check(given)
         self.env.reset(seed=seed)
         rng = np.random.default_rng(seed)
         names = self.tasks.split(self.env.get_wrapper_attr("split"))
         drawn = names[int(rng.integers(len(names)))]
-        given = options.pop("task", None)
-        self._task = drawn if given is None else self.tasks.check(given)
+        self._task = drawn if given is None else given
         split = self._task.partition("/")[0]
         chance = task_rng(self._task, "compose")
         found = self.combinations[split]
@@ -209,6 +212,7 @@ class Compose(TextWrapper):
         """Plays one turn of a task: see `TextEnv.step`."""
         if all(part.over for part in self._parts):
             raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
+        check_text(action)
         text = self._addressed(action)
         part = self._parts[self._at]
         self._last, self._turn = self._at, self._turn + 1
@@ -223,6 +227,8 @@ class Compose(TextWrapper):
 
     def expert(self) -> str | None:
         """Returns the action of the expert of the task in play."""
+        if not self._parts:
+            raise ResetNeeded("Call reset() before expert(): there is no task in play.")
         part = self._parts[self._at]
         action = part.env.get_wrapper_attr("expert")()
         return action if self.ordered or action is None else f"{self._at + 1}: {action}"
@@ -240,7 +246,7 @@ class Compose(TextWrapper):
 
     def _addressed(self, action: str) -> str:
         """Chooses the task that an action is for. Returns the action without its number."""
-        if self.ordered or not isinstance(action, str) or isinstance(action, UnreadableAction):
+        if self.ordered or isinstance(action, UnreadableAction):
             return action
         found = _ADDRESS.fullmatch(command(without_thoughts(action)))
         if found is None:

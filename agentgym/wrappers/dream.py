@@ -15,6 +15,7 @@ from agentgym.agents.text_model import MODELS
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.time_step import state_digest
+from agentgym.utils.action_parsing import check_text, text_of
 from agentgym.utils.arguments import imported
 from agentgym.utils.file_cache import cached_by_files
 from agentgym.wrappers.base import TextWrapper
@@ -102,19 +103,18 @@ class Dream(TextWrapper):
         """Plays one turn: see `TextEnv.step`."""
         if not self._dreams:
             return super().step(action)
-        if not isinstance(action, str):
-            raise TypeError(f"An action must be a str, got {type(action).__name__}.")
+        check_text(action)
         turn = len(self._turns)
         if self._now.over or turn >= self.max_turns:
             raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
         rules = str(self.env.get_wrapper_attr("instructions"))
         history, seen = [(one, played) for one, played in self._turns], self._shown()
-        self._turns.append([seen, str(action)])
+        self._turns.append([seen, text_of(action)])
         if isinstance(action, UnreadableAction):
             self._unread, self._now = action.feedback, replace(self._now, reward=0.0)
         else:
             view = View.of_text(rules, seen, history, self._info)
-            self._unread, self._now = "", _world(self.world)(view, str(action))
+            self._unread, self._now = "", _world(self.world)(view, text_of(action))
         reward = min(1.0, max(-1.0, self._now.reward))
         observation, info = self._view("", self._info)
         info["reward_terms"][TERM] = reward

@@ -14,6 +14,7 @@ from gymnasium.spaces import Box
 
 from agentgym.errors import ConfigError
 from agentgym.tokens.tokenizer import Tokenizer, encode, vocabulary_size
+from agentgym.utils.action_parsing import text_of
 from agentgym.utils.word_hash import WORD, WordHash
 from agentgym.wrappers.base import TextWrapper
 
@@ -102,9 +103,11 @@ class EncodeObservation(TextWrapper):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Plays one turn: see `TextEnv.step`."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
         if isinstance(action, str) and self.max_actions:
-            self._taken.add(str(action))
-        return super().step(action)
+            self._taken.add(text_of(action))
+        observation, info = self._view(observation, info)
+        return observation, float(reward), terminated, truncated, info
 
     def _view(self, observation: str, info: dict[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
         if self.tokenizer is not None:

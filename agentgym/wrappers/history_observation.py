@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 
 from agentgym.errors import ConfigError
+from agentgym.utils.action_parsing import text_of
 from agentgym.wrappers.base import TextWrapper
 
 
@@ -45,7 +46,7 @@ class HistoryObservation(TextWrapper):
         """Plays one turn: see `TextEnv.step`."""
         before = self._current
         result = self.env.step(action)
-        self._turns.append((before, action))
+        self._turns.append((before, text_of(action)))
         observation, reward, terminated, truncated, info = result
         observation, info = self._view(observation, info)
         return observation, float(reward), terminated, truncated, info

@@ -64,6 +64,7 @@ class Memory(TextWrapper):
                 raise ConfigError(f"{name} must be at least 1, got {number}.")
         self.size, self.length, self.turns = size, length, turns
         self._begin()
+        self._over = True  # until `reset`
 
     @property
     def instructions(self) -> str:
@@ -72,6 +73,7 @@ class Memory(TextWrapper):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Edits the notes, and plays the rest of the action: see `TextEnv.step`."""
+        self._check_turn(action)
         rest = self._edit(action)
         if rest is not None:
             result = super().step(rest)
@@ -86,7 +88,7 @@ class Memory(TextWrapper):
 
         An edit that is not possible makes the whole action unreadable.
         """
-        if self._over or isinstance(action, UnreadableAction) or not isinstance(action, str):
+        if isinstance(action, UnreadableAction):
             return action
         lines = action.strip().split("\n")
         found = (EDIT.fullmatch(line.strip()) for line in lines)
@@ -110,7 +112,7 @@ class Memory(TextWrapper):
         return None
 
     def _view(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        self._current = observation, info
+        self._current = observation, self._kept(info)
         return self._shown(observation, info)
 
     def _shown(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:

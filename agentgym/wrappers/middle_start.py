@@ -44,8 +44,8 @@ class _MiddleStart(TextWrapper):
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode. Without a seed, one is sampled from `self.np_random`."""
         seed = self._given_or_sampled(seed)
-        self._begin()
         observation, info = self.env.reset(seed=seed, options=options)
+        self._begin()
         task = str(info.get("task", ""))
         rng = np.random.default_rng((seed, zlib.crc32(task.encode())))
         can_start = _trains(self.env, task) and self._can_start(task)

@@ -50,6 +50,7 @@ class Monologue(TextWrapper):
             raise ConfigError(f"length must be at least 1, got {length}.")
         self.length = length
         self._begin()
+        self._over = True  # until `reset`
 
     @property
     def instructions(self) -> str:
@@ -59,19 +60,20 @@ class Monologue(TextWrapper):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Notes a thought, or plays an action: see `TextEnv.step`."""
-        if self._thought is not None or self._over:
+        self._check_turn(action)
+        if self._thought is not None:
             self._thought = None
             observation, reward, terminated, truncated, info = self.env.step(action)
             self._over = terminated or truncated
             observation, info = self._view(observation, info)
             return observation, float(reward), terminated, truncated, info
-        self._thought = clip(action, self.length) if isinstance(action, str) else ""
+        self._thought = clip(action, self.length)
         observation, info = self._current
         observation, info = self._view(observation, self._idle(info))
         return observation, 0.0, False, False, info
 
     def _view(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        self._current = observation, info
+        self._current = observation, self._kept(info)
         info = self._keyed(info, self._thought)
         if self._over:
             return observation, {**info}

@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 
 from agentgym.errors import ConfigError
+from agentgym.utils.action_parsing import text_of
 from agentgym.wrappers.base import TextWrapper
 
 _NEEDED = ("task", "turn", "success", "valid", "reward_terms")
@@ -81,15 +82,17 @@ class MultiTrial(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts the first attempt. Without a seed, one is sampled from `self.np_random`."""
-        self._seed = self._given_or_sampled(seed)
-        return super().reset(seed=self._seed, options=options)
+        seed = self._given_or_sampled(seed)
+        result = super().reset(seed=seed, options=options)
+        self._seed = seed
+        return result
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays one turn. If it ends an attempt, the observation is the start of the next one."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         reward = float(reward)
         self._return += reward
-        self._current += [f"> {action}", observation]
+        self._current += [f"> {text_of(action)}", observation]
         ended = terminated or truncated
         seen = observation if ended else ""
         success = bool(info["success"])

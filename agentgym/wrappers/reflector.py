@@ -76,6 +76,7 @@ class Reflector(TextWrapper):
         self._options: dict[str, Any] = {}
         self._seed = 0
         self._begin()
+        self._over = True  # until `reset`
 
     @property
     def instructions(self) -> str:
@@ -90,9 +91,10 @@ class Reflector(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Plays the first attempt. Without a seed, one is sampled from `self.np_random`."""
-        self._seed = self._given_or_sampled(seed)
-        observation, info = self.env.reset(seed=self._seed, options=options)
+        seed = self._given_or_sampled(seed)
+        observation, info = self.env.reset(seed=seed, options=options)
         self._begin()
+        self._seed = seed
         self._options = {"task": info["task"]}
         if (limit := (options or {}).get("max_turns")) is not None:
             self._options["max_turns"] = own(limit)
@@ -100,6 +102,7 @@ class Reflector(TextWrapper):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays the next attempt, with one more reflection."""
+        self._check_turn(action)
         valid = not self.choices or action in self.choices
         if valid:
             self._reflections.append(action[:LENGTH])
@@ -109,8 +112,8 @@ class Reflector(TextWrapper):
         reward = self._return - before
         observation, info = self._view(*found)
         info |= {"valid": valid, "reward_terms": {TERM: reward}}
-        over = bool(info["success"]) or self._turn + 1 >= self.trials
-        return observation, reward, over, False, info
+        self._over = bool(info["success"]) or self._turn + 1 >= self.trials
+        return observation, reward, self._over, False, info
 
     def _attempt(self, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Plays an attempt from its first observation and returns its last one."""
@@ -146,7 +149,7 @@ class Reflector(TextWrapper):
 
     def _begin(self) -> None:
         self._reflections: list[str] = []
-        self._turn, self._return, self._text = 0, 0.0, ""
+        self._turn, self._return, self._text, self._over = 0, 0.0, "", False
 
     def _memory(self) -> dict[str, Any]:
         return {
@@ -156,6 +159,7 @@ class Reflector(TextWrapper):
             "text": self._text,
             "seed": self._seed,
             "options": dict(self._options),
+            "over": self._over,
         }
 
     def _remember(self, memory: dict[str, Any]) -> None:
@@ -167,6 +171,7 @@ class Reflector(TextWrapper):
         self._reflections, self._options = list(memory["reflections"]), dict(memory["options"])
         self._turn, self._seed = turn, seed
         self._return, self._text = float(memory["return"]), str(memory["text"])
+        self._over = bool(memory.get("over", False))
 
 
 _ASSIGNMENT = (

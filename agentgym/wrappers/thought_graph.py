@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
-from gymnasium.error import ResetNeeded
 
 from agentgym.agents.text_model import MODELS, text_model
 from agentgym.core import UnreadableAction
@@ -109,6 +108,7 @@ class ThoughtGraph(TextWrapper):
         else:
             self._function = imported(model, "model")
         self._begin()
+        self._over = True  # until `reset`
 
     @property
     def instructions(self) -> str:
@@ -121,10 +121,9 @@ class ThoughtGraph(TextWrapper):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Changes the graph, or plays a thought: see `TextEnv.step`."""
-        if self._over:
-            raise ResetNeeded("Call reset() before step(): there is no episode in progress.")
-        found = _ACTION.fullmatch(action.strip().lower()) if isinstance(action, str) else None
-        if isinstance(action, UnreadableAction) or not isinstance(action, str):
+        self._check_turn(action)
+        found = _ACTION.fullmatch(action.strip().lower())
+        if isinstance(action, UnreadableAction):
             return self._played(action)
         word, one, two = found.groups() if found else ("", "0", None)
         names = [int(one)] if two is None else [int(one), int(two)]

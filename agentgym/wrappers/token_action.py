@@ -138,8 +138,9 @@ class TokenAction(TextWrapper):
         self, observation: str, info: dict[str, Any]
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         self._tokens.read(observation, info, self._instructions(), ended=not self._ready)
-        self._info = {**info, "turn_end": False, "discount": 1.0}
-        return self._tokens.observation(), dict(self._info)
+        info = {**info, "turn_end": False, "discount": 1.0}
+        self._info = self._kept(info)
+        return self._tokens.observation(), info
 
     def _instructions(self) -> str:
         try:

@@ -120,9 +120,9 @@ class ToolRules(TextWrapper):
         if isinstance(action, str) and not isinstance(action, UnreadableAction):
             call = self._called(action)
             reason = self.reason(call) if call else ""
-        self._denied += bool(reason)
         played = UnreadableAction(action, reason) if reason else action
         observation, reward, terminated, truncated, info = self.env.step(played)
+        self._denied += bool(reason)
         if call and not reason and info["valid"]:
             self._counts[call.name] = self._counts.get(call.name, 0) + 1
             self._last = call.name

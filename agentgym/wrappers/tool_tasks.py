@@ -14,6 +14,7 @@ from agentgym.errors import ConfigError, DataError
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.tasks import Tasks
 from agentgym.tools import Call, ToolEnv, write_call
+from agentgym.utils.arguments import check_reset_options
 from agentgym.utils.file_cache import cached_by_files
 from agentgym.utils.serialization import from_json, to_json
 from agentgym.wrappers.base import TextWrapper
@@ -96,13 +97,15 @@ class ToolTasks(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode: see `TextEnv.reset`."""
+        check_reset_options(options, None)
         seed = self._given_or_sampled(seed)
         options = dict(options or {})
+        given = options.pop("task", None)
+        given = None if given is None else self.tasks.check(given)
         self.env.reset(seed=seed)
         names = self.tasks.split(self.env.get_wrapper_attr("split"))
         drawn = names[int(self.env.unwrapped.np_random.integers(len(names)))]
-        given = options.pop("task", None)
-        self._name = drawn if given is None else self.tasks.check(given)
+        self._name = drawn if given is None else given
         written = self._now()
         self.env.reset(seed=seed, options={**options, "task": written.start})
         before = snapshot_of(self.env)

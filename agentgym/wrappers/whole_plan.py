@@ -10,6 +10,7 @@ import gymnasium
 from agentgym.errors import ConfigError
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.time_limits import MANY_TURNS
+from agentgym.utils.action_parsing import text_of
 from agentgym.wrappers.base import TextWrapper
 
 MARK = re.compile(r"^\s*(?:\d+[.):]|[-*])\s+")
@@ -83,8 +84,9 @@ class WholePlan(TextWrapper):
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays a plan from the start."""
+        self._check_turn(action)
         self._turn += 1
-        lines, total, terms = actions_of(str(action)), 0.0, {}
+        lines, total, terms = actions_of(text_of(action)), 0.0, {}
         terminated = truncated = False
         self._steps, self._told = 0, "The plan has no actions."
         observation, info = "", {}
@@ -103,7 +105,7 @@ class WholePlan(TextWrapper):
                 break
         played = {"valid": info["valid"], "reward_terms": terms}
         if info["success"] or self._turn == self.attempts:
-            over = terminated or truncated
+            self._over, over = True, terminated or truncated
             shown = self._view(observation, info | played)
             return shown[0], total, terminated, truncated or not over, shown[1]
         if terminated or truncated:
@@ -132,7 +134,7 @@ class WholePlan(TextWrapper):
         return told, self._keyed({**info, **changed}, self._turn, self._told)
 
     def _begin(self) -> None:
-        self._turn, self._told, self._steps = 0, "", 0
+        self._turn, self._told, self._steps, self._over = 0, "", 0, False
 
     def _memory(self) -> dict[str, Any]:
         return {
@@ -140,6 +142,7 @@ class WholePlan(TextWrapper):
             "told": self._told,
             "steps": self._steps,
             "start": self._start,
+            "over": self._over,
         }
 
     def _remember(self, memory: dict[str, Any]) -> None:
@@ -148,3 +151,4 @@ class WholePlan(TextWrapper):
             raise ValueError(f"expected a number of plans, got {turn!r:.80}")
         self._turn, self._told = turn, str(memory["told"])
         self._steps, self._start = int(memory["steps"]), dict(memory["start"])
+        self._over = bool(memory.get("over", False))

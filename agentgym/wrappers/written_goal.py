@@ -12,6 +12,8 @@ from agentgym.errors import ConfigError
 from agentgym.judges import Verdict, outcome_judge, outcome_of
 from agentgym.tasks import Tasks
 from agentgym.time_step import UNJUDGED
+from agentgym.utils.action_parsing import text_of
+from agentgym.utils.arguments import check_reset_options
 from agentgym.utils.printable import printable
 from agentgym.wrappers.base import TextWrapper
 
@@ -123,6 +125,7 @@ class WrittenGoal(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode: see `TextEnv.reset`."""
+        check_reset_options(options, None)
         options, goal = dict(options or {}), ""
         if options.get("task") is not None:
             own = self.env.get_wrapper_attr("tasks")
@@ -136,7 +139,7 @@ class WrittenGoal(TextWrapper):
         """Plays one turn: see `TextEnv.step`."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self._goal:
-            self._turns.append((self._seen, str(action)))
+            self._turns.append((self._seen, text_of(action)))
             self._seen = observation
             if terminated or truncated:
                 verdict = self._judged(observation)

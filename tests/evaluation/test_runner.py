@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agentgym.agents import NoExpertError, Quit, RandomAgent
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, UnknownTaskError
+from agentgym.evaluation.crossplay import cross_play
 from agentgym.evaluation.failures import FAILURES
 from agentgym.evaluation.report import Record, Report, compare, mean_interval, share_interval, t_95
 from agentgym.evaluation.runner import episode_seed, evaluate, plan_episodes
@@ -448,6 +449,24 @@ def test_an_agent_must_answer_every_view():
 
     with pytest.raises(ValueError, match="must return 16 actions, got 1"):
         evaluate("NumberLine-v0", Lazy("+"))
+
+
+@pytest.mark.parametrize("answer", [None, "++", {"a": "+", "b": "+"}, iter("++"), 2])
+def test_an_agent_answers_with_a_list(answer: Any):
+    class Loose:
+        name = "loose"
+
+        def act(self, views: Any) -> Any:
+            return answer
+
+    message = "Agent 'loose' must return a list of actions, one for each view, got"
+    with pytest.raises(TypeError, match=message):
+        evaluate("NumberLine-v0", Loose(), tasks=2)
+    with pytest.raises(TypeError, match=message):
+        cross_play("StagHunt-v0", [Loose(), "random"], episodes=2)
+    seat = gymnasium.make("AgentGym/TicTacToe-v0", seat="player_1", opponents=Loose())
+    with pytest.raises(TypeError, match=message):
+        seat.reset(seed=0, options={"task": "opening/"})
 
 
 def test_ids_may_be_short():

@@ -17,7 +17,7 @@ from gymnasium.utils.env_checker import check_env
 
 from agentgym import REGISTRY, Tasks, TimeStep
 from agentgym.core import UnreadableAction
-from agentgym.errors import ConfigError, SnapshotError, UnknownArgumentError
+from agentgym.errors import ConfigError, SnapshotError, UnknownArgumentError, UnknownTaskError
 from agentgym.multiagent.aec import AECGame
 from agentgym.multiagent.game import GAME_INFO_KEYS, TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
@@ -26,6 +26,8 @@ from agentgym.multiagent.rules import InvalidMove, Rewards, listed
 from agentgym.registration.entry import Entry
 from agentgym.registration.games import make_aec, make_parallel
 from agentgym.registration.single_seat import SingleSeat
+
+from ..helpers.named import Named
 
 
 @dataclass
@@ -562,6 +564,57 @@ def test_an_authors_mistakes_are_named(mistake, message):
         game.play({"player_0": "1", "player_1": "1"})
 
 
+class Forgetful(Kitchen):
+    """Returns what a test gives it."""
+
+    shown: Any = TimeStep("x")
+    paid: Any = {}  # noqa: RUF012
+
+    def _look(self, agent: str) -> TimeStep:
+        return self.shown
+
+    def _advance(self, moves: dict[str, str]) -> Rewards:
+        super()._advance(moves)
+        return self.paid
+
+
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [
+        (None, "Forgetful._look must return a TimeStep, got NoneType"),
+        ("x", "Forgetful._look must return a TimeStep, got str"),
+        (TimeStep(3), "whose text is a str, got int"),  # type: ignore[arg-type]
+        (TimeStep("x", admissible=["1"]), "whose admissible is a tuple, got list"),  # type: ignore[arg-type]
+        (TimeStep("x", admissible=(1,)), "whose admissible are of str, got int"),  # type: ignore[arg-type]
+        (TimeStep("x", success=np.True_), "is a bool, got numpy.bool"),  # type: ignore[arg-type]
+        (TimeStep("x", progress=1.5), r"progress must lie in \[0, 1\], got 1.5"),
+    ],
+)
+def test_an_observation_that_an_author_got_wrong_is_named(shown: Any, message: str):
+    game = Forgetful()
+    game.reset(seed=0)
+    game.shown = shown
+    with pytest.raises((TypeError, ValueError), match=message):
+        game.seen("player_0")
+
+
+@pytest.mark.parametrize(
+    ("paid", "message"),
+    [
+        (None, "Forgetful._advance must return rewards by agent, got None"),
+        (1.0, "Forgetful._advance must return rewards by agent, got 1.0"),
+        ({"player_0": 1.0}, "Forgetful._advance must return reward terms by name, got 1.0"),
+        ({"player_0": None}, "Forgetful._advance must return reward terms by name, got None"),
+    ],
+)
+def test_rewards_that_an_author_got_wrong_are_named(paid: Any, message: str):
+    game = Forgetful()
+    game.reset(seed=0)
+    game.paid = paid
+    with pytest.raises(TypeError, match=message):
+        game.play({"player_0": "1", "player_1": "1"})
+
+
 def test_a_penalty_of_a_game_is_finite():
     with pytest.raises(ConfigError, match="'invalid_penalty' of Kitchen must be finite"):
         Kitchen(invalid_penalty=float("nan"))
@@ -592,8 +645,38 @@ def test_a_raw_environment_without_agents_left_asks_for_a_reset():
 
 @pytest.mark.parametrize("make", [make_aec, make_parallel])
 def test_options_of_reset_are_a_mapping(make):
-    with pytest.raises(TypeError, match="options must be a mapping"):
-        make("RockPaperScissors-v0").reset(options=["task"])
+    for options in (["task"], [], ""):
+        with pytest.raises(TypeError, match="options must be a mapping"):
+            make("RockPaperScissors-v0").reset(options=options)
+
+
+@pytest.mark.parametrize("make", [make_aec, make_parallel])
+def test_a_refused_reset_of_a_game_changes_nothing(make):
+    env = make("KuhnPoker-v0")
+    env.reset(seed=0)
+    before = env.unwrapped.snapshot()
+    for wrong, error in (({"task": "x"}, UnknownTaskError), ("x", TypeError)):
+        with pytest.raises(error):
+            env.reset(seed=1, options=wrong)
+        assert env.unwrapped.snapshot() == before
+
+
+@pytest.mark.parametrize("actions", [None, ["5"], "5", [("player_0", "5")]])
+def test_actions_of_a_turn_are_a_mapping(actions: Any):
+    env = make_parallel("TicTacToe-v0")
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="actions must be a mapping from agents to actions, got"):
+        env.step(actions)
+
+
+def test_a_string_of_any_class_is_an_action():
+    for make in (make_aec, make_parallel):
+        env, other = make("TicTacToe-v0"), make("TicTacToe-v0")
+        for each, said in ((env, Named("5")), (other, "5")):
+            each.reset(seed=0, options={"task": "opening/"})
+            each.step(said if make is make_aec else {"player_0": said})
+        assert env.unwrapped.game.info("player_0")["valid"]
+        assert repr(env.unwrapped.snapshot()) == repr(other.unwrapped.snapshot())
 
 
 @pytest.mark.parametrize("make", [make_aec, make_parallel])

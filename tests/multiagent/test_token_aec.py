@@ -126,3 +126,12 @@ def test_snapshots_of_the_game_are_not_restored_without_the_tokens():
     env.reset(seed=0)
     with pytest.raises(SnapshotError, match=r"env\.env\.snapshot"):
         env.restore(env.unwrapped.snapshot())
+
+
+def test_an_info_that_a_caller_changes_is_whole_again():
+    env = TokenAEC(make_aec("TicTacToe-v0"), LATIN, **SMALL)
+    env.reset(seed=0)
+    info = env.last()[-1]
+    terms = dict(info["reward_terms"])
+    info["reward_terms"].clear()
+    assert env.last()[-1]["reward_terms"] == terms

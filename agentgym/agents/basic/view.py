@@ -116,3 +116,23 @@ class Agent(Protocol):
                 action must not depend on the other views.
         """
         ...
+
+
+def actions_for(agent: Agent, views: Sequence[View]) -> Sequence[str]:
+    """Returns an agent's actions for views, of which there is one each.
+
+    Raises:
+        TypeError: if the agent returns no list, or one string.
+        ValueError: if it returns another number of actions.
+    """
+    found = agent.act(views)
+    if not isinstance(found, (Sequence, np.ndarray)) or isinstance(found, str):
+        raise TypeError(
+            f"Agent {agent.name!r} must return a list of actions, one for each view, got "
+            f"{found!r:.80}."
+        )
+    if len(found) != len(views):
+        raise ValueError(
+            f"Agent {agent.name!r} must return {len(views)} actions, got {len(found)}."
+        )
+    return found
