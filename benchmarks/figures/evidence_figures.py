@@ -25,42 +25,36 @@ WINDOW = 4
 
 
 def evidence() -> str:
-    """Returns the success on held-out tasks of each run."""
+    """Returns the success on held-out tasks of each recipe with each rate, by seed."""
     content = results_if_any("evidence")
     if content is None:
         return NOTHING
-    runs = sorted(
-        content["runs"].values(),
-        key=lambda run: (
-            run["env"],
-            run["adapter"],
-            run["demonstrations"],
-            run["recipe"] != "clone",
-            run["recipe"],
-            -run["lr"],
-            run["seed"],
-        ),
-    )
+    lines: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}
+    for run in content["runs"].values():
+        clone = run["recipe"] == "clone"
+        start = run["env"], run["adapter"], run["demonstrations"]
+        lines.setdefault((*start, not clone, run["recipe"], run["lr"]), {})[run["seed"]] = run
+    seeds = sorted({seed for runs in lines.values() for seed in runs})
     header = (
-        *("Environment", "Adapter", "Recipe", "Demonstrations", "Rate", "Seed"),
-        *("Success, %", "Reward", "Steps", "Device"),
+        *("Environment", "Adapter", "Recipe", "Demonstrations", "Rate"),
+        *(f"Seed {seed}, %" for seed in seeds),
+        *("Steps", "Device"),
     )
-    return table(header, [cells(run) for run in runs])
+    return table(header, [_line(runs, seeds) for _, runs in sorted(lines.items())])
 
 
-def cells(run: dict[str, Any]) -> tuple[str, ...]:
-    """Returns a row of the table."""
-    final = list(run["agents"].values())[-1]
+def _line(runs: dict[int, dict[str, Any]], seeds: list[int]) -> tuple[str, ...]:
+    """Returns a row of the table: the runs of a recipe with a rate by seed."""
+    run = next(iter(runs.values()))
+    success = {seed: list(each["agents"].values())[-1]["success"] for seed, each in runs.items()}
     return (
         f"`{run['env']}`",
         run["adapter"],
         run["recipe"],
         str(run["demonstrations"]),
         "-" if run["recipe"] == "clone" else f"{run['lr']:g}",
-        str(run["seed"]),
-        percent_interval(final["success"]),
-        interval(final["reward"]),
-        f"{run['env_steps']:,}",
+        *(percent_interval(success[seed]) if seed in runs else "" for seed in seeds),
+        f"{np.mean([each['env_steps'] for each in runs.values()]):,.0f}",
         run["device"],
     )
 
