@@ -92,14 +92,7 @@ def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
             f"Hugging Face hub. ({error})"
         ) from error
     without_dropout(config)
-    try:
-        tokenizer = load_tokenizer(name, trust)
-    except Exception as error:
-        raise ConfigError(
-            f"The model {name!r} has no tokenizer that can be used, which is needed to encode "
-            "text. Install the package that is named here, or save a tokenizer beside the model "
-            f"with tokenizer.save_pretrained. ({error})"
-        ) from error
+    tokenizer = _tokenizer(name, trust)
     try:
         model = load_weights(
             name,
@@ -111,13 +104,30 @@ def _load_base(name: str, dtype: str, trust: bool) -> tuple[Any, Any]:
         raise
     except Exception as error:
         raise ConfigError(f"Cannot open {name!r} as a causal language model: {error}") from error
+    _check_rows(model, tokenizer, name)
+    return model, tokenizer
+
+
+def _tokenizer(name: str, trust: bool) -> Any:
+    """Returns the tokenizer of a model, or of an adapter's folder."""
+    try:
+        return load_tokenizer(name, trust)
+    except Exception as error:
+        raise ConfigError(
+            f"The model {name!r} has no tokenizer that can be used, which is needed to encode "
+            "text. Install the package that is named here, or save a tokenizer beside the model "
+            f"with tokenizer.save_pretrained. ({error})"
+        ) from error
+
+
+def _check_rows(model: Any, tokenizer: Any, name: str) -> None:
+    """Raises ConfigError if a tokenizer is not the model's."""
     rows = len(model.get_input_embeddings().weight)
     if len(tokenizer) > 2 * rows:  # some tokens more than embeddings are common
         raise ConfigError(
             f"The tokenizer of {name!r} has {len(tokenizer)} tokens, but the model has only {rows} "
             "embeddings. They do not belong together."
         )
-    return model, tokenizer
 
 
 def _load_adapter(folder: Path, dtype: str, trust: bool) -> tuple[Any, Any]:
@@ -146,6 +156,9 @@ def _load_adapter(folder: Path, dtype: str, trust: bool) -> tuple[Any, Any]:
         raise ConfigError(f"Cannot open the adapter in {folder}: {error}") from error
     check_adapter(weights, weights_of(adapted), folder)
     match_base(adapted)
+    if (folder / "tokenizer_config.json").is_file():  # with the chat template that it learned
+        tokenizer = _tokenizer(str(folder), trust)
+        _check_rows(model, tokenizer, str(folder))
     return adapted, tokenizer
 
 

@@ -269,3 +269,16 @@ def test_a_reference_leaves_the_base_alone(made_elsewhere):
     torch.testing.assert_close(logits(policy), before)
     with reference_adapter(policy.model):
         torch.testing.assert_close(logits(policy), before)
+
+
+def test_the_tokenizer_of_an_adapter_comes_first(made_elsewhere, base):
+    """It has the chat template that the adapter learned, and the base may have none."""
+    folder = made_elsewhere(KINDS["dora"])
+    assert Policy.load(folder).tokenizer.chat_template is None
+    tokenizer = Policy.load(base).tokenizer
+    tokenizer.chat_template = "{% for m in messages %}[{{ m.content }}]{% endfor %}"
+    tokenizer.save_pretrained(str(folder))
+    assert Policy.load(folder).tokenizer.chat_template == tokenizer.chat_template
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(ConfigError, match="no tokenizer that can be used"):
+        Policy.load(folder)
