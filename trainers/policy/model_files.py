@@ -110,10 +110,11 @@ def check_adapter(found: Iterable[str], expected: Iterable[str], folder: str | P
         CheckpointError: if names are missing or unknown.
     """
     # A file may also hold embeddings of the base model, with tokens that were added.
-    found, expected = ({name for name in each if "lora_" in name} for each in (found, expected))
+    found, expected = {*found}, {*expected}
+    unknown = {name for name in found - expected if "lora_" in name}
     problems = [
         f"{len(names)} weights are {kind}: {listed(sorted(names))}"
-        for kind, names in (("missing", expected - found), ("unknown", found - expected))
+        for kind, names in (("missing", expected - found), ("unknown", unknown))
         if names
     ]
     if problems:

@@ -10,8 +10,9 @@ from typing import Any
 import peft
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-from agentgym.errors import ConfigError
+from agentgym.errors import CheckpointError, ConfigError
 from agentgym.trainers.policy.adapters import add_adapter, reference_adapter
 from agentgym.trainers.policy.empty_model import empty_model
 from agentgym.trainers.policy.lora import LoraSettings
@@ -281,4 +282,15 @@ def test_the_tokenizer_of_an_adapter_comes_first(made_elsewhere, base):
     assert Policy.load(folder).tokenizer.chat_template == tokenizer.chat_template
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(ConfigError, match="no tokenizer that can be used"):
+        Policy.load(folder)
+
+
+@pytest.mark.parametrize("kind", ["tokens", "ia3", "loha", "vera", "lora_only"])
+def test_every_weight_of_an_adapter_must_be_in_its_file(made_elsewhere, kind):
+    folder = made_elsewhere(KINDS[kind])
+    weights = load_file(folder / "adapter_model.safetensors")
+    Policy.load(folder)
+    last = sorted(weights)[-1]
+    save_file({k: v for k, v in weights.items() if k != last}, folder / "adapter_model.safetensors")
+    with pytest.raises(CheckpointError, match="1 weights are missing"):
         Policy.load(folder)
