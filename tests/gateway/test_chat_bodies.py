@@ -192,6 +192,24 @@ def test_an_empty_list_of_tools_is_none():
     assert (request.tools, request.overridden, request.parallel) == ((), {}, True)
 
 
+def tool(argument: Any, **words: Any) -> dict[str, Any]:
+    """A tool whose argument has a JSON schema, and words of the schema of them all."""
+    parameters = {"properties": {"a": argument}, **words}
+    return {"type": "function", "function": {"name": "add", "parameters": parameters}}
+
+
+def test_words_of_a_schema_that_are_null_are_absent():
+    """Some clients write out every word that a schema can have."""
+    full = {"type": "string", "enum": None, "anyOf": None, "default": None}
+    (read,) = read_chat(ask(tools=[tool(full, required=None)])).tools
+    parameters = read["function"]["parameters"]
+    assert parameters["properties"] == {"a": {"type": "string", "default": None}}
+    assert "required" not in parameters
+    nested = {"anyOf": [{"type": None}, True]}
+    (read,) = read_chat(ask(tools=[tool(nested)])).tools
+    assert read["function"]["parameters"]["properties"] == {"a": {"anyOf": [{}, True]}}
+
+
 IMAGE = [{"type": "image_url", "image_url": {"url": "data:"}}]
 BAD = {
     "messages": [{}, {"messages": []}, {"messages": "go"}, ask(messages=[{"role": "robot"}])],
@@ -206,7 +224,12 @@ BAD = {
     "stream": [ask(stream="yes")],
     "temperature": [ask(temperature="hot")],
     "tools": [ask(tools=[ADD, ADD]), ask(tools=[ADD] * 300), ask(tools={})],
-    "tools[0]": [ask(tools=[{"type": "web_search"}])],
+    "tools[0]": [
+        ask(tools=[{"type": "web_search"}]),
+        *(ask(tools=[tool(schema)]) for schema in (5, {"type": 5}, {"enum": 5}, {"anyOf": [5]})),
+        *(ask(tools=[tool({}, required=each)]) for each in (True, [5], "a")),
+        ask(tools=[tool({}, properties=[])]),
+    ],
     "tool_choice": [ask(tools=[ADD], tool_choice="maybe")],
     "functions": [ask(functions=[{"name": "add"}])],
 }
@@ -247,7 +270,15 @@ def test_any_body_is_read_or_refused(fields: dict[str, Any], message: dict[str, 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\xff", b"[]", b'{"a": NaN}', b'{"a":' * 100000, b'{"a":' * 40 + b"1" + b"}" * 40],
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b'{"a": NaN}',
+        b'{"a": 1e999}',
+        b'{"a":' * 100000,
+        b'{"a":' * 40 + b"1" + b"}" * 40,
+    ],
 )
 def test_a_body_that_is_no_json_object_is_refused(data: bytes):
     with pytest.raises(Refused, match="body") as caught:
