@@ -13,6 +13,8 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.packing import pack
 from agentgym.trainers.gateway import sessions as module
+from agentgym.trainers.gateway.messages import History
+from agentgym.trainers.gateway.prompts import Prompt, Prompts
 from agentgym.trainers.gateway.session import Session, SessionSpec
 from agentgym.trainers.gateway.sessions import SPENT, Sessions
 from agentgym.trainers.gateway.wire import ChatRequest, Message, Refused
@@ -200,6 +202,27 @@ def test_a_prompt_that_is_too_long_is_refused(policy: Policy):
         fits = sessions.count(session.token, ChatRequest(tuple(hello()))).result(SECONDS)
     assert fits == len(session.record.calls[-1].prompt.tokens)
     assert len(session.record.turns()) == 1
+
+
+def test_a_request_on_which_the_trainer_fails_ends_no_run(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+):
+    sessions = Sessions(policy, Sampling(max_new_tokens=6))
+    session = sessions.open(SessionSpec((1,)))
+    build = Prompts.prompt
+
+    def prompt(self: Prompts, request: ChatRequest, history: History) -> Prompt:
+        if request.messages[0].text == "odd":
+            raise TypeError("odd")
+        return build(self, request, history)
+
+    monkeypatch.setattr(Prompts, "prompt", prompt)
+    with answering(sessions):
+        for begin in (sessions.submit, sessions.count):
+            with pytest.raises(TypeError, match="odd"):
+                begin(session.token, ChatRequest(tuple(hello("odd")))).result(SECONDS)
+        assert ask(sessions, session, hello()).text is not None
+    assert len(session.record.turns()) == 1 and not session.waiting
 
 
 def test_a_session_that_has_ended_answers_nobody(policy: Policy):

@@ -27,7 +27,7 @@ from agentgym.serving.connections import server_config
 from agentgym.trainers.gateway.answer import Answer, error_response
 from agentgym.trainers.gateway.body import read_object
 from agentgym.trainers.gateway.dialect import CHAT, MESSAGES, RESPONSES, Dialect
-from agentgym.trainers.gateway.pending import PendingRequests
+from agentgym.trainers.gateway.pending import PendingRequests, failed
 from agentgym.trainers.gateway.wire import Backend, ChatRequest, Refused
 
 AGENT_HEADER = "x-agentgym-agent"
@@ -128,6 +128,8 @@ class _Routes:
                 return error_response(error, dialect)
             except ClientDisconnect:
                 return Response(status_code=499)
+            except Exception as error:  # one request ends no run
+                return error_response(failed(error), dialect)
 
         return safe
 

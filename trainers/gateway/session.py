@@ -16,7 +16,13 @@ from agentgym.trainers.data.trajectory import Tokens
 from agentgym.trainers.gateway.messages import History, call_ids
 from agentgym.trainers.gateway.record import Call, Record
 from agentgym.trainers.gateway.replies import read_reply, signatures
-from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, TokenLogprob, ToolCall
+from agentgym.trainers.gateway.wire import (
+    ChatReply,
+    ChatRequest,
+    Refused,
+    TokenLogprob,
+    ToolCall,
+)
 from agentgym.trainers.policy.sampling import Request, Sample
 
 
@@ -127,6 +133,17 @@ class Waiting:
     lost: bool = False
     since: float = field(default_factory=monotonic)
 
+    def lose(self) -> None:
+        """Notes that nobody waits for the reply any more."""
+        self.lost = True
+        if self.generation is not None:
+            self.generation.cancelled = True
+
+    def let_go(self) -> None:
+        """Takes it from those of its session."""
+        if self in self.session.waiting:
+            self.session.waiting.remove(self)
+
 
 def one_each(waiting: Sequence[Waiting]) -> list[Waiting]:
     """Returns the first request of each session."""
@@ -139,3 +156,14 @@ def logprobs_of(sample: Sample, decode: Callable[[Sequence[int]], str]) -> tuple
     found = zip(sample.tokens.tolist(), sample.logprobs.tolist(), strict=True)
     texts = [(decode([token]), logprob) for token, logprob in found]
     return tuple(TokenLogprob(text, text.encode(), logprob) for text, logprob in texts)
+
+
+def ended() -> Refused:
+    """Returns the answer to requests of a session that has ended."""
+    return Refused(400, "session_ended", "The session of this key has ended: start another one.")
+
+
+def refuse(future: Future[ChatReply], error: Exception) -> None:
+    """Ends a request with an error, unless it has ended."""
+    if not future.done():
+        future.set_exception(error)
