@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,14 @@ from hypothesis import strategies as st
 from agentgym.trainers.gateway.body import read_object
 from agentgym.trainers.gateway.chat import chat_events, read_chat, write_chat, write_error
 from agentgym.trainers.gateway.messages import Answered, History, call_ids
-from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, Message, Refused, ToolCall
+from agentgym.trainers.gateway.wire import (
+    ChatReply,
+    ChatRequest,
+    Message,
+    Refused,
+    TokenLogprob,
+    ToolCall,
+)
 
 from .stub_backend import ask
 
@@ -174,6 +182,9 @@ def test_every_field_is_read():
             user="u",
             metadata={"a": 1},
             response_format={"type": "json_object"},
+            top_logprobs=5,
+            reasoning={"effort": "low"},
+            chat_template_kwargs={"enable_thinking": False},
             unheard_of=[1],
         )
     )
@@ -183,7 +194,10 @@ def test_every_field_is_read():
     assert (request.stop, request.max_tokens) == (("a", "b"), 7)
     assert (request.stream, request.include_usage, request.parallel) == (True, True, False)
     assert request.tool_choice == "auto"
-    assert request.overridden.keys() == {"temperature", "seed", "tool_choice", "response_format"}
+    assert request.overridden.keys() == {
+        "temperature", "seed", "tool_choice", "response_format", "top_logprobs", "reasoning",
+        "chat_template_kwargs",
+    }  # fmt: skip
     assert request.tools[0]["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
@@ -232,6 +246,7 @@ BAD = {
     ],
     "tool_choice": [ask(tools=[ADD], tool_choice="maybe")],
     "functions": [ask(functions=[{"name": "add"}])],
+    "continue_final_message": [ask(continue_final_message=True)],
 }
 
 
@@ -296,6 +311,17 @@ def test_a_reply_has_all_fields():
     assert body["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
     empty = write_chat(ChatReply(None), request, "chatcmpl-1", 17)
     assert empty["choices"][0]["message"]["content"] == ""
+
+
+@pytest.mark.parametrize("text", ["go", "", None])
+def test_a_stream_has_the_logprobs_of_all_tokens(text: str | None):
+    tokens = tuple(TokenLogprob(token, token.encode(), -0.5) for token in ("<call>", "add"))
+    reply = replace(REPLY, text=text, logprobs=tokens)
+    request = read_chat(ask(stream=True, logprobs=True))
+    *data, _ = chat_events(reply, request, "chatcmpl-1", 17)
+    found = [json.loads(each)["choices"][0]["logprobs"] for each in data]
+    whole = write_chat(reply, request, "chatcmpl-1", 17)["choices"][0]["logprobs"]
+    assert [each for each in found if each] == [whole]
 
 
 def test_a_stream_adds_up_to_the_reply():

@@ -210,6 +210,24 @@ def test_errors_and_counts_of_messages(gateway: tuple[StubBackend, str]):
     assert (status, body) == (200, {"input_tokens": 4})
 
 
+def test_a_reply_that_is_to_go_on_from_a_beginning_is_refused(gateway: tuple[StubBackend, str]):
+    """Anthropic's last message of the assistant is the beginning of the reply, which is no turn."""
+    backend, url = gateway
+    begun = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "{"}]
+    status, body, _ = post(url, {"messages": begun, "max_tokens": 5}, path="/v1/messages")
+    assert (status, body["error"]["type"]) == (400, "invalid_request_error")
+    assert "user" in body["error"]["message"] and not backend.requests
+    path = "/v1/messages/count_tokens"
+    assert post(url, {"messages": begun}, path=path)[1] == {"input_tokens": 3}
+
+
+def test_paths_that_are_none_have_errors_of_their_dialect(gateway: tuple[StubBackend, str]):
+    _, url = gateway
+    for path, method in (("/v1/messages/batches", "POST"), (f"/s/{KEY}/v1/messages", "GET")):
+        _, body, _ = post(url, {}, path=path, method=method)
+        assert body["type"] == "error" and body["error"]["message"]
+
+
 def test_the_anthropic_client_reads_replies_streams_and_errors(gateway: tuple[StubBackend, str]):
     anthropic = pytest.importorskip("anthropic", reason="runs with `make test-harnesses`")
     backend, url = gateway

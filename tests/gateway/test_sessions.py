@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
@@ -15,11 +16,11 @@ from agentgym.trainers.data.packing import pack
 from agentgym.trainers.gateway import sessions as module
 from agentgym.trainers.gateway.messages import History
 from agentgym.trainers.gateway.prompts import Prompt, Prompts
-from agentgym.trainers.gateway.session import Session, SessionSpec
+from agentgym.trainers.gateway.session import Session, SessionSpec, logprobs_of
 from agentgym.trainers.gateway.sessions import SPENT, Sessions
 from agentgym.trainers.gateway.wire import ChatRequest, Message, Refused
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
@@ -189,6 +190,26 @@ def test_limits_and_stop_strings_of_a_request_hold(policy: Policy):
     assert short.completion_tokens == 2 and short.finish == "length"
     assert whole.text is not None and whole.text.startswith(short.text or "")
     assert "".join(token.token for token in short.logprobs) == short.text
+
+
+def test_the_bytes_of_tokens_are_those_of_the_text(policy: Policy):
+    """Also where a character is written by several tokens, or never ends."""
+    for text in ("a\u20acb\U0001f600", "\u20ac", "plain"):
+        data = text.encode()
+        tokens = [policy.tokenizer.convert_tokens_to_ids(each) for each in as_bytes(data)]
+        assert None not in tokens
+        for stop in (len(tokens), len(tokens) - 1):
+            sample = Sample(np.array(tokens[:stop]), np.zeros(stop, np.float32), None, "", True)
+            found = logprobs_of(sample, policy.decode)
+            expected = data[:stop].decode("utf-8", "replace")
+            assert b"".join(token.data for token in found).decode() == expected
+            assert "".join(token.token for token in found) == expected
+            assert len(found) == stop
+
+
+def as_bytes(data: bytes) -> list[str]:
+    """Returns the names of the tokens of single bytes, as byte-level tokenizers write them."""
+    return [bytes_to_unicode()[each] for each in data]
 
 
 def test_a_prompt_that_is_too_long_is_refused(policy: Policy):

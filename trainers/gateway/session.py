@@ -25,6 +25,11 @@ from agentgym.trainers.gateway.wire import (
 )
 from agentgym.trainers.policy.sampling import Request, Sample
 
+_HALF = "\ufffd"
+"""What stands for a character without its last bytes."""
+_LONGEST = 16
+"""Tokens after which bytes that make no character are text."""
+
 
 @dataclass(frozen=True)
 class SessionSpec:
@@ -152,10 +157,21 @@ def one_each(waiting: Sequence[Waiting]) -> list[Waiting]:
 
 
 def logprobs_of(sample: Sample, decode: Callable[[Sequence[int]], str]) -> tuple[TokenLogprob, ...]:
-    """Returns the tokens of a sample as text, with their log-probabilities."""
-    found = zip(sample.tokens.tolist(), sample.logprobs.tolist(), strict=True)
-    texts = [(decode([token]), logprob) for token, logprob in found]
-    return tuple(TokenLogprob(text, text.encode(), logprob) for text, logprob in texts)
+    """Returns the tokens of a sample as text, with their log-probabilities.
+
+    The text of a character that several tokens write is that of the last of them.
+    """
+    found: list[TokenLogprob] = []
+    begun: list[int] = []  # tokens of a character that is not whole
+    for token, logprob in zip(sample.tokens.tolist(), sample.logprobs.tolist(), strict=True):
+        begun.append(token)
+        text = decode(begun)
+        if text.endswith(_HALF) and len(begun) < _LONGEST and len(found) + 1 < len(sample.tokens):
+            text = ""
+        else:
+            begun.clear()
+        found.append(TokenLogprob(text, text.encode(), logprob))
+    return tuple(found)
 
 
 def ended() -> Refused:
