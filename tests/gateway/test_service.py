@@ -83,6 +83,8 @@ def play(url: str, found: Recorded) -> None:
         send(f"{url}/sessions", "POST", {"task": "no such task"})[0],
         send(f"{url}/sessions/{begun['key']}", "DELETE")[0],
         send(f"{url}/sessions/{other['key']}", "DELETE", {"reward": "much"})[0],
+        send(f"{url}/sessions/{other['key']}", "DELETE", {"reward": 10**400})[0],
+        send(f"{url}/sessions/{other['key']}", "DELETE", {"reward": [10**400]})[0],
     ]
 
 
@@ -128,7 +130,7 @@ def test_the_server_ends_cleanly_and_every_session_is_in_the_file(recorded: Reco
 
 
 def test_wrong_requests_are_refused_and_pages_of_browsers_begin_no_session(recorded: Recorded):
-    assert recorded.refused == [403, 415, 422, 422, 422, 404, 422]
+    assert recorded.refused == [403, 415, 422, 422, 422, 404, 422, 422, 422]
 
 
 def test_traces_are_viewed_exported_and_read_as_episodes(recorded: Recorded, tmp_path: Path):

@@ -102,15 +102,24 @@ def as_score(value: Any) -> Score | None:
     if isinstance(value, Mapping) and value:
         numbers = {str(name): each for name, each in value.items()}
         if all(isinstance(each, int | float) for each in numbers.values()):
-            return {name: _finite(each) for name, each in numbers.items()}
+            return {name: finite(each) for name, each in numbers.items()}
         return None
-    return _finite(value) if isinstance(value, int | float) else None
+    return finite(value) if isinstance(value, int | float) else None
 
 
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(f"A score must be finite, got {value}.")
-    return float(value)
+def finite(value: float) -> float:
+    """Returns a number as a float.
+
+    Raises:
+        ValueError: if it is not finite.
+    """
+    try:
+        number = float(value)
+    except OverflowError:  # an integer that no float can hold
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"A score must be finite, got {value!r:.80}.")
+    return number
 
 
 def call(function: Callable[[Task], Any], task: Task) -> Any:
