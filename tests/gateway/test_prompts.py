@@ -206,6 +206,23 @@ def test_a_compacted_conversation_keeps_the_sampled_tokens_of_a_reply():
     assert ",".join(map(str, pieces)) in joined
 
 
+@pytest.mark.parametrize("name", ["qwen3", "gemma4", "gptoss", "qwen3_5_think"])
+@pytest.mark.parametrize("text", ["Answer south or north", "north", "<|im_end|>north", " north\n"])
+def test_the_text_of_a_user_that_ends_as_the_reply_is_not_its_place(name: str, text: str):
+    prompts, tokenizer = prompts_of(name), tool_tokenizer(name)
+    history = prompts.history()
+    request = ChatRequest((Message("user", "a long story"),), (ADD,))
+    first = prompts.prompt(request, history)
+    pieces = np.array([tokenizer.convert_tokens_to_ids(letter) for letter in "north"], np.int32)
+    answer(history, first, np.append(pieces, tool_format(name).end_token), ChatReply("north"))
+    messages = (Message("user", text), Message("assistant", "north"), Message("user", "Next?"))
+    tokens = prompts.prompt(replace(request, messages=messages), history).tokens
+    foreign = prompts.prompt(replace(request, messages=messages[:1]), prompts.history()).tokens
+    asked = tokenizer.decode(foreign).rindex("north")
+    at = [i for i in range(len(tokens)) if tokens[i : i + 5].tolist() == pieces.tolist()]
+    assert len(at) == 1 and len(tokenizer.decode(tokens[: at[0]])) > asked + len("north")
+
+
 def test_thoughts_stay_or_go_with_the_template_as_asked():
     for thoughts, relation in (("keep", "extends"), ("template", "rendered"), ("echo", "root")):
         prompts = prompts_of("qwen3", thoughts=thoughts)

@@ -102,12 +102,13 @@ class Rendering:
         safe = [self._message(message, guard) for message in messages]
         kwargs: dict[str, Any] = dict(self._kwargs)
         if tools:
-            kwargs["tools"] = _mapped(list(tools), lambda text: self._guard(text, guard))
+            kwargs["tools"] = _mapped(list(tools), lambda text: self.guarded(text, guard))
         with time_limit(chat_template.TEMPLATE_SECONDS):
             text = render(self._tokenizer, safe, kwargs)
         return Guarded(text.replace(f"\\u{ord(guard):04x}", guard), guard)
 
-    def _guard(self, text: str, guard: str, reply: bool = False) -> str:
+    def guarded(self, text: str, guard: str, reply: bool = False) -> str:
+        """Returns a text of a client, or of a reply, with a guard in its control tokens."""
         pattern = self._replies if reply else self._outside
         return pattern.sub(rf"\1{guard}", encodable(text).replace(guard, ""))
 
@@ -116,22 +117,22 @@ class Rendering:
         reply = message.role == "assistant"
         safe: dict[str, Any] = {
             "role": message.role,
-            "content": self._guard(message.text or "", guard, reply),
+            "content": self.guarded(message.text or "", guard, reply),
         }
         if message.reasoning:
-            safe[self._thought_key] = self._guard(message.reasoning, guard, reply)
+            safe[self._thought_key] = self.guarded(message.reasoning, guard, reply)
         if message.calls:
             safe["tool_calls"] = [self._call(call, guard) for call in message.calls]
         if message.call_id:
-            safe["tool_call_id"] = self._guard(message.call_id, guard)
+            safe["tool_call_id"] = self.guarded(message.call_id, guard)
         if message.name:
-            safe["name"] = self._guard(message.name, guard)
+            safe["name"] = self.guarded(message.name, guard)
         return safe
 
     def _call(self, call: ToolCall, guard: str) -> dict[str, Any]:
-        arguments = _mapped(object_of(call.arguments), lambda text: self._guard(text, guard))
-        function = {"name": self._guard(call.name, guard), "arguments": arguments}
-        return {"type": "function", "id": self._guard(call.id, guard), "function": function}
+        arguments = _mapped(object_of(call.arguments), lambda text: self.guarded(text, guard))
+        function = {"name": self.guarded(call.name, guard), "arguments": arguments}
+        return {"type": "function", "id": self.guarded(call.id, guard), "function": function}
 
     def tokens(self, rendered: Guarded) -> Tokens:
         """Returns the tokens of a rendered text.
