@@ -233,7 +233,7 @@ BAD = {
         ask(messages=[{"role": "tool", "content": "6"}]),
     ],
     "n": [ask(n=5), ask(n=True + 1)],
-    "stop": [ask(stop=list("abcde")), ask(stop=5), ask(stop="a" * 1000)],
+    "stop": [ask(stop=list("abcde")), ask(stop=5), ask(stop="a" * 1000), ask(stop="\ud83d")],
     "max_tokens": [ask(max_tokens=0), ask(max_tokens="5"), ask(max_tokens=True)],
     "stream": [ask(stream="yes")],
     "temperature": [ask(temperature="hot")],

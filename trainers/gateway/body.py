@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from agentgym.reading.loose_json import strict_json, too_deep
 from agentgym.tools.call_objects import MAX_DEPTH
 from agentgym.trainers.gateway.wire import Message, Refused
+from agentgym.utils.printable import encodable
 
 MOST_MESSAGES, MOST_TOOLS, MOST_STOPS = 4096, 256, 4
 LONGEST_NAME, LONGEST_STOP = 256, 256
@@ -119,6 +120,8 @@ def stops_of(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(each for each in given if each))
     if len(found) > MOST_STOPS or any(len(each) > LONGEST_STOP for each in found):
         refuse(f"{name} may have at most {MOST_STOPS} strings of {LONGEST_STOP} characters.", name)
+    if any(each != encodable(each) for each in found):
+        refuse(f"{name} must be text, got half of a surrogate pair: {_shown(value)}.", name)
     return found
 
 
