@@ -24,7 +24,7 @@ from agentgym.trainers.gateway.executor import HarnessExecutor, ProgramError
 from agentgym.trainers.gateway.gateway import Gateway
 from agentgym.trainers.gateway.played import Played
 from agentgym.trainers.gateway.processes import TAIL, Groups
-from agentgym.trainers.gateway.programs import CommandProgram, Outcome, program_of
+from agentgym.trainers.gateway.programs import CommandProgram, ModuleProgram, Outcome, program_of
 from agentgym.trainers.gateway.task import Task
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
@@ -243,6 +243,25 @@ def test_a_command_gets_few_environment_variables(monkeypatch: pytest.MonkeyPatc
     assert variables["OPENAI_BASE_URL"] == "http://h/v1"
     assert variables["ANTHROPIC_BASE_URL"] == "http://h"
     assert Task.of_environ(variables).task == "t"
+
+
+def test_a_task_that_is_too_long_for_a_variable_is_in_a_file():
+    task = Task("X-v0", "t", 1, observation="\u20ac" * 50_000, url="http://h", key="k" * 32)
+    code = (
+        "from agentgym.trainers.gateway.task import Task; task = Task.of_environ(); "
+        "print(task.key, len(task.observation))"
+    )
+    for shown in (outcome(f"python -c '{code}'", task), outcome_of_module(task)):
+        assert not shown.error
+        assert "k" * 32 + " 50000" in shown.output
+
+
+def outcome_of_module(task: Task) -> Outcome:
+    program = ModuleProgram("tests.gateway.episodes:shown", 30.0)
+    try:
+        return program.run(task)
+    finally:
+        program.close()
 
 
 def test_all_that_a_command_starts_ends_with_it(tmp_path: Path):

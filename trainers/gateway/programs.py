@@ -167,7 +167,7 @@ class CommandProgram:
     def run(self, task: Task) -> Outcome:
         """Runs the command."""
         with tempfile.TemporaryDirectory(prefix="agentgym-", ignore_cleanup_errors=True) as folder:
-            environ = task.environ([Path.cwd()]) | {"TMPDIR": folder}
+            environ = task.environ([Path.cwd()], Path(folder)) | {"TMPDIR": folder}
             process, tail = self._groups.start(self._words, environ, Path(folder))
             timed_out = False
             try:
@@ -270,11 +270,10 @@ class _Worker:
         self._folder = tempfile.TemporaryDirectory(prefix="agentgym-", ignore_cleanup_errors=True)
         self._answers, own = os.pipe()
         words = [sys.executable, "-m", "agentgym.trainers.gateway.worker", name, str(own)]
-        environ = task.environ([Path.cwd(), _home()]) | {"TMPDIR": self._folder.name}
+        place = Path(self._folder.name)
+        environ = task.environ([Path.cwd(), _home()], place) | {"TMPDIR": str(place)}
         try:
-            self._process, self._tail = groups.start(
-                words, environ, Path(self._folder.name), subprocess.PIPE, (own,)
-            )
+            self._process, self._tail = groups.start(words, environ, place, subprocess.PIPE, (own,))
         finally:
             os.close(own)
         self._read = b""
