@@ -196,7 +196,9 @@ def _schema(schema: Any, place: str, tool: str, words: Words) -> Any:
         return schema
     if not isinstance(schema, dict):
         refuse(f"{place} must be a schema, which is an object, got {_shown(schema)}.", tool)
-    found = {word: each for word, each in schema.items() if each is not None or word not in words}
+    found: dict[str, Any] = {
+        word: each for word, each in schema.items() if each is not None or word not in words
+    }
     for word, (fits, expected) in words.items():
         if word in found and not fits(found[word]):
             refuse(f"{place}.{word} must be {expected}, got {_shown(found[word])}.", tool)
