@@ -35,6 +35,7 @@ from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from tests.gateway import episodes as programs
 from tests.helpers.chat_models import chat_model
+from tests.helpers.many_files import many_files
 
 SAMPLING = Sampling(max_new_tokens=5)
 COMMAND = f"{sys.executable} {Path(programs.__file__)}"
@@ -254,6 +255,11 @@ def test_a_task_that_is_too_long_for_a_variable_is_in_a_file():
     for shown in (outcome(f"python -c '{code}'", task), outcome_of_module(task)):
         assert not shown.error
         assert "k" * 32 + " 50000" in shown.output
+
+
+def test_a_function_of_a_module_runs_from_a_process_with_many_files():
+    with many_files():
+        assert not outcome_of_module(Task("X-v0", "t", 1, url="http://h", key="k" * 32)).error
 
 
 def outcome_of_module(task: Task) -> Outcome:

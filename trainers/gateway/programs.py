@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import select
 import shlex
 import shutil
 import subprocess
@@ -29,6 +28,7 @@ from typing import Any, Protocol
 
 from agentgym.errors import ConfigError
 from agentgym.time_limits import BoundedCalls, CallTimeout
+from agentgym.trainers.gateway.kept_connections import can_be_read
 from agentgym.trainers.gateway.processes import Groups
 from agentgym.trainers.gateway.task import Task
 
@@ -312,7 +312,7 @@ class _Worker:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return None
-            if not select.select([self._answers], [], [], left)[0]:
+            if not can_be_read(self._answers, left):
                 return None
             part = os.read(self._answers, 1 << 16)
             if not part:
