@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
@@ -22,9 +23,15 @@ from agentgym.trainers.data.packing import pack
 from agentgym.trainers.gateway import executor as module
 from agentgym.trainers.gateway.executor import HarnessExecutor, ProgramError
 from agentgym.trainers.gateway.gateway import Gateway
-from agentgym.trainers.gateway.played import Played
+from agentgym.trainers.gateway.played import Played, checked_score
 from agentgym.trainers.gateway.processes import TAIL, Groups
-from agentgym.trainers.gateway.programs import CommandProgram, ModuleProgram, Outcome, program_of
+from agentgym.trainers.gateway.programs import (
+    CommandProgram,
+    FunctionProgram,
+    ModuleProgram,
+    Outcome,
+    program_of,
+)
 from agentgym.trainers.gateway.task import Task
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
@@ -132,6 +139,25 @@ def test_the_collector_leaves_out_older_objects_during_a_rollout_alone(policy: P
         executor.play(SPECS[:1])
         assert 0 < gc.get_freeze_count() <= counts[-1] <= frozen  # a freeze of the user stays
         executor.close()
+
+
+SCALARS = [np.float32(0.5), np.int64(2), np.bool_(True), np.array(0.5), torch.tensor(0.5)]
+
+
+@pytest.mark.parametrize("value", SCALARS, ids=lambda value: type(value).__name__)
+def test_a_scalar_of_an_array_is_a_score(value: Any):
+    number = float(value)
+    assert FunctionProgram(lambda _: value).run(Task("X-v0", "t", 1)).score == number
+    assert checked_score(value) == number
+    assert checked_score({"style": value}) == {"style": number}
+    assert checked_score([value, 1]) == [number, 1.0]
+
+
+@pytest.mark.parametrize("value", ["0.5", None, np.array([0.5, 1.0]), {"a": "b"}])
+def test_what_is_no_number_is_no_score(value: Any):
+    assert FunctionProgram(lambda _: value).run(Task("X-v0", "t", 1)).score is None
+    with pytest.raises(TypeError, match="must return a number"):
+        checked_score(value)
 
 
 def test_a_score_sees_the_conversation(policy: Policy):

@@ -99,12 +99,18 @@ def as_score(value: Any) -> Score | None:
     Raises:
         ValueError: if a number is not finite.
     """
+    value = scalar(value)
     if isinstance(value, Mapping) and value:
-        numbers = {str(name): each for name, each in value.items()}
+        numbers = {str(name): scalar(each) for name, each in value.items()}
         if all(isinstance(each, int | float) for each in numbers.values()):
             return {name: finite(each) for name, each in numbers.items()}
         return None
     return finite(value) if isinstance(value, int | float) else None
+
+
+def scalar(value: Any) -> Any:
+    """Returns the number of a scalar of NumPy or PyTorch, and any other value as it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
 def finite(value: float) -> float:
