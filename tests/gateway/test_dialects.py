@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -149,6 +150,20 @@ def test_what_a_reply_writes_is_read_back(dialect: Dialect, reply: ChatReply):
     assert [(c.id, c.name, json.loads(c.arguments)) for c in message.calls] == [
         (c.id, c.name, json.loads(c.arguments)) for c in reply.calls
     ]
+
+
+def test_messages_name_the_stop_string_that_ended_a_reply():
+    request = MESSAGES.read({**MESSAGES_BODY, "stop_sequences": ["Obs:"]})
+    for reply, reason, stop in (
+        (ChatReply("go", stop="Obs:"), "stop_sequence", "Obs:"),
+        (ChatReply("go"), "end_turn", None),
+        (replace(REPLY, stop="Obs:"), "tool_use", None),
+    ):
+        body = MESSAGES.write(reply, request, "msg_1", 17)
+        assert (body["stop_reason"], body["stop_sequence"]) == (reason, stop)
+        events = [json.loads(data) for _, data in MESSAGES.events(reply, request, "msg_1", 17)]
+        assert events[0]["message"]["stop_sequence"] is None
+        assert events[-2]["delta"] == {"stop_reason": reason, "stop_sequence": stop}
 
 
 BAD: list[tuple[Dialect, dict[str, Any]]] = [

@@ -16,7 +16,7 @@ from agentgym.trainers.data.packing import pack
 from agentgym.trainers.gateway import sessions as module
 from agentgym.trainers.gateway.messages import History
 from agentgym.trainers.gateway.prompts import Prompt, Prompts
-from agentgym.trainers.gateway.session import Session, SessionSpec, logprobs_of
+from agentgym.trainers.gateway.session import Session, SessionSpec, logprobs_of, stop_of
 from agentgym.trainers.gateway.sessions import SPENT, Sessions
 from agentgym.trainers.gateway.wire import ChatRequest, Message, Refused
 from agentgym.trainers.policy.policy import Policy
@@ -187,9 +187,24 @@ def test_limits_and_stop_strings_of_a_request_hold(policy: Policy):
         whole = ask(sessions, session, hello())
         other = sessions.open(SessionSpec((1,)))
         short = ask(sessions, other, hello(), max_tokens=2, logprobs=True)
+    assert not short.stop
     assert short.completion_tokens == 2 and short.finish == "length"
     assert whole.text is not None and whole.text.startswith(short.text or "")
     assert "".join(token.token for token in short.logprobs) == short.text
+
+
+def test_a_reply_names_the_stop_string_that_ended_it(policy: Policy):
+    """Texts before it, and samples that an end token or the limit ended, name none."""
+    for text, rest, finished, stop in (
+        ("go", "Obs: x", True, "Obs:"),
+        ("", "Obs:", True, "Obs:"),
+        ("go", "\n", True, ""),
+        ("goOb", "", False, ""),
+    ):
+        ids = policy.tokenizer(text + rest, add_special_tokens=False)["input_ids"]
+        sample = Sample(np.array(ids), np.zeros(len(ids)), None, text, finished)
+        assert stop_of(sample, ("end", "Obs:"), policy.decode) == stop
+    assert stop_of(sample, (), policy.decode) == ""
 
 
 def test_the_bytes_of_tokens_are_those_of_the_text(policy: Policy):

@@ -174,6 +174,15 @@ def logprobs_of(sample: Sample, decode: Callable[[Sequence[int]], str]) -> tuple
     return tuple(found)
 
 
+def stop_of(sample: Sample, stops: Sequence[str], decode: Callable[[Sequence[int]], str]) -> str:
+    """Returns the stop string that ended a sample, "" if none of these did."""
+    if not stops or not sample.finished:
+        return ""
+    whole = decode(sample.tokens.tolist())
+    rest = whole[whole.find(sample.text) + len(sample.text) :]
+    return next((stop for stop in stops if rest.startswith(stop)), "")
+
+
 def ended() -> Refused:
     """Returns the answer to requests of a session that has ended."""
     return Refused(400, "session_ended", "The session of this key has ended: start another one.")

@@ -29,6 +29,7 @@ from agentgym.trainers.gateway.session import (
     logprobs_of,
     one_each,
     refuse,
+    stop_of,
 )
 from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, Message, Refused, ToolCall
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
@@ -386,6 +387,7 @@ class Sessions:
             waiting.session.reply(call, sample),
             model=call.request.model or self.model,
             logprobs=logprobs_of(sample, self._policy.decode) if call.request.logprobs else (),
+            stop=stop_of(sample, call.request.stop, self._policy.decode),
         )
 
 

@@ -122,6 +122,7 @@ class ChatReply:
         model: name of the model in the reply.
         id: identifies the reply, "" lets the server choose.
         logprobs: the sampled tokens, if the client asked for them.
+        stop: the stop string of the request that ended the reply, "" if none did.
     """
 
     text: str | None
@@ -134,6 +135,7 @@ class ChatReply:
     model: str = ""
     id: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
+    stop: str = ""
 
 
 class Refused(Exception):
