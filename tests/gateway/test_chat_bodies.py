@@ -231,6 +231,7 @@ BAD = {
     "messages[0]": [
         ask(messages=[{"role": "user", "content": None}]),
         ask(messages=[{"role": "tool", "content": "6"}]),
+        ask(messages=[echoed(function_call={"name": "add", "arguments": "{}"})]),
     ],
     "n": [ask(n=5), ask(n=True + 1)],
     "stop": [ask(stop=list("abcde")), ask(stop=5), ask(stop="a" * 1000), ask(stop="\ud83d")],

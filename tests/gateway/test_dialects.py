@@ -171,12 +171,19 @@ BAD: list[tuple[Dialect, dict[str, Any]]] = [
     (MESSAGES, {"messages": [{"role": "user", "content": [{"type": "image"}]}]}),
     (MESSAGES, {"messages": [{"role": "tool", "content": "x"}]}),
     (MESSAGES, {**MESSAGES_BODY, "tools": [{"type": "bash_20250124", "name": "bash"}]}),
+    (MESSAGES, {**MESSAGES_BODY, "mcp_servers": [{"type": "url", "url": "http://x", "name": "x"}]}),
     (RESPONSES, {"input": "go", "previous_response_id": "resp_1"}),
     (RESPONSES, {"input": [{"type": "item_reference", "id": "x"}]}),
     (RESPONSES, {"input": [{"role": "robot", "content": "x"}]}),
     (RESPONSES, {"input": "go", "tools": [{"type": "web_search"}]}),
     (RESPONSES, {}),
 ]
+
+
+def test_the_error_of_a_request_without_input_names_the_field():
+    with pytest.raises(Refused, match="input must have") as caught:
+        RESPONSES.read({"input": []})
+    assert caught.value.param == "input"
 
 
 @pytest.mark.parametrize(("dialect", "body"), BAD)

@@ -44,6 +44,11 @@ def read_messages(body: Mapping[str, Any]) -> ChatRequest:
     Raises:
         Refused: with the field at fault.
     """
+    if body.get("mcp_servers"):
+        refuse(
+            "mcp_servers is not supported: connect to them, and send their tools in tools.",
+            "mcp_servers",
+        )
     tools = distinct([_tool(t, i) for i, t in enumerate(list_of(body, "tools", MOST_TOOLS))])
     choice = object_in(body, "tool_choice")
     kind = text_of(choice, "type", "auto", "tool_choice.")

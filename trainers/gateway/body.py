@@ -233,10 +233,10 @@ def distinct(tools: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...
     return tuple(tools)
 
 
-def check_messages(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Returns messages, at least one of which there must be."""
+def check_messages(messages: Sequence[Message], name: str = "messages") -> tuple[Message, ...]:
+    """Returns messages of a field, at least one of which there must be."""
     if not messages:
-        refuse("messages must have at least one message, got none.", "messages")
+        refuse(f"{name} must have at least one message, got none.", name)
     return tuple(messages)
 
 

@@ -133,6 +133,8 @@ def _message(message: Mapping[str, Any], where: str) -> Message:
     text = joined_text(message.get("content"), f"{where}.content")
     name = text_of(message, "name", where=f"{where}.")
     if role == "assistant":
+        if message.get("function_call"):
+            refuse(f"{where}.function_call is not supported: send it in tool_calls.", where)
         calls = list_of(message, "tool_calls", MOST_TOOLS, f"{where}.")
         return Message(
             role,
