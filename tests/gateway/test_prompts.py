@@ -262,6 +262,28 @@ def test_a_later_system_message_is_refused_if_the_template_moves_it():
         prompts.prompt(ChatRequest(messages, (ADD,)), prompts.history())
 
 
+@pytest.mark.parametrize("name", NATIVE)
+def test_a_result_is_in_the_prompt_or_refused(name: str):
+    """Behind another message, and of a call that the conversation does not have, too."""
+    prompts, history = prompts_of(name), prompts_of(name).history()
+    calls = two_calls()[:1]
+    request = ChatRequest((Message("user", "1+2?"),), (ADD,))
+    first = prompts.prompt(request, history)
+    answer(history, first, sampled(name, "Adding."), ChatReply(None, calls=calls))
+    start = (*request.messages, Message("assistant", calls=calls))
+    late = (*start, Message("user", "Wait."), *results(calls, "seventeen"))
+    orphan = (*request.messages, Message("tool", "seventeen", call_id="zzzzzzzzz"))
+    usual = (*start, *results(calls, "seventeen"))
+    for messages in (late, orphan, usual):
+        for known in (history, prompts.history()):
+            try:
+                prompt = prompts.prompt(replace(request, messages=messages), known)
+            except Refused as error:
+                assert error.status == 400 and messages is not usual
+            else:
+                assert "seventeen" in tool_tokenizer(name).decode(prompt.tokens)
+
+
 def test_several_foreign_calls_are_written_one_by_one_for_a_template_that_takes_one():
     for name in ("llama3_1", "gptoss"):
         prompts = prompts_of(name)

@@ -18,13 +18,14 @@ import numpy as np
 
 from agentgym.trainers.data.trajectory import Tokens
 from agentgym.trainers.gateway.messages import object_of
-from agentgym.trainers.gateway.wire import Message, ToolCall
+from agentgym.trainers.gateway.wire import Message, Refused, ToolCall
 from agentgym.trainers.policy import chat_template
 from agentgym.trainers.policy.chat_template import render, time_limit
 from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.utils.printable import encodable
 
 _BYTE = r"<0x[0-9A-F]{2}>"
+_WORD = re.compile(r"[A-Za-z0-9]{4,}")
 _GUARDS = range(0xE000, 0xF900)
 """Code points without a meaning."""
 
@@ -97,6 +98,7 @@ class Rendering:
         Raises:
             Exception: whatever the template raises.
             ConfigError: if it takes too long.
+            Refused: if it leaves out the result of a tool.
         """
         guard = _free_guard([messages, tools])
         safe = [self._message(message, guard) for message in messages]
@@ -105,6 +107,16 @@ class Rendering:
             kwargs["tools"] = _mapped(list(tools), lambda text: self.guarded(text, guard))
         with time_limit(chat_template.TEMPLATE_SECONDS):
             text = render(self._tokenizer, safe, kwargs)
+        for message in messages:
+            if message.role == "tool" and _is_missing(message.text or "", text):
+                raise Refused(
+                    400,
+                    "unsupported_message",
+                    f"The model's chat template leaves out the result of the call "
+                    f"{message.call_id!r:.80}: send results right behind the message with their "
+                    "calls.",
+                    param="messages",
+                )
         return Guarded(text.replace(f"\\u{ord(guard):04x}", guard), guard)
 
     def guarded(self, text: str, guard: str, reply: bool = False) -> str:
@@ -153,6 +165,12 @@ class Rendering:
 
     def _ids(self, text: str) -> list[int]:
         return self._tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
+
+
+def _is_missing(result: str, rendered: str) -> bool:
+    """Whether no word of a result is in a text. Templates may write it as JSON."""
+    words = _WORD.findall(result)
+    return bool(words) and not any(word in rendered for word in words)
 
 
 def _any_of(texts: Sequence[str]) -> re.Pattern[str]:
