@@ -202,7 +202,7 @@ def test_a_reply_names_the_stop_string_that_ended_it(policy: Policy):
         ("goOb", "", False, ""),
     ):
         ids = policy.tokenizer(text + rest, add_special_tokens=False)["input_ids"]
-        sample = Sample(np.array(ids), np.zeros(len(ids)), None, text, finished)
+        sample = Sample(np.array(ids), np.zeros(len(ids), np.float32), None, text, finished)
         assert stop_of(sample, ("end", "Obs:"), policy.decode) == stop
     assert stop_of(sample, (), policy.decode) == ""
 
