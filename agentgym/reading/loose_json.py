@@ -8,6 +8,7 @@ escapes, missing commas and brackets, and quotes inside a string of the same quo
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -92,7 +93,25 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON value")
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:20]} is too large for a number")
+    return number
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
+
+
+def strict_json(data: str | bytes) -> Any:
+    """Returns the value of a JSON text whose numbers are all finite.
+
+    Raises:
+        ValueError: if it is none, such as one with NaN or 1e999, which no other text of JSON can
+            hold.
+        RecursionError: if it is nested too deeply.
+    """
+    return json.loads(data, parse_constant=_refuse, parse_float=_finite)
 
 
 class _LooseReader:
@@ -142,7 +161,7 @@ class _LooseReader:
         if self.text[self.at : self.at + 1].isalnum() or self.text[self.at : self.at + 1] == "_":
             raise NotUnderstood(f"Expecting ',' delimiter at {self._here()}")
         try:
-            return int(digits) if whole.isdigit() else float(digits)
+            return int(digits) if whole.isdigit() else _finite(digits)
         except (ValueError, OverflowError):
             raise NotUnderstood(f"{digits[:20]} is no number") from None
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+from agentgym.reading.loose_json import strict_json
 
 INVALID_JSON, UNKNOWN_TYPE = "INVALID_JSON", "UNKNOWN_TYPE"
 VALIDATION_ERROR, EXECUTION_ERROR = "VALIDATION_ERROR", "EXECUTION_ERROR"
@@ -34,7 +35,7 @@ def read_message(text: str | bytes) -> dict[str, Any]:
         ProtocolError: if it is not one.
     """
     try:
-        message = json.loads(text)
+        message = strict_json(text)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(INVALID_JSON, f"Invalid JSON: {error!s:.200}") from error
     if not isinstance(message, dict):

@@ -37,6 +37,11 @@ def one_answer(task: Task) -> float:
     return float(len(ask(task, [{"role": "user", "content": task.task}])["content"]))
 
 
+def shown(task: Task) -> None:
+    """Prints the key, and the length of the observation."""
+    print(task.key, len(task.observation))
+
+
 def fails(task: Task) -> None:
     """Asks once and raises an exception."""
     ask(task, [{"role": "user", "content": "hello"}])

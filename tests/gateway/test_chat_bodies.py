@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,14 @@ from hypothesis import strategies as st
 from agentgym.trainers.gateway.body import read_object
 from agentgym.trainers.gateway.chat import chat_events, read_chat, write_chat, write_error
 from agentgym.trainers.gateway.messages import Answered, History, call_ids
-from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, Message, Refused, ToolCall
+from agentgym.trainers.gateway.wire import (
+    ChatReply,
+    ChatRequest,
+    Message,
+    Refused,
+    TokenLogprob,
+    ToolCall,
+)
 
 from .stub_backend import ask
 
@@ -174,6 +182,9 @@ def test_every_field_is_read():
             user="u",
             metadata={"a": 1},
             response_format={"type": "json_object"},
+            top_logprobs=5,
+            reasoning={"effort": "low"},
+            chat_template_kwargs={"enable_thinking": False},
             unheard_of=[1],
         )
     )
@@ -183,13 +194,34 @@ def test_every_field_is_read():
     assert (request.stop, request.max_tokens) == (("a", "b"), 7)
     assert (request.stream, request.include_usage, request.parallel) == (True, True, False)
     assert request.tool_choice == "auto"
-    assert request.overridden.keys() == {"temperature", "seed", "tool_choice", "response_format"}
+    assert request.overridden.keys() == {
+        "temperature", "seed", "tool_choice", "response_format", "top_logprobs", "reasoning",
+        "chat_template_kwargs",
+    }  # fmt: skip
     assert request.tools[0]["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
 def test_an_empty_list_of_tools_is_none():
     request = read_chat(ask(tools=[], tool_choice="required", parallel_tool_calls=False))
     assert (request.tools, request.overridden, request.parallel) == ((), {}, True)
+
+
+def tool(argument: Any, **words: Any) -> dict[str, Any]:
+    """A tool whose argument has a JSON schema, and words of the schema of them all."""
+    parameters = {"properties": {"a": argument}, **words}
+    return {"type": "function", "function": {"name": "add", "parameters": parameters}}
+
+
+def test_words_of_a_schema_that_are_null_are_absent():
+    """Some clients write out every word that a schema can have."""
+    full = {"type": "string", "enum": None, "anyOf": None, "default": None}
+    (read,) = read_chat(ask(tools=[tool(full, required=None)])).tools
+    parameters = read["function"]["parameters"]
+    assert parameters["properties"] == {"a": {"type": "string", "default": None}}
+    assert "required" not in parameters
+    nested = {"anyOf": [{"type": None}, True]}
+    (read,) = read_chat(ask(tools=[tool(nested)])).tools
+    assert read["function"]["parameters"]["properties"] == {"a": {"anyOf": [{}, True]}}
 
 
 IMAGE = [{"type": "image_url", "image_url": {"url": "data:"}}]
@@ -199,16 +231,23 @@ BAD = {
     "messages[0]": [
         ask(messages=[{"role": "user", "content": None}]),
         ask(messages=[{"role": "tool", "content": "6"}]),
+        ask(messages=[echoed(function_call={"name": "add", "arguments": "{}"})]),
     ],
     "n": [ask(n=5), ask(n=True + 1)],
-    "stop": [ask(stop=list("abcde")), ask(stop=5), ask(stop="a" * 1000)],
+    "stop": [ask(stop=list("abcde")), ask(stop=5), ask(stop="a" * 1000), ask(stop="\ud83d")],
     "max_tokens": [ask(max_tokens=0), ask(max_tokens="5"), ask(max_tokens=True)],
     "stream": [ask(stream="yes")],
     "temperature": [ask(temperature="hot")],
     "tools": [ask(tools=[ADD, ADD]), ask(tools=[ADD] * 300), ask(tools={})],
-    "tools[0]": [ask(tools=[{"type": "web_search"}])],
+    "tools[0]": [
+        ask(tools=[{"type": "web_search"}]),
+        *(ask(tools=[tool(schema)]) for schema in (5, {"type": 5}, {"enum": 5}, {"anyOf": [5]})),
+        *(ask(tools=[tool({}, required=each)]) for each in (True, [5], "a")),
+        ask(tools=[tool({}, properties=[])]),
+    ],
     "tool_choice": [ask(tools=[ADD], tool_choice="maybe")],
     "functions": [ask(functions=[{"name": "add"}])],
+    "continue_final_message": [ask(continue_final_message=True)],
 }
 
 
@@ -247,7 +286,15 @@ def test_any_body_is_read_or_refused(fields: dict[str, Any], message: dict[str, 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"\xff", b"[]", b'{"a": NaN}', b'{"a":' * 100000, b'{"a":' * 40 + b"1" + b"}" * 40],
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b'{"a": NaN}',
+        b'{"a": 1e999}',
+        b'{"a":' * 100000,
+        b'{"a":' * 40 + b"1" + b"}" * 40,
+    ],
 )
 def test_a_body_that_is_no_json_object_is_refused(data: bytes):
     with pytest.raises(Refused, match="body") as caught:
@@ -265,6 +312,17 @@ def test_a_reply_has_all_fields():
     assert body["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
     empty = write_chat(ChatReply(None), request, "chatcmpl-1", 17)
     assert empty["choices"][0]["message"]["content"] == ""
+
+
+@pytest.mark.parametrize("text", ["go", "", None])
+def test_a_stream_has_the_logprobs_of_all_tokens(text: str | None):
+    tokens = tuple(TokenLogprob(token, token.encode(), -0.5) for token in ("<call>", "add"))
+    reply = replace(REPLY, text=text, logprobs=tokens)
+    request = read_chat(ask(stream=True, logprobs=True))
+    *data, _ = chat_events(reply, request, "chatcmpl-1", 17)
+    found = [json.loads(each)["choices"][0]["logprobs"] for each in data]
+    whole = write_chat(reply, request, "chatcmpl-1", 17)["choices"][0]["logprobs"]
+    assert [each for each in found if each] == [whole]
 
 
 def test_a_stream_adds_up_to_the_reply():

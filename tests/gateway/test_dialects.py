@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -151,17 +152,38 @@ def test_what_a_reply_writes_is_read_back(dialect: Dialect, reply: ChatReply):
     ]
 
 
+def test_messages_name_the_stop_string_that_ended_a_reply():
+    request = MESSAGES.read({**MESSAGES_BODY, "stop_sequences": ["Obs:"]})
+    for reply, reason, stop in (
+        (ChatReply("go", stop="Obs:"), "stop_sequence", "Obs:"),
+        (ChatReply("go"), "end_turn", None),
+        (replace(REPLY, stop="Obs:"), "tool_use", None),
+    ):
+        body = MESSAGES.write(reply, request, "msg_1", 17)
+        assert (body["stop_reason"], body["stop_sequence"]) == (reason, stop)
+        events = [json.loads(data) for _, data in MESSAGES.events(reply, request, "msg_1", 17)]
+        assert events[0]["message"]["stop_sequence"] is None
+        assert events[-2]["delta"] == {"stop_reason": reason, "stop_sequence": stop}
+
+
 BAD: list[tuple[Dialect, dict[str, Any]]] = [
     (MESSAGES, {"messages": []}),
     (MESSAGES, {"messages": [{"role": "user", "content": [{"type": "image"}]}]}),
     (MESSAGES, {"messages": [{"role": "tool", "content": "x"}]}),
     (MESSAGES, {**MESSAGES_BODY, "tools": [{"type": "bash_20250124", "name": "bash"}]}),
+    (MESSAGES, {**MESSAGES_BODY, "mcp_servers": [{"type": "url", "url": "http://x", "name": "x"}]}),
     (RESPONSES, {"input": "go", "previous_response_id": "resp_1"}),
     (RESPONSES, {"input": [{"type": "item_reference", "id": "x"}]}),
     (RESPONSES, {"input": [{"role": "robot", "content": "x"}]}),
     (RESPONSES, {"input": "go", "tools": [{"type": "web_search"}]}),
     (RESPONSES, {}),
 ]
+
+
+def test_the_error_of_a_request_without_input_names_the_field():
+    with pytest.raises(Refused, match="input must have") as caught:
+        RESPONSES.read({"input": []})
+    assert caught.value.param == "input"
 
 
 @pytest.mark.parametrize(("dialect", "body"), BAD)
@@ -208,6 +230,24 @@ def test_errors_and_counts_of_messages(gateway: tuple[StubBackend, str]):
     path = "/v1/messages/count_tokens"
     status, body, _ = post(url, {"messages": [{"role": "user", "content": "four"}]}, path=path)
     assert (status, body) == (200, {"input_tokens": 4})
+
+
+def test_a_reply_that_is_to_go_on_from_a_beginning_is_refused(gateway: tuple[StubBackend, str]):
+    """Anthropic's last message of the assistant is the beginning of the reply, which is no turn."""
+    backend, url = gateway
+    begun = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "{"}]
+    status, body, _ = post(url, {"messages": begun, "max_tokens": 5}, path="/v1/messages")
+    assert (status, body["error"]["type"]) == (400, "invalid_request_error")
+    assert "user" in body["error"]["message"] and not backend.requests
+    path = "/v1/messages/count_tokens"
+    assert post(url, {"messages": begun}, path=path)[1] == {"input_tokens": 3}
+
+
+def test_paths_that_are_none_have_errors_of_their_dialect(gateway: tuple[StubBackend, str]):
+    _, url = gateway
+    for path, method in (("/v1/messages/batches", "POST"), (f"/s/{KEY}/v1/messages", "GET")):
+        _, body, _ = post(url, {}, path=path, method=method)
+        assert body["type"] == "error" and body["error"]["message"]
 
 
 def test_the_anthropic_client_reads_replies_streams_and_errors(gateway: tuple[StubBackend, str]):

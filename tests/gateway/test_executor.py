@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
@@ -22,9 +23,15 @@ from agentgym.trainers.data.packing import pack
 from agentgym.trainers.gateway import executor as module
 from agentgym.trainers.gateway.executor import HarnessExecutor, ProgramError
 from agentgym.trainers.gateway.gateway import Gateway
-from agentgym.trainers.gateway.played import Played
+from agentgym.trainers.gateway.played import Played, checked_score
 from agentgym.trainers.gateway.processes import TAIL, Groups
-from agentgym.trainers.gateway.programs import CommandProgram, Outcome, program_of
+from agentgym.trainers.gateway.programs import (
+    CommandProgram,
+    FunctionProgram,
+    ModuleProgram,
+    Outcome,
+    program_of,
+)
 from agentgym.trainers.gateway.task import Task
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
@@ -35,6 +42,7 @@ from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from tests.gateway import episodes as programs
 from tests.helpers.chat_models import chat_model
+from tests.helpers.many_files import many_files
 
 SAMPLING = Sampling(max_new_tokens=5)
 COMMAND = f"{sys.executable} {Path(programs.__file__)}"
@@ -131,6 +139,25 @@ def test_the_collector_leaves_out_older_objects_during_a_rollout_alone(policy: P
         executor.play(SPECS[:1])
         assert 0 < gc.get_freeze_count() <= counts[-1] <= frozen  # a freeze of the user stays
         executor.close()
+
+
+SCALARS = [np.float32(0.5), np.int64(2), np.bool_(True), np.array(0.5), torch.tensor(0.5)]
+
+
+@pytest.mark.parametrize("value", SCALARS, ids=lambda value: type(value).__name__)
+def test_a_scalar_of_an_array_is_a_score(value: Any):
+    number = float(value)
+    assert FunctionProgram(lambda _: value).run(Task("X-v0", "t", 1)).score == number
+    assert checked_score(value) == number
+    assert checked_score({"style": value}) == {"style": number}
+    assert checked_score([value, 1]) == [number, 1.0]
+
+
+@pytest.mark.parametrize("value", ["0.5", None, np.array([0.5, 1.0]), {"a": "b"}])
+def test_what_is_no_number_is_no_score(value: Any):
+    assert FunctionProgram(lambda _: value).run(Task("X-v0", "t", 1)).score is None
+    with pytest.raises(TypeError, match="must return a number"):
+        checked_score(value)
 
 
 def test_a_score_sees_the_conversation(policy: Policy):
@@ -243,6 +270,30 @@ def test_a_command_gets_few_environment_variables(monkeypatch: pytest.MonkeyPatc
     assert variables["OPENAI_BASE_URL"] == "http://h/v1"
     assert variables["ANTHROPIC_BASE_URL"] == "http://h"
     assert Task.of_environ(variables).task == "t"
+
+
+def test_a_task_that_is_too_long_for_a_variable_is_in_a_file():
+    task = Task("X-v0", "t", 1, observation="\u20ac" * 50_000, url="http://h", key="k" * 32)
+    code = (
+        "from agentgym.trainers.gateway.task import Task; task = Task.of_environ(); "
+        "print(task.key, len(task.observation))"
+    )
+    for shown in (outcome(f"python -c '{code}'", task), outcome_of_module(task)):
+        assert not shown.error
+        assert "k" * 32 + " 50000" in shown.output
+
+
+def test_a_function_of_a_module_runs_from_a_process_with_many_files():
+    with many_files():
+        assert not outcome_of_module(Task("X-v0", "t", 1, url="http://h", key="k" * 32)).error
+
+
+def outcome_of_module(task: Task) -> Outcome:
+    program = ModuleProgram("tests.gateway.episodes:shown", 30.0)
+    try:
+        return program.run(task)
+    finally:
+        program.close()
 
 
 def test_all_that_a_command_starts_ends_with_it(tmp_path: Path):

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
 from agentgym import make_env
-from agentgym.errors import ConfigError
+from agentgym.errors import AgentGymError, ConfigError
 from agentgym.trainers.gateway.gateway import Gateway
 from agentgym.trainers.gateway.harness import Harness
 from agentgym.trainers.gateway.task import Task, TaskError
@@ -63,6 +64,28 @@ def test_the_address_of_an_ended_session_answers_nobody(policy: Policy):
         with pytest.raises(TaskError, match="no session"):
             session.task.step("+")
         assert session.trajectory() is None
+
+
+def test_no_session_begins_when_nobody_answers_any_more(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+):
+    """A program would wait for ever."""
+    gateway = Gateway(policy, Sampling(max_new_tokens=3))
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(gateway.sessions, "_begin", fail)
+
+    def play() -> None:
+        with gateway:
+            with gateway.session() as session, pytest.raises(HTTPError):
+                programs.ask(session.task, [{"role": "user", "content": "hello"}])
+            with gateway.session():
+                pytest.fail("nobody would answer")
+
+    with pytest.raises(AgentGymError, match="answers no more"):
+        play()
 
 
 def test_a_port_in_use_is_an_error(policy: Policy):

@@ -101,8 +101,26 @@ def test_a_file_of_tasks_needs_no_environment(tmp_path: Path):
     assert {played.data["_answer"] for played in seen} <= {"one", "two", "three"}
 
 
+def test_only_line_feeds_end_the_lines_of_a_file(tmp_path: Path):
+    """U+2028 and others are ordinary characters in a text of JSON."""
+    file = tmp_path / "tasks.jsonl"
+    prompts = [f"{end}x" for end in "\u2028\u0085\u2029"]
+    rows = [json.dumps({"prompt": prompt}, ensure_ascii=False) for prompt in prompts]
+    file.write_bytes("\r\n".join(rows).encode())
+    assert [row["prompt"] for row in TaskFile(file).rows.values()] == prompts
+
+
 @pytest.mark.parametrize(
-    "lines", ["", "{}", "[]\n{}", '{"a": 1\n{}', '{"name": "x"}\n{"name": "x"}', '{"split": 3}\n{}']
+    "lines",
+    [
+        "",
+        "{}",
+        "[]\n{}",
+        '{"split": []}\n{}',
+        '{"a": 1\n{}',
+        '{"name": "x"}\n{"name": "x"}',
+        '{"split": 3}\n{}',
+    ],
 )
 def test_a_file_that_holds_no_tasks_is_refused(lines: str, tmp_path: Path):
     file = tmp_path / "tasks.jsonl"

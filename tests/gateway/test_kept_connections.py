@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import resource
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 
 from agentgym.trainers.gateway.kept_connections import post
+from tests.helpers.many_files import many_files
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -86,16 +85,9 @@ def test_a_request_without_a_reply_is_not_repeated(url: str):
 
 
 def test_a_process_with_many_files_keeps_its_connections(url: str):
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
-    try:
+    with many_files():
         for _ in range(2):
             assert post(f"{url}/keep", b"body", {}) == (200, b"body")
-    finally:
-        for file in files:
-            os.close(file)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert (Handler.connections, Handler.requests) == (1, 2)
 
 

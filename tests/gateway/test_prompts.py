@@ -206,6 +206,23 @@ def test_a_compacted_conversation_keeps_the_sampled_tokens_of_a_reply():
     assert ",".join(map(str, pieces)) in joined
 
 
+@pytest.mark.parametrize("name", ["qwen3", "gemma4", "gptoss", "qwen3_5_think"])
+@pytest.mark.parametrize("text", ["Answer south or north", "north", "<|im_end|>north", " north\n"])
+def test_the_text_of_a_user_that_ends_as_the_reply_is_not_its_place(name: str, text: str):
+    prompts, tokenizer = prompts_of(name), tool_tokenizer(name)
+    history = prompts.history()
+    request = ChatRequest((Message("user", "a long story"),), (ADD,))
+    first = prompts.prompt(request, history)
+    pieces = np.array([tokenizer.convert_tokens_to_ids(letter) for letter in "north"], np.int32)
+    answer(history, first, np.append(pieces, tool_format(name).end_token), ChatReply("north"))
+    messages = (Message("user", text), Message("assistant", "north"), Message("user", "Next?"))
+    tokens = prompts.prompt(replace(request, messages=messages), history).tokens
+    foreign = prompts.prompt(replace(request, messages=messages[:1]), prompts.history()).tokens
+    asked = tokenizer.decode(foreign).rindex("north")
+    at = [i for i in range(len(tokens)) if tokens[i : i + 5].tolist() == pieces.tolist()]
+    assert len(at) == 1 and len(tokenizer.decode(tokens[: at[0]])) > asked + len("north")
+
+
 def test_thoughts_stay_or_go_with_the_template_as_asked():
     for thoughts, relation in (("keep", "extends"), ("template", "rendered"), ("echo", "root")):
         prompts = prompts_of("qwen3", thoughts=thoughts)
@@ -243,6 +260,28 @@ def test_a_later_system_message_is_refused_if_the_template_moves_it():
     assert prompts.facts is not None and not prompts.facts.mid_system
     with pytest.raises(Refused, match="at the start only"):
         prompts.prompt(ChatRequest(messages, (ADD,)), prompts.history())
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_a_result_is_in_the_prompt_or_refused(name: str):
+    """Behind another message, and of a call that the conversation does not have, too."""
+    prompts, history = prompts_of(name), prompts_of(name).history()
+    calls = two_calls()[:1]
+    request = ChatRequest((Message("user", "1+2?"),), (ADD,))
+    first = prompts.prompt(request, history)
+    answer(history, first, sampled(name, "Adding."), ChatReply(None, calls=calls))
+    start = (*request.messages, Message("assistant", calls=calls))
+    late = (*start, Message("user", "Wait."), *results(calls, "seventeen"))
+    orphan = (*request.messages, Message("tool", "seventeen", call_id="zzzzzzzzz"))
+    usual = (*start, *results(calls, "seventeen"))
+    for messages in (late, orphan, usual):
+        for known in (history, prompts.history()):
+            try:
+                prompt = prompts.prompt(replace(request, messages=messages), known)
+            except Refused as error:
+                assert error.status == 400 and messages is not usual
+            else:
+                assert "seventeen" in tool_tokenizer(name).decode(prompt.tokens)
 
 
 def test_several_foreign_calls_are_written_one_by_one_for_a_template_that_takes_one():

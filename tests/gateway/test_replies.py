@@ -151,6 +151,11 @@ def test_values_have_the_types_of_the_schema():
     assert calls_of(read_reply(text, TOOLS)) == [("note", {"text": "17", "loud": False})]
 
 
+def test_a_number_that_json_cannot_hold_is_text():
+    text = "<function=note><parameter=loud>-1e999</parameter></function>"
+    assert calls_of(read_reply(text, TOOLS)) == [("note", {"loud": "-1e999"})]
+
+
 MALFORMED = [
     '<tool_call>\n{"name": "add", "arguments": {"a": 3',
     '<tool_call>{"arguments": {}}</tool_call>',
@@ -158,6 +163,7 @@ MALFORMED = [
     "<|tool_call_start|>[add(a=3",
     "<|tool_call>call:add{a:3",
     "[TOOL_CALLS]",
+    '<tool_call>{"name": "add", "arguments": {"a": 1e999, "b": 4}}</tool_call>',
     "<tool_call>" * 20,
 ]
 

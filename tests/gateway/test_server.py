@@ -292,6 +292,23 @@ def test_a_repetition_of_a_failed_request_is_a_new_one(gateway: tuple[StubBacken
     assert [request.retry for _, request, _ in backend.requests] == [False, True]
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages/count_tokens"])
+def test_a_failure_of_the_trainer_is_an_error_of_the_dialect(
+    gateway: tuple[StubBackend, str], monkeypatch: pytest.MonkeyPatch, path: str
+):
+    backend, url = gateway
+
+    def fail(key: str, request: ChatRequest) -> None:
+        raise TypeError("odd")
+
+    monkeypatch.setattr(backend, "submit", fail)
+    monkeypatch.setattr(backend, "count", fail)
+    status, body, _ = post(url, ask(), path=path)
+    assert status == 500 and "odd" in body["error"]["message"]
+    assert body.get("type") == ("error" if "messages" in path else None)
+    assert body["error"]["type"] == "api_error"
+
+
 def test_a_session_has_few_requests_at_once(gateway: tuple[StubBackend, str]):
     backend, url = gateway
     backend.reply = held

@@ -20,6 +20,7 @@ import pytest
 from agentgym import make_env
 from agentgym.cli.main import main
 from agentgym.data.reading import read_episodes
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, DataError
 from agentgym.trainers.gateway import service as service_module
 from agentgym.trainers.gateway import session as session_module
@@ -83,6 +84,8 @@ def play(url: str, found: Recorded) -> None:
         send(f"{url}/sessions", "POST", {"task": "no such task"})[0],
         send(f"{url}/sessions/{begun['key']}", "DELETE")[0],
         send(f"{url}/sessions/{other['key']}", "DELETE", {"reward": "much"})[0],
+        send(f"{url}/sessions/{other['key']}", "DELETE", {"reward": 10**400})[0],
+        send(f"{url}/sessions/{other['key']}", "DELETE", {"reward": [10**400]})[0],
     ]
 
 
@@ -128,7 +131,7 @@ def test_the_server_ends_cleanly_and_every_session_is_in_the_file(recorded: Reco
 
 
 def test_wrong_requests_are_refused_and_pages_of_browsers_begin_no_session(recorded: Recorded):
-    assert recorded.refused == [403, 415, 422, 422, 422, 404, 422]
+    assert recorded.refused == [403, 415, 422, 422, 422, 404, 422, 422, 422]
 
 
 def test_traces_are_viewed_exported_and_read_as_episodes(recorded: Recorded, tmp_path: Path):
@@ -222,6 +225,23 @@ def test_sessions_are_limited_also_while_they_begin(service: Any):
     service.end(begun.pop())
     begin("")
     assert len(begun) == 3
+
+
+def test_an_environment_that_fails_is_an_error_and_leaves_nothing(
+    service: Any, monkeypatch: pytest.MonkeyPatch
+):
+    closed: list[bool] = []
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise OSError("no server")
+
+    monkeypatch.setattr(NumberLine, "reset", fail)
+    monkeypatch.setattr(NumberLine, "close", lambda _: closed.append(True))
+    for _ in range(4):  # more than there are places
+        with pytest.raises(Refused, match="no server") as refused:
+            service.begin("", 0)
+        assert refused.value.status == 500
+    assert len(closed) == 4
 
 
 def test_a_session_without_a_sign_of_life_ends(service: Any, monkeypatch: pytest.MonkeyPatch):

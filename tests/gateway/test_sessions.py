@@ -8,16 +8,19 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.packing import pack
 from agentgym.trainers.gateway import sessions as module
-from agentgym.trainers.gateway.session import Session, SessionSpec
+from agentgym.trainers.gateway.messages import History
+from agentgym.trainers.gateway.prompts import Prompt, Prompts
+from agentgym.trainers.gateway.session import Session, SessionSpec, logprobs_of, stop_of
 from agentgym.trainers.gateway.sessions import SPENT, Sessions
 from agentgym.trainers.gateway.wire import ChatRequest, Message, Refused
 from agentgym.trainers.policy.policy import Policy
-from agentgym.trainers.policy.sampling import Sampling
+from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.collector import collect
 from agentgym.trainers.rollout.context import ContextSettings
@@ -184,9 +187,44 @@ def test_limits_and_stop_strings_of_a_request_hold(policy: Policy):
         whole = ask(sessions, session, hello())
         other = sessions.open(SessionSpec((1,)))
         short = ask(sessions, other, hello(), max_tokens=2, logprobs=True)
+    assert not short.stop
     assert short.completion_tokens == 2 and short.finish == "length"
     assert whole.text is not None and whole.text.startswith(short.text or "")
     assert "".join(token.token for token in short.logprobs) == short.text
+
+
+def test_a_reply_names_the_stop_string_that_ended_it(policy: Policy):
+    """Texts before it, and samples that an end token or the limit ended, name none."""
+    for text, rest, finished, stop in (
+        ("go", "Obs: x", True, "Obs:"),
+        ("", "Obs:", True, "Obs:"),
+        ("go", "\n", True, ""),
+        ("goOb", "", False, ""),
+    ):
+        ids = policy.tokenizer(text + rest, add_special_tokens=False)["input_ids"]
+        sample = Sample(np.array(ids), np.zeros(len(ids), np.float32), None, text, finished)
+        assert stop_of(sample, ("end", "Obs:"), policy.decode) == stop
+    assert stop_of(sample, (), policy.decode) == ""
+
+
+def test_the_bytes_of_tokens_are_those_of_the_text(policy: Policy):
+    """Also where a character is written by several tokens, or never ends."""
+    for text in ("a\u20acb\U0001f600", "\u20ac", "plain"):
+        data = text.encode()
+        tokens = [policy.tokenizer.convert_tokens_to_ids(each) for each in as_bytes(data)]
+        assert None not in tokens
+        for stop in (len(tokens), len(tokens) - 1):
+            sample = Sample(np.array(tokens[:stop]), np.zeros(stop, np.float32), None, "", True)
+            found = logprobs_of(sample, policy.decode)
+            expected = data[:stop].decode("utf-8", "replace")
+            assert b"".join(token.data for token in found).decode() == expected
+            assert "".join(token.token for token in found) == expected
+            assert len(found) == stop
+
+
+def as_bytes(data: bytes) -> list[str]:
+    """Returns the names of the tokens of single bytes, as byte-level tokenizers write them."""
+    return [bytes_to_unicode()[each] for each in data]
 
 
 def test_a_prompt_that_is_too_long_is_refused(policy: Policy):
@@ -200,6 +238,27 @@ def test_a_prompt_that_is_too_long_is_refused(policy: Policy):
         fits = sessions.count(session.token, ChatRequest(tuple(hello()))).result(SECONDS)
     assert fits == len(session.record.calls[-1].prompt.tokens)
     assert len(session.record.turns()) == 1
+
+
+def test_a_request_on_which_the_trainer_fails_ends_no_run(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+):
+    sessions = Sessions(policy, Sampling(max_new_tokens=6))
+    session = sessions.open(SessionSpec((1,)))
+    build = Prompts.prompt
+
+    def prompt(self: Prompts, request: ChatRequest, history: History) -> Prompt:
+        if request.messages[0].text == "odd":
+            raise TypeError("odd")
+        return build(self, request, history)
+
+    monkeypatch.setattr(Prompts, "prompt", prompt)
+    with answering(sessions):
+        for begin in (sessions.submit, sessions.count):
+            with pytest.raises(TypeError, match="odd"):
+                begin(session.token, ChatRequest(tuple(hello("odd")))).result(SECONDS)
+        assert ask(sessions, session, hello()).text is not None
+    assert len(session.record.turns()) == 1 and not session.waiting
 
 
 def test_a_session_that_has_ended_answers_nobody(policy: Policy):

@@ -24,7 +24,12 @@ from agentgym.trainers.gateway.body import (
 from agentgym.trainers.gateway.chat import Body, wishes_of
 from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, Message, Refused, ToolCall
 
-_STOPS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
+_STOPS = {
+    "stop": "end_turn",
+    "sequence": "stop_sequence",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+}
 _ERRORS = {
     401: "authentication_error",
     404: "not_found_error",
@@ -39,6 +44,11 @@ def read_messages(body: Mapping[str, Any]) -> ChatRequest:
     Raises:
         Refused: with the field at fault.
     """
+    if body.get("mcp_servers"):
+        refuse(
+            "mcp_servers is not supported: connect to them, and send their tools in tools.",
+            "mcp_servers",
+        )
     tools = distinct([_tool(t, i) for i, t in enumerate(list_of(body, "tools", MOST_TOOLS))])
     choice = object_in(body, "tool_choice")
     kind = text_of(choice, "type", "auto", "tool_choice.")
@@ -160,14 +170,15 @@ def _content(reply: ChatReply) -> list[Body]:
 
 def write_messages(reply: ChatReply, request: ChatRequest, id: str, created: int) -> Body:
     """Returns the body of a reply."""
+    stopped = reply.finish == "stop" and reply.stop
     return {
         "id": id,
         "type": "message",
         "role": "assistant",
         "model": request.model or reply.model,
         "content": _content(reply),
-        "stop_reason": _STOPS[reply.finish],
-        "stop_sequence": None,
+        "stop_reason": _STOPS["sequence" if stopped else reply.finish],
+        "stop_sequence": reply.stop if stopped else None,
         "usage": {
             "input_tokens": reply.prompt_tokens - reply.cached_tokens,
             "output_tokens": reply.completion_tokens,
@@ -187,7 +198,13 @@ def message_events(
 
     whole = write_messages(reply, request, id, created)
     usage = whole["usage"]
-    start = {**whole, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 0}}
+    start = {
+        **whole,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {**usage, "output_tokens": 0},
+    }
     yield event("message_start", message=start)
     for index, block in enumerate(whole["content"]):
         empty, deltas = _deltas(block)
@@ -195,7 +212,7 @@ def message_events(
         for delta in deltas:
             yield event("content_block_delta", index=index, delta=delta)
         yield event("content_block_stop", index=index)
-    delta = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    delta = {name: whole[name] for name in ("stop_reason", "stop_sequence")}
     yield event("message_delta", delta=delta, usage=usage)
     yield event("message_stop")
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from agentgym.reading.loose_json import too_deep
+from agentgym.reading.loose_json import strict_json, too_deep
 from agentgym.tools.call_objects import MAX_DEPTH
 from agentgym.trainers.gateway.wire import Message, Refused
+from agentgym.utils.printable import encodable
 
 MOST_MESSAGES, MOST_TOOLS, MOST_STOPS = 4096, 256, 4
 LONGEST_NAME, LONGEST_STOP = 256, 256
@@ -30,7 +30,7 @@ def read_object(data: bytes) -> dict[str, Any]:
         Refused: if it is none, or is nested too deeply.
     """
     try:
-        value = json.loads(data, parse_constant=_no_constant)
+        value = strict_json(data)
     except (ValueError, RecursionError) as error:
         refuse(f"The body must be a JSON object, got none: {error!s:.200}.", code="invalid_json")
     if not isinstance(value, dict):
@@ -42,10 +42,6 @@ def read_object(data: bytes) -> dict[str, Any]:
             code="invalid_json",
         )
     return value
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
 
 
 def text_of(body: Mapping[str, Any], name: str, default: str = "", where: str = "") -> str:
@@ -124,6 +120,8 @@ def stops_of(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(each for each in given if each))
     if len(found) > MOST_STOPS or any(len(each) > LONGEST_STOP for each in found):
         refuse(f"{name} may have at most {MOST_STOPS} strings of {LONGEST_STOP} characters.", name)
+    if any(each != encodable(each) for each in found):
+        refuse(f"{name} must be text, got half of a surrogate pair: {_shown(value)}.", name)
     return found
 
 
@@ -165,10 +163,13 @@ def function_tool(
         where: its place in the body.
         schema: the field with the schema.
     """
-    parameters = dict(object_in(function, schema, f"{where}."))
-    parameters = {"type": "object", "properties": {}, **parameters}
-    if not isinstance(parameters["properties"], dict):
-        refuse(f"{where}.{schema}.properties must be an object.", where)
+    place = f"{where}.{schema}"
+    given = _schema(dict(object_in(function, schema, f"{where}.")), place, where, _OF_TOOL)
+    parameters = {"type": "object", "properties": {}, **given}
+    parameters["properties"] = {
+        name: _schema(each, f"{place}.properties.{name:.80}", where, _OF_ARGUMENT)
+        for name, each in parameters["properties"].items()
+    }
     return {
         "type": "function",
         "function": {
@@ -179,6 +180,51 @@ def function_tool(
     }
 
 
+def _schema(schema: Any, place: str, tool: str, words: Words) -> Any:
+    """Returns a JSON schema without the words that are null, as clients send absent ones.
+
+    Args:
+        schema: the schema.
+        place: where it stands.
+        tool: where its tool stands.
+        words: words that prompts and readers of calls go by.
+
+    Raises:
+        Refused: if one of them is not what JSON schemas have there.
+    """
+    if isinstance(schema, bool):
+        return schema
+    if not isinstance(schema, dict):
+        refuse(f"{place} must be a schema, which is an object, got {_shown(schema)}.", tool)
+    found: dict[str, Any] = {
+        word: each for word, each in schema.items() if each is not None or word not in words
+    }
+    for word, (fits, expected) in words.items():
+        if word in found and not fits(found[word]):
+            refuse(f"{place}.{word} must be {expected}, got {_shown(found[word])}.", tool)
+    if "anyOf" in words and "anyOf" in found:
+        some = enumerate(found["anyOf"])
+        found["anyOf"] = [_schema(each, f"{place}.anyOf[{i}]", tool, words) for i, each in some]
+    return found
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+Words = Mapping[str, tuple[Callable[[Any], bool], str]]
+"""Words of a JSON schema -> whether a value is one that they can have, and what it must be."""
+_OF_TOOL: Words = {
+    "properties": (lambda value: isinstance(value, dict), "an object of schemas"),
+    "required": (_are_texts, "a list of names"),
+}
+_OF_ARGUMENT: Words = {
+    "type": (lambda value: isinstance(value, str) or _are_texts(value), "a type or a list of them"),
+    "enum": (lambda value: isinstance(value, list), "a list of values"),
+    "anyOf": (lambda value: isinstance(value, list), "a list of schemas"),
+}
+
+
 def distinct(tools: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
     """Returns tools, no two of which may have the same name."""
     names = [tool["function"]["name"] for tool in tools]
@@ -187,10 +233,10 @@ def distinct(tools: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...
     return tuple(tools)
 
 
-def check_messages(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Returns messages, at least one of which there must be."""
+def check_messages(messages: Sequence[Message], name: str = "messages") -> tuple[Message, ...]:
+    """Returns messages of a field, at least one of which there must be."""
     if not messages:
-        refuse("messages must have at least one message, got none.", "messages")
+        refuse(f"{name} must have at least one message, got none.", name)
     return tuple(messages)
 
 

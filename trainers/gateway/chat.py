@@ -42,9 +42,14 @@ ROLES: dict[str, Role] = {
 """Roles of the wire -> roles of messages."""
 WISHES = (
     "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty",
-    "repetition_penalty", "logit_bias", "reasoning_effort", "verbosity",
+    "repetition_penalty", "logit_bias", "reasoning_effort", "verbosity", "reasoning",
+    "top_logprobs", "chat_template_kwargs",
 )  # fmt: skip
 """Fields that the settings of the run stand above."""
+CONTINUED = (
+    "The reply cannot go on from the text of the last message: ask for its beginning in a message "
+    "of the user."
+)
 Body = dict[str, Any]
 
 
@@ -58,6 +63,8 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
         refuse("functions is not supported: send the functions in tools.", "functions")
     if body.get("n") not in (None, 1):
         refuse(f"n must be 1, got {body['n']!r:.80}. Send several requests.", "n")
+    if body.get("continue_final_message"):
+        refuse(CONTINUED, "continue_final_message")
     tools = distinct([_tool(t, i) for i, t in enumerate(list_of(body, "tools", MOST_TOOLS))])
     messages = list_of(body, "messages", MOST_MESSAGES)
     choice, wishes = read_choice(body, bool(tools))
@@ -74,7 +81,6 @@ def read_chat(body: Mapping[str, Any]) -> ChatRequest:
         stream=stream,
         include_usage=stream and flag_of(object_in(body, "stream_options"), "include_usage"),
         logprobs=flag_of(body, "logprobs"),
-        template_kwargs=dict(object_in(body, "chat_template_kwargs")),
         overridden=wishes_of(body) | wishes,
     )
 
@@ -127,6 +133,8 @@ def _message(message: Mapping[str, Any], where: str) -> Message:
     text = joined_text(message.get("content"), f"{where}.content")
     name = text_of(message, "name", where=f"{where}.")
     if role == "assistant":
+        if message.get("function_call"):
+            refuse(f"{where}.function_call is not supported: send it in tool_calls.", where)
         calls = list_of(message, "tool_calls", MOST_TOOLS, f"{where}.")
         return Message(
             role,
@@ -220,11 +228,12 @@ def chat_events(reply: ChatReply, request: ChatRequest, id: str, created: int) -
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": logprobs}
         return json.dumps({**head, "choices": [choice]})
 
-    yield event({"role": "assistant", "content": ""})
+    logprobs = _logprobs(reply, request)  # of all tokens, also if they are no text
+    yield event({"role": "assistant", "content": ""}, logprobs=None if reply.text else logprobs)
     if reply.reasoning:
         yield event({"reasoning_content": reply.reasoning})
     if reply.text:
-        yield event({"content": reply.text}, logprobs=_logprobs(reply, request))
+        yield event({"content": reply.text}, logprobs=logprobs)
     for index, call in enumerate(reply.calls):
         yield event({"tool_calls": [{"index": index, **_written(call)}]})
     yield event({}, reply.finish)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import gymnasium
 
-from agentgym.errors import ConfigError, needs_extra
+from agentgym.errors import AgentGymError, ConfigError, needs_extra
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.gateway.environment import HeldEnv
 from agentgym.trainers.gateway.prompts import Prompts
@@ -110,8 +110,14 @@ class Gateway:
         Args:
             spec: its description.
             held: its environment, after the reset. None: there is none.
+
+        Raises:
+            AgentGymError: if an error has ended the thread that answers.
         """
         session = self.sessions.open(spec, None if held is None else held.info)
+        if self._error is not None:
+            self.sessions.close(session)  # nobody would answer it
+            raise AgentGymError("The gateway has failed, and answers no more.") from self._error
         if held is not None:
             held.attach(partial(self.sessions.step, session))
             self._held[session.token] = held

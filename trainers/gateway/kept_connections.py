@@ -72,9 +72,19 @@ def _is_closed(connection: http.client.HTTPConnection) -> bool:
     """Returns whether the other side has closed a connection: it is then at the end of reading."""
     if connection.sock is None:
         return True
-    with selectors.DefaultSelector() as selector:  # `select` has a largest number of a file
-        selector.register(connection.sock, selectors.EVENT_READ)
-        closed = bool(selector.select(timeout=0))
+    closed = can_be_read(connection.sock.fileno(), 0)
     if closed:
         connection.close()
     return closed
+
+
+def can_be_read(file: int, seconds: float | None) -> bool:
+    """Waits until something can be read from a file, or its end, and returns whether it can be.
+
+    Args:
+        file: descriptor of the file.
+        seconds: time limit. None: no limit.
+    """
+    with selectors.DefaultSelector() as selector:  # `select` has a largest number of a file
+        selector.register(file, selectors.EVENT_READ)
+        return bool(selector.select(seconds))

@@ -163,7 +163,7 @@ def canonical(message: Message) -> list[Any]:
 def root(request: ChatRequest) -> list[Any]:
     """Returns everything besides the messages that a prompt depends on, as JSON."""
     tools = request.tools if request.tool_choice == "auto" else ()
-    return [json.dumps(list(tools)), dict(request.template_kwargs)]
+    return [json.dumps(list(tools))]
 
 
 def call_key(call: ToolCall) -> tuple[str, str]:

@@ -51,7 +51,12 @@ class Pending:
         except Refused as error:
             return error
         except Exception as error:  # a fault of the backend, which ends no server
-            return Refused(500, "internal_error", f"The trainer failed: {error!r:.200}")
+            return failed(error)
+
+
+def failed(error: Exception) -> Refused:
+    """Returns the answer to a request on which the trainer failed."""
+    return Refused(500, "internal_error", f"The trainer failed: {error!r:.200}")
 
 
 class PendingRequests:

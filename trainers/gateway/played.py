@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agentgym.trainers.gateway.programs import Outcome, as_score
+from agentgym.trainers.gateway.programs import Outcome, as_score, finite, scalar
 from agentgym.trainers.gateway.record import Record
 from agentgym.trainers.gateway.task import Task
 from agentgym.trainers.gateway.wire import Message
@@ -65,9 +65,12 @@ def checked_score(found: Any) -> Any:
 
     Raises:
         TypeError: if it is neither.
+        ValueError: if a number is not finite.
     """
-    if isinstance(found, list | tuple) and all(isinstance(each, int | float) for each in found):
-        return found
+    if isinstance(found, list | tuple):
+        numbers = [scalar(each) for each in found]
+        if all(isinstance(each, int | float) for each in numbers):
+            return [finite(each) for each in numbers]
     score = as_score(found)
     if score is None:
         raise TypeError(

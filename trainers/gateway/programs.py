@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import select
 import shlex
 import shutil
 import subprocess
@@ -29,6 +28,7 @@ from typing import Any, Protocol
 
 from agentgym.errors import ConfigError
 from agentgym.time_limits import BoundedCalls, CallTimeout
+from agentgym.trainers.gateway.kept_connections import can_be_read
 from agentgym.trainers.gateway.processes import Groups
 from agentgym.trainers.gateway.task import Task
 
@@ -99,18 +99,33 @@ def as_score(value: Any) -> Score | None:
     Raises:
         ValueError: if a number is not finite.
     """
+    value = scalar(value)
     if isinstance(value, Mapping) and value:
-        numbers = {str(name): each for name, each in value.items()}
+        numbers = {str(name): scalar(each) for name, each in value.items()}
         if all(isinstance(each, int | float) for each in numbers.values()):
-            return {name: _finite(each) for name, each in numbers.items()}
+            return {name: finite(each) for name, each in numbers.items()}
         return None
-    return _finite(value) if isinstance(value, int | float) else None
+    return finite(value) if isinstance(value, int | float) else None
 
 
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(f"A score must be finite, got {value}.")
-    return float(value)
+def scalar(value: Any) -> Any:
+    """Returns the number of a scalar of NumPy or PyTorch, and any other value as it is."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
+def finite(value: float) -> float:
+    """Returns a number as a float.
+
+    Raises:
+        ValueError: if it is not finite.
+    """
+    try:
+        number = float(value)
+    except OverflowError:  # an integer that no float can hold
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"A score must be finite, got {value!r:.80}.")
+    return number
 
 
 def call(function: Callable[[Task], Any], task: Task) -> Any:
@@ -158,7 +173,7 @@ class CommandProgram:
     def run(self, task: Task) -> Outcome:
         """Runs the command."""
         with tempfile.TemporaryDirectory(prefix="agentgym-", ignore_cleanup_errors=True) as folder:
-            environ = task.environ([Path.cwd()]) | {"TMPDIR": folder}
+            environ = task.environ([Path.cwd()], Path(folder)) | {"TMPDIR": folder}
             process, tail = self._groups.start(self._words, environ, Path(folder))
             timed_out = False
             try:
@@ -261,11 +276,10 @@ class _Worker:
         self._folder = tempfile.TemporaryDirectory(prefix="agentgym-", ignore_cleanup_errors=True)
         self._answers, own = os.pipe()
         words = [sys.executable, "-m", "agentgym.trainers.gateway.worker", name, str(own)]
-        environ = task.environ([Path.cwd(), _home()]) | {"TMPDIR": self._folder.name}
+        place = Path(self._folder.name)
+        environ = task.environ([Path.cwd(), _home()], place) | {"TMPDIR": str(place)}
         try:
-            self._process, self._tail = groups.start(
-                words, environ, Path(self._folder.name), subprocess.PIPE, (own,)
-            )
+            self._process, self._tail = groups.start(words, environ, place, subprocess.PIPE, (own,))
         finally:
             os.close(own)
         self._read = b""
@@ -304,7 +318,7 @@ class _Worker:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return None
-            if not select.select([self._answers], [], [], left)[0]:
+            if not can_be_read(self._answers, left):
                 return None
             part = os.read(self._answers, 1 << 16)
             if not part:

@@ -286,30 +286,43 @@ class Prompts:
         if not self.facts.several:
             own = flat.one_call_each(own)
         rendered = self._rendering.text(_with_system(own, self.facts.system), tools)
-        return self._spliced(rendered, [echo for echo in echoes if echo is not None])
+        return self._spliced(rendered, messages, echoes)
 
-    def _spliced(self, rendered: Guarded, echoes: Sequence[Answered]) -> Tokens:
+    def _spliced(
+        self, rendered: Guarded, messages: Sequence[Message], echoes: Sequence[Answered | None]
+    ) -> Tokens:
         """Returns the tokens of a rendered text, with those of its replies as they were sampled."""
         assert self._rendering is not None
         pieces: list[Tokens] = []
-        rest = rendered
-        for echo in echoes:
+        rest, begin = rendered, 0
+        for message, echo in zip(messages, echoes, strict=True):
+            if echo is None:
+                if message.role == "user":  # which may end with the text of the reply to it
+                    text = self._rendering.guarded(message.text or "", rest.guard)
+                    at = self._place(rest.text, begin, text, text.strip())
+                    begin = begin if at is None else at[1]
+                continue
             ended = len(echo.tokens) > 0 and int(echo.tokens[-1]) in self._format.end_tokens
             tokens = echo.tokens[:-1] if ended else echo.tokens
-            at = self._place(rest.text, self._decode(tokens))
+            at = self._place(rest.text, begin, self._decode(tokens))
             if at is None:
                 continue
             start, stop = at
             before = replace(rest, text=rest.text[:start])
             pieces += [self._rendering.tokens(before), tokens]
-            rest = rest.behind(stop)
+            rest, begin = rest.behind(stop), 0
         return np.concatenate([*pieces, self._rendering.tokens(rest)]).astype(np.int32)
 
-    def _place(self, text: str, reply: str) -> tuple[int, int] | None:
-        """Returns where a turn with the text of a reply stands, None without one."""
-        found = [text.find(reply + end) for end in self._ends] if reply.strip() else []
-        starts = [start for start in found if start >= 0]
-        return (min(starts), min(starts) + len(reply)) if starts else None
+    def _place(self, text: str, begin: int, *turns: str) -> tuple[int, int] | None:
+        """Returns where the first turn with one of some texts stands, None without one."""
+        found = [
+            (start, start + len(turn))
+            for turn in turns
+            if turn.strip()
+            for end in self._ends
+            if (start := text.find(turn + end, begin)) >= 0
+        ]
+        return min(found, default=None)
 
 
 def _marked(parent: Answered, calls: Sequence[ToolCall]) -> Message:

@@ -18,13 +18,14 @@ import numpy as np
 
 from agentgym.trainers.data.trajectory import Tokens
 from agentgym.trainers.gateway.messages import object_of
-from agentgym.trainers.gateway.wire import Message, ToolCall
+from agentgym.trainers.gateway.wire import Message, Refused, ToolCall
 from agentgym.trainers.policy import chat_template
 from agentgym.trainers.policy.chat_template import render, time_limit
 from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.utils.printable import encodable
 
 _BYTE = r"<0x[0-9A-F]{2}>"
+_WORD = re.compile(r"[A-Za-z0-9]{4,}")
 _GUARDS = range(0xE000, 0xF900)
 """Code points without a meaning."""
 
@@ -97,17 +98,29 @@ class Rendering:
         Raises:
             Exception: whatever the template raises.
             ConfigError: if it takes too long.
+            Refused: if it leaves out the result of a tool.
         """
         guard = _free_guard([messages, tools])
         safe = [self._message(message, guard) for message in messages]
         kwargs: dict[str, Any] = dict(self._kwargs)
         if tools:
-            kwargs["tools"] = _mapped(list(tools), lambda text: self._guard(text, guard))
+            kwargs["tools"] = _mapped(list(tools), lambda text: self.guarded(text, guard))
         with time_limit(chat_template.TEMPLATE_SECONDS):
             text = render(self._tokenizer, safe, kwargs)
+        for message in messages:
+            if message.role == "tool" and _is_missing(message.text or "", text):
+                raise Refused(
+                    400,
+                    "unsupported_message",
+                    f"The model's chat template leaves out the result of the call "
+                    f"{message.call_id!r:.80}: send results right behind the message with their "
+                    "calls.",
+                    param="messages",
+                )
         return Guarded(text.replace(f"\\u{ord(guard):04x}", guard), guard)
 
-    def _guard(self, text: str, guard: str, reply: bool = False) -> str:
+    def guarded(self, text: str, guard: str, reply: bool = False) -> str:
+        """Returns a text of a client, or of a reply, with a guard in its control tokens."""
         pattern = self._replies if reply else self._outside
         return pattern.sub(rf"\1{guard}", encodable(text).replace(guard, ""))
 
@@ -116,22 +129,22 @@ class Rendering:
         reply = message.role == "assistant"
         safe: dict[str, Any] = {
             "role": message.role,
-            "content": self._guard(message.text or "", guard, reply),
+            "content": self.guarded(message.text or "", guard, reply),
         }
         if message.reasoning:
-            safe[self._thought_key] = self._guard(message.reasoning, guard, reply)
+            safe[self._thought_key] = self.guarded(message.reasoning, guard, reply)
         if message.calls:
             safe["tool_calls"] = [self._call(call, guard) for call in message.calls]
         if message.call_id:
-            safe["tool_call_id"] = self._guard(message.call_id, guard)
+            safe["tool_call_id"] = self.guarded(message.call_id, guard)
         if message.name:
-            safe["name"] = self._guard(message.name, guard)
+            safe["name"] = self.guarded(message.name, guard)
         return safe
 
     def _call(self, call: ToolCall, guard: str) -> dict[str, Any]:
-        arguments = _mapped(object_of(call.arguments), lambda text: self._guard(text, guard))
-        function = {"name": self._guard(call.name, guard), "arguments": arguments}
-        return {"type": "function", "id": self._guard(call.id, guard), "function": function}
+        arguments = _mapped(object_of(call.arguments), lambda text: self.guarded(text, guard))
+        function = {"name": self.guarded(call.name, guard), "arguments": arguments}
+        return {"type": "function", "id": self.guarded(call.id, guard), "function": function}
 
     def tokens(self, rendered: Guarded) -> Tokens:
         """Returns the tokens of a rendered text.
@@ -152,6 +165,12 @@ class Rendering:
 
     def _ids(self, text: str) -> list[int]:
         return self._tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
+
+
+def _is_missing(result: str, rendered: str) -> bool:
+    """Whether no word of a result is in a text. Templates may write it as JSON."""
+    words = _WORD.findall(result)
+    return bool(words) and not any(word in rendered for word in words)
 
 
 def _any_of(texts: Sequence[str]) -> re.Pattern[str]:

@@ -50,7 +50,7 @@ def read_responses(body: Mapping[str, Any]) -> ChatRequest:
     if form.get("type", "text") != "text":
         wishes = {**wishes, "response_format": form}
     return ChatRequest(
-        messages=check_messages(_messages(body)),
+        messages=check_messages(_messages(body), "input"),
         tools=tools,
         model=text_of(body, "model")[:1000],
         tool_choice=choice,

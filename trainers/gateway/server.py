@@ -26,8 +26,9 @@ from starlette.routing import BaseRoute, Route
 from agentgym.serving.connections import server_config
 from agentgym.trainers.gateway.answer import Answer, error_response
 from agentgym.trainers.gateway.body import read_object
+from agentgym.trainers.gateway.chat import CONTINUED
 from agentgym.trainers.gateway.dialect import CHAT, MESSAGES, RESPONSES, Dialect
-from agentgym.trainers.gateway.pending import PendingRequests
+from agentgym.trainers.gateway.pending import PendingRequests, failed
 from agentgym.trainers.gateway.wire import Backend, ChatRequest, Refused
 
 AGENT_HEADER = "x-agentgym-agent"
@@ -87,7 +88,7 @@ async def _not_found(request: Request, error: Exception) -> Response:
         "not_found",
         f"There is no {request.method} {request.url.path!r:.200}: the base address ends with /v1.",
     )
-    return error_response(refused, CHAT)
+    return error_response(refused, MESSAGES if "/messages" in request.url.path else CHAT)
 
 
 class _Routes:
@@ -128,6 +129,8 @@ class _Routes:
                 return error_response(error, dialect)
             except ClientDisconnect:
                 return Response(status_code=499)
+            except Exception as error:  # one request ends no run
+                return error_response(failed(error), dialect)
 
         return safe
 
@@ -138,6 +141,8 @@ class _Routes:
             key, agent = self._key(request)
             body = await self._body(request)
             chat = _with_headers(dialect.read(read_object(body)), request, agent)
+            if dialect is MESSAGES and chat.messages[-1].role == "assistant":
+                raise Refused(400, "unsupported_prefill", CONTINUED, param="messages")
             id = dialect.prefix + secrets.token_hex(12)
             pending = self._pending.begin(key, chat, request.url.path.encode() + body, id)
             limits = self._limits

@@ -82,13 +82,18 @@ class SessionService:
             raise
 
     def _begin(self, number: int, task: str, seed: int) -> dict[str, Any]:
-        env, held = (None if self._make is None else self._make()), None
-        if env is not None:
-            try:
+        env = held = None
+        try:
+            if self._make is not None:
+                env = self._make()
                 held = HeldEnv(env, task, seed)
-            except (AgentGymError, gymnasium.error.Error) as error:
+        except Exception as error:
+            if env is not None:
                 env.close()
+            if isinstance(error, AgentGymError | gymnasium.error.Error):
                 raise Refused(422, "invalid_task", f"{error!s:.500}", param="task") from error
+            problem = f"The environment has failed: {error!r:.500}"
+            raise Refused(500, "environment_failed", problem) from error
         session = self._gateway.open(SessionSpec((number, seed), CALLS), held)
         name = task if held is None else str(held.info.get("task", task))
         shown = self._gateway.task(session, held, task=name, seed=seed)

@@ -16,8 +16,19 @@ from agentgym.trainers.data.trajectory import Tokens
 from agentgym.trainers.gateway.messages import History, call_ids
 from agentgym.trainers.gateway.record import Call, Record
 from agentgym.trainers.gateway.replies import read_reply, signatures
-from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, TokenLogprob, ToolCall
+from agentgym.trainers.gateway.wire import (
+    ChatReply,
+    ChatRequest,
+    Refused,
+    TokenLogprob,
+    ToolCall,
+)
 from agentgym.trainers.policy.sampling import Request, Sample
+
+_HALF = "\ufffd"
+"""What stands for a character without its last bytes."""
+_LONGEST = 16
+"""Tokens after which bytes that make no character are text."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +138,17 @@ class Waiting:
     lost: bool = False
     since: float = field(default_factory=monotonic)
 
+    def lose(self) -> None:
+        """Notes that nobody waits for the reply any more."""
+        self.lost = True
+        if self.generation is not None:
+            self.generation.cancelled = True
+
+    def let_go(self) -> None:
+        """Takes it from those of its session."""
+        if self in self.session.waiting:
+            self.session.waiting.remove(self)
+
 
 def one_each(waiting: Sequence[Waiting]) -> list[Waiting]:
     """Returns the first request of each session."""
@@ -135,7 +157,38 @@ def one_each(waiting: Sequence[Waiting]) -> list[Waiting]:
 
 
 def logprobs_of(sample: Sample, decode: Callable[[Sequence[int]], str]) -> tuple[TokenLogprob, ...]:
-    """Returns the tokens of a sample as text, with their log-probabilities."""
-    found = zip(sample.tokens.tolist(), sample.logprobs.tolist(), strict=True)
-    texts = [(decode([token]), logprob) for token, logprob in found]
-    return tuple(TokenLogprob(text, text.encode(), logprob) for text, logprob in texts)
+    """Returns the tokens of a sample as text, with their log-probabilities.
+
+    The text of a character that several tokens write is that of the last of them.
+    """
+    found: list[TokenLogprob] = []
+    begun: list[int] = []  # tokens of a character that is not whole
+    for token, logprob in zip(sample.tokens.tolist(), sample.logprobs.tolist(), strict=True):
+        begun.append(token)
+        text = decode(begun)
+        if text.endswith(_HALF) and len(begun) < _LONGEST and len(found) + 1 < len(sample.tokens):
+            text = ""
+        else:
+            begun.clear()
+        found.append(TokenLogprob(text, text.encode(), logprob))
+    return tuple(found)
+
+
+def stop_of(sample: Sample, stops: Sequence[str], decode: Callable[[Sequence[int]], str]) -> str:
+    """Returns the stop string that ended a sample, "" if none of these did."""
+    if not stops or not sample.finished:
+        return ""
+    whole = decode(sample.tokens.tolist())
+    rest = whole[whole.find(sample.text) + len(sample.text) :]
+    return next((stop for stop in stops if rest.startswith(stop)), "")
+
+
+def ended() -> Refused:
+    """Returns the answer to requests of a session that has ended."""
+    return Refused(400, "session_ended", "The session of this key has ended: start another one.")
+
+
+def refuse(future: Future[ChatReply], error: Exception) -> None:
+    """Ends a request with an error, unless it has ended."""
+    if not future.done():
+        future.set_exception(error)

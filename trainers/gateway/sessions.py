@@ -21,7 +21,16 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.data.trajectory import Tokens
 from agentgym.trainers.gateway.messages import Answered
 from agentgym.trainers.gateway.prompts import Prompt, Prompts
-from agentgym.trainers.gateway.session import Session, SessionSpec, Waiting, logprobs_of, one_each
+from agentgym.trainers.gateway.session import (
+    Session,
+    SessionSpec,
+    Waiting,
+    ended,
+    logprobs_of,
+    one_each,
+    refuse,
+    stop_of,
+)
 from agentgym.trainers.gateway.wire import ChatReply, ChatRequest, Message, Refused, ToolCall
 from agentgym.trainers.policy.sampling import Request, Sample, Sampling
 
@@ -105,8 +114,8 @@ class Sessions:
         with self._changed:
             self._live.pop(_digest(session.token), None)
             for waiting in session.waiting:
-                self._lose(waiting)
-                _refuse(waiting.future, _ended())
+                waiting.lose()
+                refuse(waiting.future, ended())
             session.waiting.clear()
             self._closed.append(session)
             self._changed.notify_all()
@@ -142,7 +151,7 @@ class Sessions:
         """Begins to answer a request and returns at once."""
         session = self.find(key)
         if session is None:
-            raise _ended()
+            raise ended()
         future: Future[ChatReply] = Future()
         session.touch()
         with self._changed:
@@ -162,7 +171,7 @@ class Sessions:
         """Begins to count the prompt tokens of a request. Nothing of it is recorded."""
         session = self.find(key)
         if session is None:
-            raise _ended()
+            raise ended()
         session.touch()
         return self._later(lambda: len(self._prompts.prompt(request, session.history).tokens))
 
@@ -204,15 +213,9 @@ class Sessions:
             for session in self._live.values():
                 for waiting in session.waiting:
                     if waiting.future is future:
-                        self._lose(waiting)
+                        waiting.lose()
                 if (call := session.answered.pop(future, None)) is not None:
                     session.record.lose(call)
-
-    @staticmethod
-    def _lose(waiting: Waiting) -> None:
-        waiting.lost = True
-        if waiting.generation is not None:
-            waiting.generation.cancelled = True
 
     # Called by the thread of the trainer.
 
@@ -265,9 +268,13 @@ class Sessions:
             jobs, self._jobs = self._jobs, []
             closed, self._closed = self._closed, []
         for job, future in jobs:
+            if not future.set_running_or_notify_cancel():
+                continue
             try:
                 future.set_result(job())
-            except Refused as error:
+            except ConfigError:
+                raise
+            except Exception as error:
                 future.set_exception(error)
         for session in closed:
             for slot in session.slots.values():
@@ -309,15 +316,19 @@ class Sessions:
     def _begin(self, waiting: Waiting) -> Request | None:
         """Returns the generation of a request, or None if it was refused."""
         session, request = waiting.session, waiting.request
-        if waiting.lost or not waiting.future.set_running_or_notify_cancel():
-            self._let_go(waiting)
-            return None
+        with self._changed:
+            if waiting.lost or not waiting.future.set_running_or_notify_cancel():
+                waiting.let_go()
+                return None
         try:
             prompt = self._prompts.prompt(request, session.history)
             most = self._room(prompt, request)
-        except Refused as error:
-            self._let_go(waiting)
-            _refuse(waiting.future, error)
+        except ConfigError:
+            raise
+        except Exception as error:  # one request ends no run
+            with self._changed:
+                waiting.let_go()
+                refuse(waiting.future, error)
             return None
         call = session.record.begin(request, prompt, waiting.begun)
         state, free = session.record.info, bool(request.tools) or not session.spec.constrain
@@ -359,7 +370,7 @@ class Sessions:
                 session, call = waiting.session, waiting.call
                 assert call is not None
                 session.touch()
-                self._let_go(waiting)
+                waiting.let_go()
                 if waiting.lost:
                     continue
                 session.record.end(call, sample, reply)
@@ -376,21 +387,9 @@ class Sessions:
             waiting.session.reply(call, sample),
             model=call.request.model or self.model,
             logprobs=logprobs_of(sample, self._policy.decode) if call.request.logprobs else (),
+            stop=stop_of(sample, call.request.stop, self._policy.decode),
         )
-
-    def _let_go(self, waiting: Waiting) -> None:
-        if waiting in waiting.session.waiting:
-            waiting.session.waiting.remove(waiting)
 
 
 def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
-
-
-def _ended() -> Refused:
-    return Refused(400, "session_ended", "The session of this key has ended: start another one.")
-
-
-def _refuse(future: Future[ChatReply], error: Refused) -> None:
-    if not future.done():
-        future.set_exception(error)

@@ -34,6 +34,10 @@ SILENT = {
 }
 """Environment variables that keep the libraries of agents from calling home."""
 
+LONGEST = 100_000
+"""Bytes of AGENTGYM_TASK. A longer task is in a file: Linux starts no program with a variable of
+131,072 bytes or more."""
+
 
 class TaskError(AgentGymError, RuntimeError):
     """The gateway refuses a call into the environment, for example after the end of the episode."""
@@ -91,13 +95,15 @@ class Task:
             TaskError: if the process was not started by a gateway.
         """
         given = os.environ if environ is None else environ
-        if "AGENTGYM_TASK" not in given:
+        text = given.get("AGENTGYM_TASK")
+        if text is None and "AGENTGYM_TASK_FILE" in given:
+            text = Path(given["AGENTGYM_TASK_FILE"]).read_text(encoding="utf-8")
+        if text is None:
             raise TaskError(
                 "AGENTGYM_TASK is not set: the program reads its task from environment variables "
                 "of `agentgym train --harness` or of `session.environ`. Start it with one of them."
             )
-        shown = json.loads(given["AGENTGYM_TASK"])
-        return replace(cls.of_json(shown), key=given.get("AGENTGYM_KEY", ""))
+        return replace(cls.of_json(json.loads(text)), key=given.get("AGENTGYM_KEY", ""))
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Task:
@@ -146,19 +152,26 @@ class Task:
             "no_proxy": "127.0.0.1,localhost",
         }
 
-    def environ(self, folders: Sequence[Path] = ()) -> dict[str, str]:
+    def environ(self, folders: Sequence[Path] = (), place: Path | None = None) -> dict[str, str]:
         """Returns all environment variables of a program, few of them from this process.
 
         Args:
             folders: folders from which the program can import modules, besides PYTHONPATH.
+            place: folder for the file of a task that is too long for an environment variable.
+                AGENTGYM_TASK_FILE then names it in place of AGENTGYM_TASK.
         """
+        variables = self.variables
+        if place is not None and len(variables["AGENTGYM_TASK"]) > LONGEST:
+            file = place / "task.json"
+            file.write_text(variables.pop("AGENTGYM_TASK"), encoding="utf-8")
+            variables["AGENTGYM_TASK_FILE"] = str(file)
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
         paths = [*map(str, folders), *filter(None, [kept.get("PYTHONPATH")])]
         if paths:
             kept["PYTHONPATH"] = os.pathsep.join(paths)
         own = str(Path(sys.executable).parent)
         kept["PATH"] = os.pathsep.join(filter(None, [own, kept.get("PATH", os.defpath)]))
-        return kept | SILENT | self.variables
+        return kept | SILENT | variables
 
     def step(self, action: str) -> Step:
         """Takes an action in the environment.

@@ -68,7 +68,6 @@ class ChatRequest:
         stream: whether the client reads the reply as a stream.
         include_usage: whether a stream ends with the number of tokens.
         logprobs: whether the log-probability of each sampled token is returned.
-        template_kwargs: arguments of the chat template that the client sets.
         agent: name of the agent of the program that asks, "" for a program with one agent.
         retry: whether the client marks the request as a repetition of an earlier one.
         retry_key: names the request, equal for its repetitions. "" without one.
@@ -86,7 +85,6 @@ class ChatRequest:
     stream: bool = False
     include_usage: bool = False
     logprobs: bool = False
-    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     agent: str = ""
     retry: bool = False
     retry_key: str = ""
@@ -98,8 +96,8 @@ class TokenLogprob:
     """A sampled token with its log-probability.
 
     Attributes:
-        token: the token as text.
-        data: the bytes of the token.
+        token: the token as text, "" if it is a part of a character that a later one completes.
+        data: the bytes of this text.
         logprob: log-probability under the distribution that was sampled from, in nats.
     """
 
@@ -124,6 +122,7 @@ class ChatReply:
         model: name of the model in the reply.
         id: identifies the reply, "" lets the server choose.
         logprobs: the sampled tokens, if the client asked for them.
+        stop: the stop string of the request that ended the reply, "" if none did.
     """
 
     text: str | None
@@ -136,6 +135,7 @@ class ChatReply:
     model: str = ""
     id: str = ""
     logprobs: tuple[TokenLogprob, ...] = ()
+    stop: str = ""
 
 
 class Refused(Exception):
