@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json as json_module
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from agentgym.cli.eval_output import (
     write_json,
 )
 from agentgym.cli.judging import Judgements, Judges
+from agentgym.cli.out_files import check_out_files
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.difficulty import difficulty_lines
 from agentgym.evaluation.report import Report, compare, failure_lines
@@ -338,13 +338,7 @@ def _check_files(
     json: Path | None, save: Path | None, resume: bool, picture: Path | None = None
 ) -> None:
     """Finds out before the episodes, rather than after them, that a file cannot be written."""
-    for path in (json, save, picture):
-        if path is not None and not path.parent.is_dir():
-            raise ConfigError(f"There is no folder {str(path.parent)!r} to write {path.name} to.")
-        if path is not None and path.is_dir():
-            raise ConfigError(f"{str(path)!r} is a folder. Expected the name of a file.")
-        if path is not None and not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise ConfigError(f"There is no permission to write {str(path)!r}.")
+    check_out_files((json, save, picture))
     if json is not None and save is not None and json.resolve() == save.resolve():
         raise ConfigError(f"--json and --save both name {str(json)!r}: give two names.")
     if resume and save is None:

@@ -42,6 +42,7 @@ from agentgym.cli.errors import complain, plain_errors
 from agentgym.cli.eval_command import run_evaluation
 from agentgym.cli.export_command import export
 from agentgym.cli.mcp_command import serve_mcp
+from agentgym.cli.out_files import check_out_files
 from agentgym.cli.plot_command import plot
 from agentgym.cli.runs_page import holds_runs, write_pages
 from agentgym.cli.serve_command import serve
@@ -270,6 +271,7 @@ def view_run(
         for note in write_pages(runs, path, last):
             console.print(Text(printable(f"note: {note}")), soft_wrap=True)
     else:
+        check_out_files([path], runs)
         path.write_text(render_run(runs, last), encoding="utf-8")
     console.print(f"Open {path} in a browser.", soft_wrap=True)
     return 0
