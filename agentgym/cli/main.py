@@ -271,8 +271,9 @@ def view_run(
         for note in write_pages(runs, path, last):
             console.print(Text(printable(f"note: {note}")), soft_wrap=True)
     else:
+        page = render_run(runs, last)
         check_out_files([path], runs)
-        path.write_text(render_run(runs, last), encoding="utf-8")
+        path.write_text(page, encoding="utf-8")
     console.print(f"Open {path} in a browser.", soft_wrap=True)
     return 0
 
