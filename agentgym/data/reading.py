@@ -127,6 +127,8 @@ def _rows(file: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _episode(row: Any) -> RecordedEpisode:
+    if not isinstance(row, dict):
+        raise TypeError(f"expected an object, got {row!r:.80}")
     for key, read in FORMATS.items():
         if key in row:
             episode = read(row)
@@ -136,6 +138,8 @@ def _episode(row: Any) -> RecordedEpisode:
                 numbers = turn.reward, turn.progress, turn.weight, *turn.reward_terms.values()
                 if not all(map(math.isfinite, numbers)):
                     raise ValueError(f"expected finite numbers, got {numbers}")
+                if turn.weight < 0:
+                    raise ValueError(f"expected a weight of at least 0, got {turn.weight}")
             return episode
     if "chosen" in row and "rejected" in row:
         raise ValueError("pairs of chosen and rejected replies are not episodes")
@@ -178,6 +182,25 @@ def _boolean(value: Any) -> bool:
     return bool(value)
 
 
+def _name(value: Any) -> str:
+    if not isinstance(value, str | int):
+        raise TypeError(f"expected a name, got {value!r:.80}")
+    return str(value)
+
+
+def _seed(value: Any) -> int:
+    seed = int(value)
+    if seed < 0 or (isinstance(value, float) and seed != value):
+        raise ValueError(f"expected a seed of at least 0, got {value!r:.80}")
+    return seed
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list of texts, got {value!r:.80}")
+    return tuple(map(string, value))
+
+
 def _share(value: Any) -> float:
     if not 0 <= (share := float(value)) <= 1:
         raise ValueError(f"expected a score in [0, 1], got {value!r:.80}")
@@ -197,29 +220,32 @@ def _dialogue(messages: Sequence[Message], row: Mapping[str, Any]) -> RecordedEp
         else:
             turns.append(RecordedTurn("\n\n".join(waiting), text, weight=weight))
             waiting = []
-    rewards = row.get("rewards")
-    if rewards is not None:
-        valid = row.get("valid", [True] * len(turns))
-        if not len(turns) == len(rewards) == len(valid):
-            raise ValueError(
-                f"expected a reward and a `valid` for each of {len(turns)} replies, got "
-                f"{len(rewards)} and {len(valid)}"
-            )
-        for turn, reward, accepted in zip(turns, rewards, valid, strict=True):
-            turn.reward, turn.valid = float(reward), _boolean(accepted)
+    rewards, valid = row.get("rewards"), row.get("valid")
+    if not isinstance(rewards, list | None):
+        raise TypeError(f"expected a list of rewards, got {rewards!r:.80}")
+    if valid is None or (rewards is None and not isinstance(valid, list)):  # a column of others
+        valid = [True] * len(turns)
+    gains = [0.0] * len(turns) if rewards is None else rewards
+    if not len(turns) == len(gains) == len(valid):
+        raise ValueError(
+            f"expected a reward and a `valid` for each of {len(turns)} replies, got "
+            f"{len(gains)} and {len(valid)}"
+        )
+    for turn, gain, accepted in zip(turns, gains, valid, strict=True):
+        turn.reward, turn.valid = float(gain), _boolean(accepted)
     return RecordedEpisode(
         turns,
         "\n\n".join(instructions),
-        last_observation="\n\n".join(waiting) or str(row.get("last_observation") or ""),
+        last_observation="\n\n".join(waiting) or string(row.get("last_observation") or ""),
         rewarded=rewards is not None,
         **_start(row),
     )
 
 
 FACTS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("env", "agent", "task", "seat"), str),
+    **dict.fromkeys(("env", "agent", "task", "seat"), _name),
     **dict.fromkeys(("success", "terminated", UNJUDGED), _boolean),
-    "seed": int,
+    "seed": _seed,
     "env_kwargs": dict,
     "judged": _share,
 }
@@ -244,13 +270,13 @@ def _own(row: Mapping[str, Any]) -> RecordedEpisode:
             _boolean(turn.get("valid", True)),
             float(turn.get("progress", 0.0)),
             float(turn.get("weight", 1.0)),
-            tuple(turn.get("admissible") or ()),
+            _texts(turn.get("admissible") or []),
         )
         for turn in given
     ]
     instructions = row.get("instructions")
     instructions = None if instructions is None else string(instructions)
-    last = str(row.get("last_observation") or "")
+    last = string(row.get("last_observation") or "")
     facts = _start(row)
     return RecordedEpisode(turns, instructions, last_observation=last, rewarded=rewarded, **facts)
 
