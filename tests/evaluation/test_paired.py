@@ -321,15 +321,16 @@ def test_wrong_use_is_explained(files: list[str], capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize("command", ["compare", "view"])
 def test_a_result_never_replaces_what_it_is_made_of(
-    command: str, files: list[str], capsys: pytest.CaptureFixture[str]
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    before = Path(files[1]).read_text()
-    (link := Path(files[0]).with_name("link.jsonl")).symlink_to(files[1])
+    evaluate("NumberLine-v0", "expert", tasks=2, save=(file := tmp_path / "a.jsonl"))
+    before = file.read_text()
+    (link := tmp_path / "link.jsonl").symlink_to(file)
     out = "--json" if command == "compare" else "--out"
-    for path in (files[1], str(link)):
-        assert main([command, *files[:2], out, path]) == 2
+    for path in (file, link):
+        assert main([command, str(file), str(file), out, str(path)]) == 2
         assert "would be replaced" in capsys.readouterr().err
-    assert Path(files[1]).read_text() == before
+    assert file.read_text() == before
 
 
 class Reader:
