@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import sys
+import typing
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -35,6 +36,7 @@ from agentgym.cli.command_line import (
     Id,
     KeyValues,
     Wrappers,
+    check_repeats,
     standard_output,
 )
 from agentgym.cli.compare_command import compare
@@ -353,6 +355,7 @@ def _parse(words: Sequence[str]) -> Callable[[], int]:
     with plain_errors(none=False):
         if words and words[0] in COMMANDS:  # errors and suggestions are those of this command
             name, *rest = words
+            check_repeats(rest, _of_several_values(COMMANDS[name]))
             return tyro.cli(
                 _later(COMMANDS[name]), prog=f"agentgym {name}", args=rest, config=config
             )
@@ -363,6 +366,12 @@ def _parse(words: Sequence[str]) -> Callable[[], int]:
             args=words or ["--help"],
             config=config,
         )
+
+
+def _of_several_values(command: Callable[..., int]) -> list[str]:
+    """Returns the names of the options of a command that take any number of values."""
+    hints = typing.get_type_hints(command)
+    return [name for name, hint in hints.items() if typing.get_args(hint)[1:] == (...,)]
 
 
 def _users_fault(error: Exception) -> bool:

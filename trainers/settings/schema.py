@@ -110,6 +110,15 @@ class Setting:
         """The docstring below the field."""
         return field_docs(self.owner).get(self.name, "")
 
+    @property
+    def several(self) -> bool:
+        """Whether it takes any number of values."""
+        hint = self.hint
+        while get_origin(hint) is Annotated:
+            hint = get_args(hint)[0]
+        kinds = (hint, *get_args(hint))
+        return any(get_origin(each) is dict or get_args(each)[1:] == (...,) for each in kinds)
+
 
 @cache
 def groups_of(kind: type) -> dict[str, type]:
