@@ -27,7 +27,9 @@ BOUNDED = When("surrogate", but=("squared",), remedy="surrogate to ppo")
 GROUPED = When("group_size", but=(1,), of="groups of episodes", remedy="group_size above 1")
 PENALISED = When("kl_coef", remedy="kl_coef above 0")
 CLONED = When(
-    "imitates", of="behaviour cloning before RL", remedy="bc_demonstrations, bc_share or data"
+    "imitates",
+    of="behaviour cloning before RL",
+    remedy="bc_demonstrations, bc_share, or data of a recipe that does not learn offline",
 )
 
 CREDITED = needs(
