@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json as json_module
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -118,7 +119,7 @@ def run_evaluation(
             chat:MODEL@URL, policy:FOLDER, module:function, or a model with the criteria of a file,
             rubric=FILE:chat:MODEL@URL. Several are a jury.
     """
-    ids = [_id(word) for word in envs]
+    ids = list(dict.fromkeys(_id(word) for word in envs))  # --save holds an episode once
     # Absolute, as an environment may change the working folder.
     json, picture, save = (path and path.absolute() for path in (json, picture, save))
     if agents or nashconv or picture:
@@ -167,8 +168,9 @@ def run_evaluation(
     command |= {} if model is None else {"model": model}
     judgements = Judgements(judge)
     _check_files(json, save, resume)
-    if price is not None and min(price) < 0:
-        raise ConfigError(f"price must be at least 0, got {price[0]:g} and {price[1]:g}.")
+    if price is not None and not all(0 <= each < math.inf for each in price):
+        first, second = price
+        raise ConfigError(f"price must be at least 0 and finite, got {first:g} and {second:g}.")
     if resume and save is not None:
         _check_resumed(save, command)
     with judgements.transcripts(save) as file:
