@@ -255,6 +255,7 @@ FACTS: dict[str, Callable[[Any], Any]] = {
 def _start(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the facts about an episode that are given."""
     found = {name: read(row[name]) for name, read in FACTS.items() if row.get(name) is not None}
+    found["decided"] = "success" in found
     return found | {UNJUDGED: True} if row.get("failure") == UNJUDGED else found
 
 
@@ -282,7 +283,7 @@ def _own(row: Mapping[str, Any]) -> RecordedEpisode:
 
 
 def _text(row: Mapping[str, Any]) -> RecordedEpisode:
-    return RecordedEpisode([RecordedTurn("", string(row["text"]))])
+    return RecordedEpisode([RecordedTurn("", string(row["text"]))], decided=False)
 
 
 FORMATS: dict[str, Callable[[Mapping[str, Any]], RecordedEpisode]] = {

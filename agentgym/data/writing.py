@@ -118,7 +118,7 @@ def _facts(episode: RecordedEpisode) -> dict[str, Any]:
         "task": episode.task,
         "seed": episode.seed,
         "seat": episode.seat,
-        "success": episode.success,
+        "success": episode.success if episode.decided else None,
         "terminated": episode.terminated,
         "last_observation": episode.last_observation,
         **({} if episode.judged is None else {"judged": episode.judged}),
