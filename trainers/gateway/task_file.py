@@ -50,7 +50,7 @@ class TaskFile(TextEnv):
         for number, row in enumerate(_read(Path(path))):
             split = row.get("split", "train")
             name = str(row.get("name", f"{split}/{number}"))
-            if split not in splits or name in self.rows:
+            if not isinstance(split, str) or split not in splits or name in self.rows:
                 raise ConfigError(
                     f"{path}, task {number + 1}: split must be train or test, and each name occur "
                     f"once, got split {split!r:.40} and name {name!r:.80}."
@@ -82,7 +82,7 @@ class TaskFile(TextEnv):
 def _read(path: Path) -> list[dict[str, Any]]:
     """Returns the objects in a file."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"tasks = {str(path)!r} cannot be read: {error}.") from error
     rows = []
