@@ -43,6 +43,10 @@ from agentgym.errors import DataError
 from agentgym.time_step import UNJUDGED
 
 
+LOG = "trajectories.jsonl"
+"""The log of a training run."""
+
+
 def read_episodes(paths: str | Path | Sequence[str | Path]) -> list[RecordedEpisode]:
     """Returns the episodes of files, in order.
 
@@ -78,7 +82,7 @@ def check_episodes(paths: str | Path | Sequence[str | Path]) -> None:
 
 def _files(paths: str | Path | Sequence[str | Path]) -> Iterator[Path]:
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
-        yield path / "trajectories.jsonl" if path.is_dir() else path
+        yield path / LOG if path.is_dir() else path
 
 
 def _episodes(file: Path) -> Iterator[RecordedEpisode]:
@@ -118,7 +122,13 @@ def _rows(file: Path) -> Iterator[tuple[str, Any]]:
                     yield from ((f"entry {i}", row) for i, row in enumerate(rows, 1))
                 elif line.strip():
                     where = f"line {number}"
-                    yield where, json.loads(line)
+                    try:
+                        row = json.loads(line)
+                    except ValueError:
+                        if file.name == LOG and not line.endswith("\n"):
+                            return  # the run was killed while it wrote, or still writes
+                        raise
+                    yield where, row
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file} cannot be read as text: {error}.") from error
     except (ValueError, RecursionError) as error:

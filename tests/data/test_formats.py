@@ -283,6 +283,15 @@ def test_other_files_are_refused(text, named, tmp_path):
         read_episodes([tmp_path / "file"])
 
 
+def test_the_last_line_of_a_run_that_was_killed_is_left_out(tmp_path):
+    row = {"turns": [{"observation": "o", "action": "a"}], "instructions": ""}
+    (tmp_path / "trajectories.jsonl").write_text(f'{json.dumps(row)}\n{{"turns": [')
+    assert len(read_episodes(tmp_path)) == 1
+    (tmp_path / "trajectories.jsonl").write_text(f'{{"turns": [\n{json.dumps(row)}')
+    with pytest.raises(DataError, match="line 1: not JSON"):
+        read_episodes(tmp_path)
+
+
 def test_a_file_may_begin_with_a_byte_order_mark_and_have_the_line_ends_of_windows(tmp_path):
     row = b'{"messages": [{"role": "assistant", "content": "x"}]}'
     (tmp_path / "file").write_bytes(b"\xef\xbb\xbf" + row + b"\r\n\r\n" + row + b"\r\n")
