@@ -263,7 +263,7 @@ class CloningConfig:
     data: Annotated[tuple[str, ...], needs(REPLACED, bc_demonstrations=0)] = ()
     """Files with episodes to learn from, in place of the scripted expert's: chats (`messages`),
     ShareGPT, AgentInstruct, `agentgym export`, or folders of runs. They are cloned before RL, and
-    are the data set of a recipe that learns offline."""
+    are the data set of a recipe that learns offline, beside its dataset_episodes."""
     data_mask: Annotated[bool, When("data")] = True
     """Leave invalid actions of `data` out of the policy loss. They stay in the prompts. Replies
     marked by `weight` 0 or `loss` false are always left out."""
