@@ -42,7 +42,6 @@ from agentgym.data.traces import FORMAT as TRACE
 from agentgym.errors import DataError
 from agentgym.time_step import UNJUDGED
 
-
 LOG = "trajectories.jsonl"
 """The log of a training run."""
 
