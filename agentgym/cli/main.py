@@ -322,6 +322,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # an environment may say any character
             stream.reconfigure(errors="backslashreplace")
+    columns = os.environ.get("COLUMNS", "")
+    if not columns.isdecimal() or not int(columns):  # rich would print nothing in 0 columns
+        os.environ.pop("COLUMNS", None)
     if "" not in sys.path:  # `my_module:MyEnv-v0` may be beside the user, as with `python -m`
         sys.path.append("")
     try:

@@ -687,6 +687,17 @@ def test_ctrl_c_at_the_prompt_ends_quietly(monkeypatch, capsys):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="no such signal")
+@pytest.mark.parametrize("columns", ["0", "-1", "wide"])
+def test_a_width_of_nothing_hides_nothing(columns: str, capsys, monkeypatch):
+    """Some terminals without a size set COLUMNS to 0."""
+    monkeypatch.setenv("COLUMNS", columns)
+    assert run("evl") == cli.WRONG_USE
+    assert "Unknown command 'evl'" in capsys.readouterr().err
+    monkeypatch.setenv("COLUMNS", columns)
+    assert run("eval", "NumberLine-v0", "--episodes", "1") == 0
+    assert "NumberLine-v0\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("words", ["list", "eval NumberLine-v0 --episodes 2 --json {}"])
 def test_a_reader_that_leaves_is_no_error(words: str, tmp_path: Path):
     file = tmp_path / "result.json"
