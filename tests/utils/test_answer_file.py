@@ -20,14 +20,15 @@ def asked(file: AnswerFile, *questions: str) -> list[str]:
 
     def ask(some: list[str]) -> list[str]:
         found.extend(some)
-        return [f"answer to {ascii(each)}" for each in some]
+        return [f"answer to {each!a}" for each in some]
 
-    assert file(questions, ask) == [f"answer to {ascii(each)}" for each in questions]
+    assert file(questions, ask) == [f"answer to {each!a}" for each in questions]
     return found
 
 
 def test_answers_after_half_a_line_of_a_killed_process_are_kept():
-    assert asked(first := AnswerFile("model"), "a", "b") == ["a", "b"]
+    first = AnswerFile("model")
+    assert asked(first, "a", "b") == ["a", "b"]
     whole = first.path.read_text(encoding="utf-8").rstrip()
     first.path.write_text(whole[:-5], encoding="utf-8")
     assert asked(AnswerFile("model"), "a", "b", "c") == ["b", "c"]
