@@ -142,8 +142,8 @@ def test_equal_numbers_of_repeats_give_the_interval_of_task_means(
 ):
     means = paired_interval([[float(np.mean(task))] for task in tasks], flips=False)
     if flips and len({sum(task) for task in tasks}) == 1:  # tasks that agree have no spread
-        share = [sum(task.count(sign) for task in tasks) / 3 for sign in (1, -1)]
-        means = replace(flip_interval(*share, len(tasks)), mean=means.mean)
+        up, down = (sum(task.count(sign) for task in tasks) / 3 for sign in (1, -1))
+        means = replace(flip_interval(up, down, len(tasks)), mean=means.mean)
     found = paired_interval(tasks, flips=flips)
     assert (found.low, found.mean, found.high) == pytest.approx(
         (means.low, means.mean, means.high), abs=1e-9

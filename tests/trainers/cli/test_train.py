@@ -334,6 +334,7 @@ def test_what_a_user_can_get_wrong_is_one_message(words, expected, tmp_path, cap
     ("recipe", "setting", "value", "expected"),
     [
         ("poad", "temperature", "0", "temperature must be above 0"),
+        ("bc", "bc_epochs", "1", "data of a recipe that does not learn offline"),
         ("poad", "lr", "nan", "must be finite"),
         ("poad", "gamma", "1.5", "gamma must be in"),
         ("archer_iql", "gamma", "1.5", "gamma must be in"),
