@@ -115,7 +115,7 @@ def make_agent(spec: str, **options: Any) -> Agent:
         with needs_extra("A policy agent", "train"):
             load_agent: Any = load_env_creator(POLICY_AGENTS[kind])
         return _call(spec, load_agent, (rest,), options)
-    name, *words = split_arguments(kind)
+    name, *words = split_arguments(kind) or [""]
     if name in SCAFFOLDS:
         return _around(spec, name, parse_arguments(words), rest, options)
     known = (*_SIMPLE, *SEARCHES, *SCAFFOLDS)

@@ -17,6 +17,7 @@ from agentgym.certify.processes import Processes
 from agentgym.certify.remote import certify_url, is_url
 from agentgym.cli.command_line import KeyValues, standard_output
 from agentgym.cli.eval_output import write_json
+from agentgym.cli.out_files import check_out_files
 from agentgym.errors import ConfigError
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.printable import printable
@@ -64,6 +65,7 @@ def run_certification(
     if openenv and len(envs) > 1:
         raise ConfigError(f"--openenv writes one report, got {len(envs)} environments.")
     json, openenv = (path and path.absolute() for path in (json, openenv))
+    check_out_files((json, openenv))
     budget = Budget(tasks=tasks, search=search, steps=steps)
     arguments, console = parse_arguments(env_kwargs), standard_output()
     reports: list[Report] = []

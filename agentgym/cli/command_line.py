@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import Annotated
 
 import tyro
 from rich.console import Console
+
+from agentgym.errors import ConfigError
 
 INTERRUPTED = 130
 WRONG_USE = 2
@@ -21,6 +25,27 @@ Wrappers = Annotated[
     tyro.conf.arg(metavar="[NAME[:ARG=VALUE,...] ...]", help_behavior_hint=""),
 ]
 Id = tyro.conf.Positional[Annotated[str, tyro.conf.arg(metavar="ID")]]
+
+
+def check_repeats(words: Iterable[str], names: Collection[str]) -> None:
+    """Checks that options with several values are given once.
+
+    Args:
+        words: a command line.
+        names: the names of the options, with underscores.
+
+    Raises:
+        ConfigError: if one is repeated. Parsers would drop all but its last values.
+    """
+    flags = (word[2:].partition("=")[0] for word in words if word.startswith("--"))
+    counts = Counter(flag.replace("-", "_") for flag in flags)
+    for name in names:
+        if counts[name] > 1:
+            flag = f"--{name.replace('_', '-')}"
+            raise ConfigError(
+                f"{flag} is given twice, and only the last one would count: give it once, with all "
+                "of its values."
+            )
 
 
 def on_terminal() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import math
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import tyro
 from rich.text import Text
 
 from agentgym.cli.command_line import standard_output
+from agentgym.cli.out_files import check_out_files
 from agentgym.errors import ConfigError
 from agentgym.evaluation.comparison import WIDTH, number
 from agentgym.evaluation.paired import (
@@ -66,9 +68,9 @@ def compare(
         raise ConfigError(
             f"Expected two evaluations, agentgym compare BEFORE AFTER, got {len(evaluations)}."
         )
-    for file in (json, solved):
-        if file is not None and not file.parent.is_dir():
-            raise ConfigError(f"There is no folder {str(file.parent)!r} to write {file.name} to.")
+    check_out_files((json, solved), evaluations)
+    if fail_below is not None and not math.isfinite(fail_below):
+        raise ConfigError(f"--fail-below must be finite, got {fail_below}.")
     if solved is not None and (solved.suffix != ".json" or solved.exists()):
         raise ConfigError(f"--solved must be a new file that ends in .json, got {str(solved)!r}.")
     before, after, *reruns = map(read_evaluation, evaluations)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json as json_module
-import os
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -28,6 +28,7 @@ from agentgym.cli.eval_output import (
     write_json,
 )
 from agentgym.cli.judging import Judgements, Judges
+from agentgym.cli.out_files import check_out_files
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.difficulty import difficulty_lines
 from agentgym.evaluation.report import Report, compare, failure_lines
@@ -118,7 +119,7 @@ def run_evaluation(
             chat:MODEL@URL, policy:FOLDER, module:function, or a model with the criteria of a file,
             rubric=FILE:chat:MODEL@URL. Several are a jury.
     """
-    ids = [_id(word) for word in envs]
+    ids = list(dict.fromkeys(_id(word) for word in envs))  # --save holds an episode once
     # Absolute, as an environment may change the working folder.
     json, picture, save = (path and path.absolute() for path in (json, picture, save))
     if agents or nashconv or picture:
@@ -167,8 +168,9 @@ def run_evaluation(
     command |= {} if model is None else {"model": model}
     judgements = Judgements(judge)
     _check_files(json, save, resume)
-    if price is not None and min(price) < 0:
-        raise ConfigError(f"price must be at least 0, got {price[0]:g} and {price[1]:g}.")
+    if price is not None and not all(0 <= each < math.inf for each in price):
+        first, second = price
+        raise ConfigError(f"price must be at least 0 and finite, got {first:g} and {second:g}.")
     if resume and save is not None:
         _check_resumed(save, command)
     with judgements.transcripts(save) as file:
@@ -338,13 +340,7 @@ def _check_files(
     json: Path | None, save: Path | None, resume: bool, picture: Path | None = None
 ) -> None:
     """Finds out before the episodes, rather than after them, that a file cannot be written."""
-    for path in (json, save, picture):
-        if path is not None and not path.parent.is_dir():
-            raise ConfigError(f"There is no folder {str(path.parent)!r} to write {path.name} to.")
-        if path is not None and path.is_dir():
-            raise ConfigError(f"{str(path)!r} is a folder. Expected the name of a file.")
-        if path is not None and not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise ConfigError(f"There is no permission to write {str(path)!r}.")
+    check_out_files((json, save, picture))
     if json is not None and save is not None and json.resolve() == save.resolve():
         raise ConfigError(f"--json and --save both name {str(json)!r}: give two names.")
     if resume and save is None:

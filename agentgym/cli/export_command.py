@@ -156,6 +156,7 @@ def export(
     if failures == "condition":
         found = [conditioned(each) for each in found]
     elif failures != "keep":
+        _check_decided([each for each in found if each.env], f"--failures {failures}")
         failed = [each for each in found if not each.success]
         make = {"repair": repaired, "hindsight": relabelled, "trace": traced}[failures]
         if reflector:
@@ -169,6 +170,8 @@ def export(
         found += better
     if judges is not None:
         found = _judged(found, judges)
+    if successes:
+        _check_decided(found, "--successes")
     kept = [
         each
         for each in found
@@ -212,11 +215,20 @@ def _judged(episodes: Sequence[RecordedEpisode], judge: Judge) -> list[RecordedE
         if not episode.rewarded and verdict.score is not None:
             episode.turns[-1].reward, episode.rewarded = verdict.score, True
             if episode.agent.startswith(PREFIX):  # others may have a recorded outcome
-                episode.success = bool(verdict.success)
+                episode.success, episode.decided = bool(verdict.success), True
     found = [episode for episode in episodes if episode.judged is not None]
     shown = f"{len(found)} of {len(episodes)} episodes have a readable verdict of {judge.name}."
     standard_output().print(shown, soft_wrap=True)
     return found
+
+
+def _check_decided(episodes: Sequence[RecordedEpisode], option: str) -> None:
+    """Raises a ConfigError for episodes whose outcome is unknown, which are no failures."""
+    if unknown := sum(not episode.decided for episode in episodes):
+        raise ConfigError(
+            f"{option} needs outcomes, and {unknown} of {len(episodes)} episodes hold no outcome: "
+            "add `success`, true or false, to their lines, or leave it out."
+        )
 
 
 def _check_out(out: Path) -> None:

@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import sys
+import typing
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -35,6 +36,7 @@ from agentgym.cli.command_line import (
     Id,
     KeyValues,
     Wrappers,
+    check_repeats,
     standard_output,
 )
 from agentgym.cli.compare_command import compare
@@ -42,6 +44,7 @@ from agentgym.cli.errors import complain, plain_errors
 from agentgym.cli.eval_command import run_evaluation
 from agentgym.cli.export_command import export
 from agentgym.cli.mcp_command import serve_mcp
+from agentgym.cli.out_files import check_out_files
 from agentgym.cli.plot_command import plot
 from agentgym.cli.runs_page import holds_runs, write_pages
 from agentgym.cli.serve_command import serve
@@ -270,7 +273,9 @@ def view_run(
         for note in write_pages(runs, path, last):
             console.print(Text(printable(f"note: {note}")), soft_wrap=True)
     else:
-        path.write_text(render_run(runs, last), encoding="utf-8")
+        page = render_run(runs, last)
+        check_out_files([path], runs)
+        path.write_text(page, encoding="utf-8")
     console.print(f"Open {path} in a browser.", soft_wrap=True)
     return 0
 
@@ -317,6 +322,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # an environment may say any character
             stream.reconfigure(errors="backslashreplace")
+    columns = os.environ.get("COLUMNS", "")
+    if not columns.isdecimal() or not int(columns):  # rich would print nothing in 0 columns
+        os.environ.pop("COLUMNS", None)
     if "" not in sys.path:  # `my_module:MyEnv-v0` may be beside the user, as with `python -m`
         sys.path.append("")
     try:
@@ -350,6 +358,7 @@ def _parse(words: Sequence[str]) -> Callable[[], int]:
     with plain_errors(none=False):
         if words and words[0] in COMMANDS:  # errors and suggestions are those of this command
             name, *rest = words
+            check_repeats(rest, _of_several_values(COMMANDS[name]))
             return tyro.cli(
                 _later(COMMANDS[name]), prog=f"agentgym {name}", args=rest, config=config
             )
@@ -360,6 +369,12 @@ def _parse(words: Sequence[str]) -> Callable[[], int]:
             args=words or ["--help"],
             config=config,
         )
+
+
+def _of_several_values(command: Callable[..., int]) -> list[str]:
+    """Returns the names of the options of a command that take any number of values."""
+    hints = typing.get_type_hints(command)
+    return [name for name, hint in hints.items() if typing.get_args(hint)[1:] == (...,)]
 
 
 def _users_fault(error: Exception) -> bool:

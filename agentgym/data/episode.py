@@ -51,6 +51,7 @@ class RecordedEpisode:
         seed: seed of the episode.
         seat: the agent of a game that acted, "" if it follows from the seed.
         success: whether the task was solved.
+        decided: whether that was recorded. Otherwise it is unknown, and `success` is False.
         terminated: whether the episode reached a terminal state.
         last_observation: the observation after the last action.
         rewarded: whether the rewards were recorded.
@@ -68,6 +69,7 @@ class RecordedEpisode:
     seed: int = 0
     seat: str = ""
     success: bool = False
+    decided: bool = field(default=True, compare=False)
     terminated: bool = True
     last_observation: str = ""
     rewarded: bool = False

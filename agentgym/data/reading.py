@@ -42,6 +42,9 @@ from agentgym.data.traces import FORMAT as TRACE
 from agentgym.errors import DataError
 from agentgym.time_step import UNJUDGED
 
+LOG = "trajectories.jsonl"
+"""The log of a training run."""
+
 
 def read_episodes(paths: str | Path | Sequence[str | Path]) -> list[RecordedEpisode]:
     """Returns the episodes of files, in order.
@@ -78,7 +81,7 @@ def check_episodes(paths: str | Path | Sequence[str | Path]) -> None:
 
 def _files(paths: str | Path | Sequence[str | Path]) -> Iterator[Path]:
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
-        yield path / "trajectories.jsonl" if path.is_dir() else path
+        yield path / LOG if path.is_dir() else path
 
 
 def _episodes(file: Path) -> Iterator[RecordedEpisode]:
@@ -118,7 +121,13 @@ def _rows(file: Path) -> Iterator[tuple[str, Any]]:
                     yield from ((f"entry {i}", row) for i, row in enumerate(rows, 1))
                 elif line.strip():
                     where = f"line {number}"
-                    yield where, json.loads(line)
+                    try:
+                        row = json.loads(line)
+                    except ValueError:
+                        if file.name == LOG and not line.endswith("\n"):
+                            return  # the run was killed while it wrote, or still writes
+                        raise
+                    yield where, row
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file} cannot be read as text: {error}.") from error
     except (ValueError, RecursionError) as error:
@@ -127,6 +136,8 @@ def _rows(file: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _episode(row: Any) -> RecordedEpisode:
+    if not isinstance(row, dict):
+        raise TypeError(f"expected an object, got {row!r:.80}")
     for key, read in FORMATS.items():
         if key in row:
             episode = read(row)
@@ -136,6 +147,8 @@ def _episode(row: Any) -> RecordedEpisode:
                 numbers = turn.reward, turn.progress, turn.weight, *turn.reward_terms.values()
                 if not all(map(math.isfinite, numbers)):
                     raise ValueError(f"expected finite numbers, got {numbers}")
+                if turn.weight < 0:
+                    raise ValueError(f"expected a weight of at least 0, got {turn.weight}")
             return episode
     if "chosen" in row and "rejected" in row:
         raise ValueError("pairs of chosen and rejected replies are not episodes")
@@ -178,6 +191,25 @@ def _boolean(value: Any) -> bool:
     return bool(value)
 
 
+def _name(value: Any) -> str:
+    if not isinstance(value, str | int):
+        raise TypeError(f"expected a name, got {value!r:.80}")
+    return str(value)
+
+
+def _seed(value: Any) -> int:
+    seed = int(value)
+    if seed < 0 or (isinstance(value, float) and seed != value):
+        raise ValueError(f"expected a seed of at least 0, got {value!r:.80}")
+    return seed
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list of texts, got {value!r:.80}")
+    return tuple(map(string, value))
+
+
 def _share(value: Any) -> float:
     if not 0 <= (share := float(value)) <= 1:
         raise ValueError(f"expected a score in [0, 1], got {value!r:.80}")
@@ -197,29 +229,32 @@ def _dialogue(messages: Sequence[Message], row: Mapping[str, Any]) -> RecordedEp
         else:
             turns.append(RecordedTurn("\n\n".join(waiting), text, weight=weight))
             waiting = []
-    rewards = row.get("rewards")
-    if rewards is not None:
-        valid = row.get("valid", [True] * len(turns))
-        if not len(turns) == len(rewards) == len(valid):
-            raise ValueError(
-                f"expected a reward and a `valid` for each of {len(turns)} replies, got "
-                f"{len(rewards)} and {len(valid)}"
-            )
-        for turn, reward, accepted in zip(turns, rewards, valid, strict=True):
-            turn.reward, turn.valid = float(reward), _boolean(accepted)
+    rewards, valid = row.get("rewards"), row.get("valid")
+    if not isinstance(rewards, list | None):
+        raise TypeError(f"expected a list of rewards, got {rewards!r:.80}")
+    if valid is None or (rewards is None and not isinstance(valid, list)):  # a column of others
+        valid = [True] * len(turns)
+    gains = [0.0] * len(turns) if rewards is None else rewards
+    if not len(turns) == len(gains) == len(valid):
+        raise ValueError(
+            f"expected a reward and a `valid` for each of {len(turns)} replies, got "
+            f"{len(gains)} and {len(valid)}"
+        )
+    for turn, gain, accepted in zip(turns, gains, valid, strict=True):
+        turn.reward, turn.valid = float(gain), _boolean(accepted)
     return RecordedEpisode(
         turns,
         "\n\n".join(instructions),
-        last_observation="\n\n".join(waiting) or str(row.get("last_observation") or ""),
+        last_observation="\n\n".join(waiting) or string(row.get("last_observation") or ""),
         rewarded=rewards is not None,
         **_start(row),
     )
 
 
 FACTS: dict[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("env", "agent", "task", "seat"), str),
+    **dict.fromkeys(("env", "agent", "task", "seat"), _name),
     **dict.fromkeys(("success", "terminated", UNJUDGED), _boolean),
-    "seed": int,
+    "seed": _seed,
     "env_kwargs": dict,
     "judged": _share,
 }
@@ -229,6 +264,7 @@ FACTS: dict[str, Callable[[Any], Any]] = {
 def _start(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the facts about an episode that are given."""
     found = {name: read(row[name]) for name, read in FACTS.items() if row.get(name) is not None}
+    found["decided"] = "success" in found
     return found | {UNJUDGED: True} if row.get("failure") == UNJUDGED else found
 
 
@@ -244,19 +280,19 @@ def _own(row: Mapping[str, Any]) -> RecordedEpisode:
             _boolean(turn.get("valid", True)),
             float(turn.get("progress", 0.0)),
             float(turn.get("weight", 1.0)),
-            tuple(turn.get("admissible") or ()),
+            _texts(turn.get("admissible") or []),
         )
         for turn in given
     ]
     instructions = row.get("instructions")
     instructions = None if instructions is None else string(instructions)
-    last = str(row.get("last_observation") or "")
+    last = string(row.get("last_observation") or "")
     facts = _start(row)
     return RecordedEpisode(turns, instructions, last_observation=last, rewarded=rewarded, **facts)
 
 
 def _text(row: Mapping[str, Any]) -> RecordedEpisode:
-    return RecordedEpisode([RecordedTurn("", string(row["text"]))])
+    return RecordedEpisode([RecordedTurn("", string(row["text"]))], decided=False)
 
 
 FORMATS: dict[str, Callable[[Mapping[str, Any]], RecordedEpisode]] = {

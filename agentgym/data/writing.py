@@ -19,15 +19,22 @@ def chat_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
 
 
 def sharegpt_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
-    """Yields conversations in the format of ShareGPT. A masked action has `loss` false."""
+    """Yields conversations in the format of ShareGPT. A masked action has `loss` false.
+
+    An action of another weight has its `weight`, which other projects ignore.
+    """
     names = {"system": "system", "user": "human", "assistant": "gpt"}
     for episode in episodes:
         turns = [
             {"from": names[message["role"]], "value": message["content"]}
-            | ({"loss": False} if message.get("weight") == 0 else {})
+            | _mask(message.get("weight"))
             for message in _messages(episode)
         ]
         yield {"conversations": turns, **_facts(episode), **_rewards(episode)}
+
+
+def _mask(weight: float | None) -> dict[str, Any]:
+    return {"loss": False} if weight == 0 else {} if weight is None else {"weight": weight}
 
 
 def own_rows(episodes: Iterable[RecordedEpisode]) -> Rows:
@@ -111,7 +118,7 @@ def _facts(episode: RecordedEpisode) -> dict[str, Any]:
         "task": episode.task,
         "seed": episode.seed,
         "seat": episode.seat,
-        "success": episode.success,
+        "success": episode.success if episode.decided else None,
         "terminated": episode.terminated,
         "last_observation": episode.last_observation,
         **({} if episode.judged is None else {"judged": episode.judged}),
@@ -120,13 +127,11 @@ def _facts(episode: RecordedEpisode) -> dict[str, Any]:
 
 
 def _rewards(episode: RecordedEpisode) -> dict[str, Any]:
-    """Returns the rewards of the turns, {} if they are not known."""
-    if not episode.rewarded:
-        return {}
-    return {
-        "rewards": [turn.reward for turn in episode.turns],
-        "valid": [turn.valid for turn in episode.turns],
-    }
+    """Returns the rewards of the turns, if they are known, and which actions are valid."""
+    valid = [turn.valid for turn in episode.turns]
+    if episode.rewarded:
+        return {"rewards": [turn.reward for turn in episode.turns], "valid": valid}
+    return {} if all(valid) else {"valid": valid}
 
 
 WRITERS: dict[str, Callable[[Sequence[RecordedEpisode]], Rows]] = {

@@ -20,6 +20,7 @@ from agentgym.evaluation.bootstrap import interquartile_mean, interval, probabil
 from agentgym.evaluation.report import Estimate
 from agentgym.evaluation.runs import TrainingRun
 from agentgym.utils import serialization
+from agentgym.utils.files import shown
 
 Strata = tuple[tuple[float, ...], ...]
 """Scores of runs by environment or setting."""
@@ -42,7 +43,7 @@ class Group:
     Attributes:
         name: the recipe and the settings that tell the groups apart, such as `poad lr=0.001`.
         runs: the runs that have been evaluated.
-        notes: sentences about runs that failed.
+        notes: sentences about runs that failed or are left out.
     """
 
     name: str
@@ -78,7 +79,7 @@ class Row:
         env_steps: environment steps per run, the mean.
         tokens: action tokens per run, the mean.
         seconds: duration per run, the mean.
-        notes: sentences about runs that failed.
+        notes: sentences about runs that failed or are left out.
     """
 
     name: str
@@ -104,15 +105,26 @@ def grouped(runs: Sequence[TrainingRun]) -> list[Group]:
 
     Args:
         runs: the runs. A second run with the same settings and the same seed is left out of its
-            group, because it adds no evidence.
+            group, because it adds no evidence. A note names it.
     """
     names = _names(runs)
     found: dict[str, dict[int, TrainingRun]] = {}
+    notes: dict[str, list[str]] = {}
     for run, name in zip(runs, names, strict=True):
         kept = found.setdefault(name, {})
-        if run.seed not in kept or (run.finished and not kept[run.seed].finished):
-            kept[run.seed] = run
-    return [Group(name, tuple(members.values())) for name, members in found.items()]
+        other = kept.setdefault(run.seed, run)
+        if other is run:
+            continue
+        if run.finished and not other.finished:
+            kept[run.seed], run, other = run, other, run
+        notes.setdefault(name, []).append(
+            f"left out: {shown(run.folder)}, which has the settings and the seed of "
+            f"{shown(other.folder)}"
+        )
+    return [
+        Group(name, tuple(members.values()), tuple(notes.get(name, ())))
+        for name, members in found.items()
+    ]
 
 
 def _names(runs: Sequence[TrainingRun]) -> list[str]:

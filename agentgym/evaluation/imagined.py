@@ -182,4 +182,4 @@ def _episode(start: Start, messages: Sequence[str]) -> RecordedEpisode:
     observations = [observation, *messages[1::2]]
     turns = [RecordedTurn(*turn) for turn in zip(observations, messages[::2], strict=False)]
     last = observations[len(turns)] if len(observations) > len(turns) else ""
-    return RecordedEpisode(turns, instructions, last_observation=last)
+    return RecordedEpisode(turns, instructions, decided=False, last_observation=last)

@@ -200,7 +200,8 @@ def paired_interval(differences: Sequence[Sequence[float]], *, flips: bool) -> E
 
     Pairs of the same task are not independent. With several of any task, the interval is the t
     interval of weighted task sums, which takes tasks as clusters. Otherwise it is the t interval of
-    the differences, or `flip_interval` for flips.
+    the differences, or `flip_interval` for flips. If flips agree in all tasks, their interval is
+    that of one pair per task: the t interval would have no width, with two tasks too.
 
     Args:
         differences: the differences of the pairs, by task.
@@ -215,10 +216,13 @@ def paired_interval(differences: Sequence[Sequence[float]], *, flips: bool) -> E
     # Linearised ratio of two sums over tasks: equal to the mean per task if all have as many pairs.
     parts = [mean + (sum(task) - mean * len(task)) / size for task in differences]
     found = mean_interval(parts)
+    if flips and len(parts) > 1 and max(parts) - min(parts) < 1e-9:  # tasks that agree
+        up, down = (sum(task.count(sign) / len(task) for task in differences) for sign in (1, -1))
+        found = flip_interval(up, down, len(differences))
     return Estimate(mean, found.low, found.high)
 
 
-def flip_interval(gained: int, lost: int, pairs: int) -> Estimate:
+def flip_interval(gained: float, lost: float, pairs: int) -> Estimate:
     """Returns the difference of two paired shares with its adjusted Wald interval.
 
     Bonett and Price, "Adjusted Wald Confidence Interval for a Difference of Binomial Proportions

@@ -221,12 +221,13 @@ def conditioned(episode: RecordedEpisode) -> RecordedEpisode:
     """Returns an episode whose instructions end with its outcome, as the wrapper `Outcome` has it.
 
     Raises:
-        DataError: if the episode has no rewards, so that its outcome is not known.
+        DataError: if the outcome of the episode is not known.
     """
-    if not episode.rewarded:
+    if not (episode.rewarded and episode.decided):
+        missing = "`success`" if episode.rewarded else "rewards"
         raise DataError(
-            "An episode has no rewards, so its outcome is not known: expected a file of agentgym "
-            "eval --save or agentgym export, or the folder of a run."
+            f"An episode has no {missing}, so its outcome is not known: expected a file of "
+            "agentgym eval --save or agentgym export, or the folder of a run."
         )
     instructions = with_outcome(episode.instructions or "", episode.success)
     return replace(episode, instructions=instructions)

@@ -66,9 +66,15 @@ class Record:
 
     def __post_init__(self) -> None:
         """Checks that the numbers are finite, as JSON and means need them."""
-        for name, value in {"reward": self.reward, **self.reward_terms}.items():
+        numbers = {"reward": self.reward, "progress": self.progress, "valid": self.valid}
+        for name, value in [
+            *numbers.items(),
+            *self.reward_terms.items(),
+            *self.costs.items(),
+            *self.exploration.items(),
+        ]:
             if not math.isfinite(value):
-                raise ValueError(f"The sum of {name!r} in an episode of {self.task} is {value}.")
+                raise ValueError(f"The value of {name!r} in an episode of {self.task} is {value}.")
 
 
 @dataclass(frozen=True)
@@ -269,7 +275,7 @@ def failure_lines(reports: Sequence[Report]) -> list[str]:
     for report in reports:
         counts = Counter(episode.failure for episode in report.episodes)
         shares = [
-            f"{FAILURES[kind]} {100 * count / len(report.episodes):.0f} %"
+            f"{FAILURES.get(kind, kind)} {100 * count / len(report.episodes):.0f} %"
             for kind, count in counts.most_common()
             if kind
         ]

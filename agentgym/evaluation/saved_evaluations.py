@@ -63,20 +63,39 @@ def _environment(header: Mapping[str, Any]) -> str:
 def _records(file: Path) -> Iterator[tuple[Mapping[str, Any], Record]]:
     """Yields the records of a file, each with its environment, arguments and agent."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{str(file)!r} cannot be read as text: {error}.") from error
     try:
         if text.lstrip().startswith("["):
             for report in json.loads(text):
-                header = {name: report[name] for name in HEADER}
+                header = _header(report)
                 yield from ((header, from_json(Record, each)) for each in report["episodes"])
-        else:  # a process that was killed may have left an incomplete last line
-            for line in text.split("\n")[:-1]:
-                row = json.loads(line)
-                yield {name: row[name] for name in HEADER}, from_json(Record, row)
+        else:
+            *lines, last = text.split("\n")
+            for line in [*lines, last] if _is_json(last) else lines:
+                if line.strip():
+                    row = json.loads(line)
+                    yield _header(row), from_json(Record, row)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise ConfigError(
             f"{str(file)!r} is not an evaluation: expected a file of agentgym eval --save or "
             f"--json ({error!r:.200})."
         ) from error
+
+
+def _header(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the environment, its arguments and the agent of a row."""
+    header = {name: row[name] for name in HEADER}
+    if not isinstance(header["env_kwargs"], dict):
+        raise TypeError(f"expected env_kwargs as an object, got {header['env_kwargs']!r:.80}")
+    return header
+
+
+def _is_json(line: str) -> bool:
+    """Whether a last line is whole: a process that was killed may have left a part of one."""
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -92,7 +92,7 @@ def read_rubric(path: Path) -> Rubric:
         ConfigError: if the file is missing, empty, or holds anything else.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The rubric {str(path)!r} cannot be read as text: {error}.") from error
     if not text.strip():

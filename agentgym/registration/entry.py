@@ -82,10 +82,13 @@ def import_module_of(id: str) -> str:
         return id
     module, _, name = id.partition(":")
     try:
-        found = bool(module) and importlib.util.find_spec(module) is not None
+        named = bool(module) and not module.startswith(".")  # no relative name, and no path
+        found = named and importlib.util.find_spec(module) is not None
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):  # an import of the module failed
             raise
+        found = False
+    except ValueError:  # it was not imported from a file, as __main__
         found = False
     if not found:
         raise ConfigError(
@@ -94,7 +97,10 @@ def import_module_of(id: str) -> str:
         )
     try:
         parse_env_id(name)
+        malformed = None if ":" not in name else ValueError("a second colon")
     except gymnasium.error.Error as error:
-        raise ConfigError(f"Expected module:Name-v0, got {id!r}.") from error
+        malformed = error
+    if malformed is not None:
+        raise ConfigError(f"Expected module:Name-v0, got {id!r}.") from malformed
     importlib.import_module(module)
     return name

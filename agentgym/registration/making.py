@@ -12,7 +12,12 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
-from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
+from agentgym.errors import (
+    AgentGymError,
+    ConfigError,
+    MissingExtraError,
+    UnknownArgumentError,
+)
 from agentgym.multiagent.game import TextGame
 from agentgym.registration.entry import NAMESPACE, UNKNOWN, Entry, import_module_of
 from agentgym.registration.ids import TABLE
@@ -77,7 +82,7 @@ def split_id(id: str) -> tuple[str, dict[str, Any]]:
     return name, parse_arguments(split_arguments(words or ""))
 
 
-def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
+def make_env(id: str, /, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
     """Makes an environment as `gymnasium.make` does, with the arguments checked first.
 
     A plain Gymnasium environment with `Text` spaces is adapted (`textify.text_actions`).
@@ -101,6 +106,8 @@ def make_env(id: str, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
         # Parameters without a default, such as `game`, are fixed by the id.
         known = optional(keyword_parameters(_entry_point(id), author_class(REGISTRY[id])))
         check_arguments(id, known, kwargs)
+    for name in {"id", "disable_env_checker"} & kwargs.keys():  # those of `gymnasium.make`
+        raise UnknownArgumentError(f"{id} got an unexpected keyword argument {name!r}.")
     try:
         env = as_text_env(gymnasium.make(id, disable_env_checker=True, **kwargs))
     except AgentGymError:

@@ -44,7 +44,8 @@ class AnswerFile:
         self, questions: Sequence[str], ask: Callable[[list[str]], Sequence[str]]
     ) -> list[str]:
         """Returns the answers to questions, of which `ask` answers the new ones."""
-        keys = [hashlib.sha256(each.encode()).hexdigest() for each in questions]
+        texts = (each.encode("utf-8", "surrogatepass") for each in questions)
+        keys = [hashlib.sha256(text).hexdigest() for text in texts]
         new = dict(zip(keys, questions, strict=True))
         left = [key for key in new if key not in self._known]
         for start in range(0, len(left), AT_ONCE):
@@ -55,7 +56,8 @@ class AnswerFile:
 
     def _add(self, answers: dict[str, str]) -> None:
         self._known |= answers
-        text = "".join(json.dumps(pair) + "\n" for pair in answers.items())
+        # A line break comes first, as a killed process may have left half a line.
+        text = "".join(f"\n{json.dumps(pair)}" for pair in answers.items()) + "\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a", encoding="utf-8") as file:

@@ -36,7 +36,15 @@ def shown(path: Path) -> str:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Writes a file atomically: it holds either the old text or the new one."""
+    """Writes a file atomically: it holds either the old text or the new one.
+
+    A link stays, and the file that it names is written. A device or a pipe is written to.
+    """
+    if path.is_symlink():
+        path = path.resolve()
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8")
     with partial.open("rb") as file:  # else a power failure may leave an empty file

@@ -224,7 +224,8 @@ def load_tool_tasks(file: str) -> list[ToolTask]:
         DataError: if it holds anything else.
     """
     try:
-        found = from_json(list[ToolTask], json.loads(Path(file).read_text(encoding="utf-8")))
+        text = Path(file).read_text(encoding="utf-8-sig")
+        found = from_json(list[ToolTask], json.loads(text))
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise DataError(f"{file} holds no list of written tasks: {error!s:.300}") from error
     if not found or not all(map(has_calls, found)):

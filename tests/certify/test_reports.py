@@ -144,3 +144,6 @@ def test_the_command_needs_an_environment_and_one_for_openenv(capsys, tmp_path: 
     assert main(["certify", "A-v0", "B-v0", "--openenv", str(tmp_path / "x.json")]) == 2
     assert main(["certify", "NumberLine-v0", "--tasks", "1"]) == 2
     assert "at least 2" in capsys.readouterr().err
+    for out in ("--json", "--openenv"):  # before the checks, which take a while
+        assert main(["certify", "NumberLine-v0", out, str(tmp_path / "none" / "x.json")]) == 2
+        assert "There is no folder" in capsys.readouterr().err

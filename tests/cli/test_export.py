@@ -44,6 +44,32 @@ def test_failures_can_be_left_out(tmp_path):
     assert good == [row for row in every if row["success"]] and len(good) < len(every) == 8
 
 
+CHAT = [{"role": "user", "content": "o"}, {"role": "assistant", "content": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--successes", "1 of 1 episodes hold no outcome"),
+        ("--failures trace", "1 of 1 episodes hold no outcome"),
+        ("--failures condition", "no `success`, so its outcome is not known"),
+    ],
+)
+def test_an_unknown_outcome_is_no_failure(words, message, tmp_path, capsys):
+    """Files of other projects seldom hold outcomes, also beside rewards."""
+    chat, own = tmp_path / "chat.jsonl", tmp_path / "own.jsonl"
+    row = {"messages": CHAT, "rewards": [1.0], "env": "NumberLine-v0", "task": "train/0"}
+    chat.write_text(json.dumps(row) + "\n")
+    assert main(["export", str(chat), "--format", "own", "--out", str(own)]) == 0
+    for file in (chat, own):
+        out = tmp_path / "out.jsonl"
+        assert main(["export", str(file), "--out", str(out), *words.split()]) == 2
+        assert message in capsys.readouterr().err
+        assert not out.exists()
+    chat.write_text(json.dumps(row | {"success": True}) + "\n")
+    assert main(["export", str(chat), "--out", str(tmp_path / "good.jsonl"), "--successes"]) == 0
+
+
 def test_a_file_of_another_format_is_converted(tmp_path):
     chat, own, again = (tmp_path / name for name in ("chat.jsonl", "own.jsonl", "again.jsonl"))
     assert main([*NUMBER_LINE, "--out", str(chat)]) == 0

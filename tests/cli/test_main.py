@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -419,11 +420,23 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
         ("eval NumberLine-v0 --wrap json:JSONDecoder", "not a gymnasium.Wrapper"),
         ("eval NumberLine-v0 --price 1 -2", "price must be at least 0"),
         ("eval NumberLine-v0 --price 1", "--price"),
+        ("eval NumberLine-v0 --price nan 1", "price must be at least 0 and finite, got nan"),
+        ("eval NumberLine-v0 --env-kwargs id=x", "unexpected keyword argument 'id'"),
+        ("eval NumberLine-v0 --agent ''", "Unknown agent ''"),
+        ("eval ./my_module.py:MyEnv-v0", "no module './my_module.py'"),
+        ("eval .my_module:MyEnv-v0", "no module '.my_module'"),
+        ("eval json:MyEnv-v0:b", "Expected module:Name-v0, got 'json:MyEnv-v0:b'"),
+        ("eval NumberLine-v0 --agent expert --agent random", "--agent is given twice"),
+        (
+            "eval NumberLine-v0 --env-kwargs size=3 --env-kwargs=max_turns=4",
+            "--env-kwargs is given",
+        ),
+        ("eval NumberLine-v0 --agent_kwargs a=3 --agent-kwargs b=4", "--agent-kwargs is given"),
     ],
 )
 def test_wrong_use_is_explained_without_a_traceback(line, message, capsys, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    assert run(*line.split()) == cli.WRONG_USE
+    assert run(*shlex.split(line)) == cli.WRONG_USE
     shown = "".join(capsys.readouterr())
     assert message in shown
     assert shown.startswith("error: "), "all errors look alike"
@@ -674,6 +687,17 @@ def test_ctrl_c_at_the_prompt_ends_quietly(monkeypatch, capsys):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="no such signal")
+@pytest.mark.parametrize("columns", ["0", "-1", "wide"])
+def test_a_width_of_nothing_hides_nothing(columns: str, capsys, monkeypatch):
+    """Some terminals without a size set COLUMNS to 0."""
+    monkeypatch.setenv("COLUMNS", columns)
+    assert run("evl") == cli.WRONG_USE
+    assert "Unknown command 'evl'" in capsys.readouterr().err
+    monkeypatch.setenv("COLUMNS", columns)
+    assert run("eval", "NumberLine-v0", "--episodes", "1") == 0
+    assert "NumberLine-v0\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("words", ["list", "eval NumberLine-v0 --episodes 2 --json {}"])
 def test_a_reader_that_leaves_is_no_error(words: str, tmp_path: Path):
     file = tmp_path / "result.json"

@@ -14,6 +14,7 @@ from agentgym.data.writing import WRITERS, preference_rows
 from agentgym.errors import DataError
 
 CHAT = '{"messages": [{"role": "assistant", "content": "x"}], %s}'
+TURN = '{"turns": [{"observation": "", "action": "", %s}]}'
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 turns = st.builds(
     RecordedTurn,
@@ -78,7 +79,16 @@ def test_unknown_rewards_stay_unknown(format, tmp_path_factory):
     assert again == episode and not again.rewarded
 
 
-@pytest.mark.parametrize("format", ["chat", "own"])
+@pytest.mark.parametrize("format", ["chat", "sharegpt", "own"])
+def test_invalid_actions_are_known_without_rewards(format, tmp_path_factory):
+    """They are left out of the loss of behaviour cloning."""
+    turns = [RecordedTurn("o", "wrong", valid=False), RecordedTurn("o", "right")]
+    rows = list(WRITERS[format]([RecordedEpisode(turns, "rules")]))
+    [again] = read_episodes(written(tmp_path_factory, rows))
+    assert [turn.valid for turn in again.turns] == [False, True] and not again.rewarded
+
+
+@pytest.mark.parametrize("format", ["chat", "sharegpt", "own"])
 def test_weights_are_kept(format, tmp_path_factory):
     turns = [RecordedTurn("o", "a", weight=weight) for weight in (0.0, 0.5, 1.0)]
     rows = list(WRITERS[format]([RecordedEpisode(turns, "rules")]))
@@ -253,12 +263,33 @@ def test_a_json_list_is_read_as_lines_are(tmp_path):
         ('{"question": "a", "answer": "b"}', "got question, answer"),
         (CHAT % '"success": "false"', "expected true or false, got 'false'"),
         (CHAT % '"rewards": [1], "valid": ["no"]', "expected true or false, got 'no'"),
+        (CHAT % '"rewards": "1"', "expected a list of rewards, got '1'"),
+        (CHAT % '"valid": []', "got 1 and 0"),
+        (CHAT % '"seed": -1', "expected a seed of at least 0, got -1"),
+        (CHAT % '"seed": 1.5', "expected a seed of at least 0, got 1.5"),
+        (CHAT % '"task": ["a"]', r"expected a name, got \['a'\]"),
+        (TURN % '"weight": -2', "of at least 0, got -2.0"),
+        (TURN % '"admissible": "ab"', "expected a list of texts, got 'ab'"),
+        (TURN % '"admissible": [1]', "expected a text, got 1"),
+        ('{"turns": [], "last_observation": ["a"]}', r"expected a text, got \['a'\]"),
+        ('[[{"role": "assistant", "content": "x"}]]', r"expected an object, got \[{'role'"),
+        ('"the text"', "expected an object, got 'the text'"),
+        ("null", "expected an object, got None"),
     ],
 )
 def test_other_files_are_refused(text, named, tmp_path):
     (tmp_path / "file").write_text(text)
     with pytest.raises(DataError, match=named):
         read_episodes([tmp_path / "file"])
+
+
+def test_the_last_line_of_a_run_that_was_killed_is_left_out(tmp_path):
+    row = {"turns": [{"observation": "o", "action": "a"}], "instructions": ""}
+    (tmp_path / "trajectories.jsonl").write_text(f'{json.dumps(row)}\n{{"turns": [')
+    assert len(read_episodes(tmp_path)) == 1
+    (tmp_path / "trajectories.jsonl").write_text(f'{{"turns": [\n{json.dumps(row)}')
+    with pytest.raises(DataError, match="line 1: not JSON"):
+        read_episodes(tmp_path)
 
 
 def test_a_file_may_begin_with_a_byte_order_mark_and_have_the_line_ends_of_windows(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,20 @@ def test_runs_that_failed_or_go_on_are_named():
     assert "  unfinished: 1" in text and "  seed 2 failed with status 1: x x" in text
     assert "turn\n  no finished run\n  seed 0 failed" in text
     assert max(map(len, text.split("\n"))) <= WIDTH
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_run_with_the_settings_and_the_seed_of_another_is_named(finished: bool):
+    """As one that was repeated after a change of the code."""
+    old = replace(made(rewards=(0.1,), finished=finished), folder=Path("old"))
+    new = replace(made(rewards=(0.9,)), folder=Path("new"))
+    kept, other = (old, new) if finished else (new, old)
+    [found] = grouped([old, new, made(seed=1)])
+    assert found.runs == (kept, made(seed=1))
+    assert found.notes == (
+        f"left out: {other.folder}, which has the settings and the seed of {kept.folder}",
+    )
+    assert f"  {found.notes[0]}" in table(compare_groups([found]))
 
 
 def test_other_environments_are_not_compared():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,14 @@ def test_reports_hold_the_kinds(tmp_path: Path):
     assert failure_lines([report, again]) == [
         "fixed on NumberLine, failures: invalid actions 100 %.",
         "fixed on NumberLine, failures: invalid actions 75 %, context overflow 25 %.",
+    ]
+
+
+def test_a_kind_of_another_version_has_its_own_name():
+    report = evaluate(short, Fixed("hello"), tasks=2)
+    report.episodes[0] = replace(report.episodes[0], failure="newer kind")
+    assert failure_lines([report]) == [
+        "fixed on NumberLine, failures: newer kind 50 %, invalid actions 50 %."
     ]
 
 

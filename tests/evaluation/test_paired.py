@@ -126,10 +126,25 @@ def test_repeated_tasks_are_clusters():
     assert covered > 0.92 * 400 > 0.75 * 400 > naive
 
 
-@given(st.lists(st.lists(st.integers(-1, 1), min_size=3, max_size=3), min_size=2, max_size=9))
-def test_equal_numbers_of_repeats_give_the_interval_of_task_means(tasks: list[list[int]]):
-    found = paired_interval(tasks, flips=True)
+@pytest.mark.parametrize("repeats", [2, 5, 50])
+def test_repeats_of_few_tasks_that_never_flip_are_little_evidence(repeats: int):
+    found = paired_interval([[0.0] * repeats] * 2, flips=True)
+    alone = paired_interval([[0.0]] * 2, flips=True)
+    assert found == alone and found.low is not None and found.low < -0.5
+
+
+@given(
+    st.lists(st.lists(st.integers(-1, 1), min_size=3, max_size=3), min_size=2, max_size=9),
+    st.booleans(),
+)
+def test_equal_numbers_of_repeats_give_the_interval_of_task_means(
+    tasks: list[list[int]], flips: bool
+):
     means = paired_interval([[float(np.mean(task))] for task in tasks], flips=False)
+    if flips and len({sum(task) for task in tasks}) == 1:  # tasks that agree have no spread
+        up, down = (sum(task.count(sign) for task in tasks) / 3 for sign in (1, -1))
+        means = replace(flip_interval(up, down, len(tasks)), mean=means.mean)
+    found = paired_interval(tasks, flips=flips)
     assert (found.low, found.mean, found.high) == pytest.approx(
         (means.low, means.mean, means.high), abs=1e-9
     )
@@ -175,6 +190,38 @@ def test_saved_files_reports_and_folders_are_the_same_evaluation(tmp_path: Path)
     with file.open("a") as more:
         more.write('{"env": "A-v')  # a process was killed here
     assert read_evaluation(file) == found
+
+
+@pytest.mark.parametrize("change", ["no line end", "blank lines", "mark", "windows"])
+def test_an_edited_file_loses_no_episode(change: str, tmp_path: Path):
+    found = evaluation([True, False, True])
+    file = saved(tmp_path / "a.jsonl", found)
+    text = file.read_text()
+    changed = {
+        "no line end": text.rstrip("\n"),
+        "blank lines": text.replace("\n", "\n\n"),
+        "mark": f"\ufeff{text}",
+        "windows": text.replace("\n", "\r\n"),
+    }
+    file.write_bytes(changed[change].encode())
+    assert read_evaluation(file) == found
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        '"env_kwargs": null',
+        '"env_kwargs": [1]',
+        '"progress": NaN',
+        '"valid": Infinity',
+        '"costs": {"tokens": NaN}',
+    ],
+)
+def test_a_damaged_episode_is_named(part: str, tmp_path: Path):
+    file = saved(tmp_path / "a.jsonl", evaluation([True]))
+    file.write_text(file.read_text().rstrip("}\n") + f"}}, {part}}}\n")
+    with pytest.raises(ConfigError, match="is not an evaluation"):
+        read_evaluation(file)
 
 
 def test_unreadable_verdicts_are_counted(
@@ -267,6 +314,23 @@ def test_wrong_use_is_explained(files: list[str], capsys: pytest.CaptureFixture[
     words = ["compare", str(two), str(two), "--fail-below", "0", "--metric", "reward"]
     assert main(words) == 2
     assert "choose success or progress" in capsys.readouterr().err
+    for threshold in ("nan", "inf", "-inf"):
+        assert main(["compare", *files[:2], "--fail-below", threshold]) == 2
+        assert "--fail-below must be finite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["compare", "view"])
+def test_a_result_never_replaces_what_it_is_made_of(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    evaluate("NumberLine-v0", "expert", tasks=2, save=(file := tmp_path / "a.jsonl"))
+    before = file.read_text()
+    (link := tmp_path / "link.jsonl").symlink_to(file)
+    out = "--json" if command == "compare" else "--out"
+    for path in (file, link):
+        assert main([command, str(file), str(file), out, str(path)]) == 2
+        assert "would be replaced" in capsys.readouterr().err
+    assert file.read_text() == before
 
 
 class Reader:

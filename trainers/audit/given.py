@@ -23,9 +23,9 @@ def given_credit(source: str, trajectories: Sequence[Line]) -> tuple[str, Floats
 
     Args:
         source: a file with a JSON line per trajectory, {"task": ..., "seed": ..., "advantages":
-            [one number per turn]} and its "seat" in a game, in any order; or module:function,
-            called with the lines of `trajectories.jsonl`, which returns a sequence of numbers for
-            each.
+            [one number per turn]} and its "seat" in a game, in any order, but those of the same
+            start in the order of the trajectories; or module:function, called with the lines of
+            `trajectories.jsonl`, which returns a sequence of numbers for each.
         trajectories: the trajectories.
 
     Raises:
@@ -57,19 +57,23 @@ def _of_function(source: str, trajectories: Sequence[Line]) -> list[Any]:
 
 def _of_file(path: Path, trajectories: Sequence[Line]) -> list[Any]:
     try:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-        known = {_key(row): row["advantages"] for row in rows}
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        known: dict[tuple[Any, ...], list[Any]] = {}
+        for row in (json.loads(line) for line in lines if line.strip()):
+            known.setdefault(_key(row), []).append(row["advantages"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(
             f"{path} must have lines with task, seed and advantages, a number per turn: {error!r}"
         ) from error
-    missing = [line for line in trajectories if _key(line) not in known]
+    given = {key: iter(found) for key, found in known.items()}
+    credit = [next(given.get(_key(line), iter(())), None) for line in trajectories]
+    missing = [line for line, each in zip(trajectories, credit, strict=True) if each is None]
     if missing:
         raise ConfigError(
             f"{path} has no line for {len(missing)} of {len(trajectories)} trajectories, such as "
             f"task {missing[0]['task']!r} with seed {missing[0]['seed']}."
         )
-    return [known[_key(line)] for line in trajectories]
+    return credit
 
 
 def _key(line: Line) -> tuple[Any, ...]:

@@ -80,7 +80,8 @@ def _config(run: Path) -> dict[str, Any]:
 def _lines(run: Path) -> list[dict[str, Any]]:
     path = run / "trajectories.jsonl"
     try:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        *whole, _ = path.read_text(encoding="utf-8").split("\n")  # the last may be half a line
+        lines = [json.loads(line) for line in whole]
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"{path} is missing or damaged. Train with --transcripts above 0, which records "

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.cli.audit_overlay import FILE
-from agentgym.cli.command_line import standard_output
+from agentgym.cli.command_line import check_repeats, standard_output
 from agentgym.errors import ConfigError
 from agentgym.trainers.audit.report import Audit, audit_run
 from agentgym.utils.files import replace_text, shown
@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str]) -> int:
     """Audits a run and prints the table. Returns the exit status."""
+    check_repeats(argv, ("credit",))
     given = _parser().parse_args(list(argv))
     if given.continuations < FEWEST:
         raise ConfigError(f"--continuations must be at least {FEWEST}, got {given.continuations}.")

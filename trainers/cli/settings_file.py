@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
@@ -14,6 +15,14 @@ from agentgym.trainers.settings.schema import Setting, settings_of
 
 if TYPE_CHECKING:
     import yaml
+
+_NUMBERS = {
+    "tag:yaml.org,2002:int": r"[-+]?(0|[1-9]\d*)$",
+    "tag:yaml.org,2002:float": (
+        r"([-+]?(\.\d+|(0|[1-9]\d*)(\.\d*)?)([eE][-+]?\d+)?|[-+]?\.inf|\.nan)$"
+    ),
+}
+"""The numbers of a file by their tags, whole numbers first."""
 
 
 def flags_of_file(
@@ -32,10 +41,10 @@ def flags_of_file(
     """
     import yaml
 
-    if path.is_dir():
+    if folder := path.is_dir():
         path /= "config.json"
     try:
-        found = yaml.load(path.read_text(encoding="utf-8"), _unique_loader()) or {}
+        found = yaml.load(path.read_text(encoding="utf-8"), _loader())
     except OSError as error:
         where = "" if path.is_absolute() else f" in the folder {str(Path.cwd())!r}"
         raise ConfigError(
@@ -43,9 +52,17 @@ def flags_of_file(
         ) from error
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"Cannot read the settings in {str(path)!r}: {error}") from error
+    run = found.get("config") if isinstance(found, dict) else None
+    # Else a damaged run would go on as a new one, with the defaults.
+    if not isinstance(run, dict) and (folder or (found is None and path.suffix == ".json")):
+        raise ConfigError(
+            f"{path} holds no settings of a run: it is damaged, or of something else. Name the "
+            "folder of another run, or a file with settings."
+        )
+    found = {} if found is None else found
     if not isinstance(found, dict):
         raise ConfigError(f"{path} must hold `name: value` lines, got {type(found).__name__}.")
-    if isinstance(run := found.get("config"), dict):
+    if isinstance(run, dict):
         found = dict(run)
         if (own := found.pop("recipe", recipe)) != recipe:
             raise ConfigError(f"{path} is of a run of {own}: use `agentgym train {own}`.")
@@ -54,15 +71,22 @@ def flags_of_file(
             found["run_dir"] = str(path.parent).replace("{", "{{").replace("}", "}}")
     known = settings_of(kind)
     flags = {}
-    for key, value in settings_of_file(kind, _by_name(found)).items():
+    for key, value in settings_of_file(kind, _by_name(path, found)).items():
         if key not in known:
             raise ConfigError(f"{path} sets {key!r}: {unknown_setting(kind, key)}")
         flags[key] = _flag(f"{path} sets {key!r}", known[key], value)
     return flags
 
 
-def _by_name(found: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(key).replace("-", "_"): value for key, value in found.items()}
+def _by_name(path: Path, found: Mapping[Any, Any]) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for key, value in found.items():
+        if (name := str(key).replace("-", "_")) in named:
+            raise ConfigError(
+                f"Cannot read the settings in {str(path)!r}: {name!r} is given twice."
+            )
+        named[name] = value
+    return named
 
 
 def _flag(setting: str, known: Setting, value: Any) -> list[str]:
@@ -83,18 +107,28 @@ def _flag(setting: str, known: Setting, value: Any) -> list[str]:
     return [f"--{flag}={words[0]}", *words[1:]] if words else [f"--{flag}"]
 
 
-def _unique_loader() -> type[yaml.SafeLoader]:
-    """Returns a loader that refuses a name that is given twice, which YAML forbids."""
+def _loader() -> type[yaml.SafeLoader]:
+    """Returns a loader that refuses a name that is given twice, which YAML forbids.
+
+    Its numbers are those of JSON and of the command line: for PyYAML, 1e-5 is a text, 010 is 8, and
+    1:30 is 90.
+    """
     import yaml
 
-    class Unique(yaml.SafeLoader):
+    class Loader(yaml.SafeLoader):
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
             names = [key.value for key, _ in node.value]
             if twice := [name for name in names if names.count(name) > 1]:
                 raise yaml.YAMLError(f"{twice[0]!r} is given twice.")
             return super().construct_mapping(node, deep)
 
-    return Unique
+    Loader.yaml_implicit_resolvers = {
+        first: [pair for pair in pairs if pair[0] not in _NUMBERS]
+        for first, pairs in Loader.yaml_implicit_resolvers.items()
+    }
+    for tag, pattern in _NUMBERS.items():
+        Loader.add_implicit_resolver(tag, re.compile(pattern), list("-+.0123456789"))
+    return Loader
 
 
 def takes_none(hint: Any) -> bool:

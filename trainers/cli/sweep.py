@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from agentgym.cli.command_line import check_repeats
 from agentgym.errors import ConfigError
 from agentgym.evaluation.comparison import compact, compare_groups, duration, number, table
 from agentgym.evaluation.comparison_figure import try_to_draw
@@ -68,6 +69,7 @@ def read_sweep(argv: Sequence[str]) -> tuple[Sweep, bool]:
         SystemExit: after the help text or a wrong option.
     """
     recipes = tuple(itertools.takewhile(lambda word: not word.startswith("-"), argv))
+    check_repeats(argv, ("vary", "seeds"))
     given, flags = _parser().parse_known_args(list(argv[len(recipes) :]))
     if not recipes:
         raise ConfigError(

@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentgym.cli.command_line import check_repeats
 from agentgym.errors import AgentGymError, ConfigError
 from agentgym.registration.making import full_id, split_id
 from agentgym.trainers import recipes
@@ -142,6 +143,7 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
     from agentgym.trainers.cli.flags import parse_flags, with_known_names
     from agentgym.trainers.cli.settings_file import flags_of_file
     from agentgym.trainers.settings.effects import IdleSettingError
+    from agentgym.trainers.settings.schema import settings_of
 
     kind = recipes.load(recipe).Config
     if "--" in argv:  # it ends the flags, and the values before it
@@ -149,6 +151,8 @@ def read_config(recipe: str, argv: Sequence[str]) -> Any:
             "'--' alone is no value: a value that begins with a dash is the first one and follows "
             "an equals sign, as in --stop=--."
         )
+    several = [name for name, setting in settings_of(kind).items() if setting.several]
+    check_repeats(argv, ["config", *several])
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config", type=Path)
     found, flags = finder.parse_known_args(list(argv))

@@ -83,7 +83,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
     """Returns the objects in a file."""
     try:
         # Not `splitlines`: texts of JSON may hold other ends of lines, such as U+2028.
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"tasks = {str(path)!r} cannot be read: {error}.") from error
     rows = []

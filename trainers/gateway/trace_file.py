@@ -87,7 +87,7 @@ def read_traces(path: str | Path) -> Iterator[tuple[dict[str, Any], list[TracedC
     """
     number = 0
     try:
-        with Path(path).open(encoding="utf-8") as lines:
+        with Path(path).open(encoding="utf-8-sig") as lines:
             for line in lines:
                 number += 1
                 if line.strip():

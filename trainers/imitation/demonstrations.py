@@ -6,6 +6,7 @@ the episode that the expert plays itself.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -251,7 +252,8 @@ def recorded(
     """Returns the trajectories of recorded episodes.
 
     Prompts are those of rollouts, so an episode that exceeds a full context is truncated. An
-    episode is left out if the context does not hold its instructions and one of its actions.
+    episode is left out if the context does not hold its instructions and one of its actions. A
+    warning counts both.
 
     Args:
         policy: the policy whose tokenizer is used.
@@ -264,7 +266,7 @@ def recorded(
     Raises:
         DataError: if none of the episodes fits.
     """
-    found = []
+    found, cut = [], 0
     for number, episode in enumerate(episodes):
         spec = EpisodeSpec(episode.task, episode.seed, (number,))
         try:
@@ -278,13 +280,29 @@ def recorded(
         trajectory.env_id = episode.env or "data"
         for turn, own in zip(trajectory.turns, episode.turns, strict=False):
             turn.weight = 0.0 if mask_invalid and not own.valid else own.weight
+        cut += len(trajectory.turns) < len(episode.turns)
         found.append(trajectory)
     if not found:
         raise DataError(
             f"None of the {len(episodes)} episodes in the data fits into the context: raise "
             "max_tokens, or use a model with a longer context."
         )
+    left_out, remedy = len(episodes) - len(found), "Raise max_tokens, or choose another context."
+    if left_out:
+        _warn(
+            f"{left_out} of {len(episodes)} episodes in the data are left out: the context does "
+            f"not hold their instructions and an action. {remedy}"
+        )
+    if cut:
+        _warn(
+            f"{cut} of {len(episodes)} episodes in the data do not fit into the context, and end "
+            f"before their last turns. {remedy}"
+        )
     return found
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def read_data(

@@ -275,8 +275,8 @@ def make_curriculum(
 def _listed(file: str, tasks: Sequence[str]) -> list[str]:
     """Returns the tasks of a file, a JSON list of names."""
     try:
-        names = json.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        names = json.loads(Path(file).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"curriculum = {file!r} cannot be read as JSON: {error}.") from error
     if not isinstance(names, list) or not names or len({*map(repr, names)}) < len(names):
         raise ConfigError(

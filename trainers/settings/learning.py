@@ -27,7 +27,9 @@ BOUNDED = When("surrogate", but=("squared",), remedy="surrogate to ppo")
 GROUPED = When("group_size", but=(1,), of="groups of episodes", remedy="group_size above 1")
 PENALISED = When("kl_coef", remedy="kl_coef above 0")
 CLONED = When(
-    "imitates", of="behaviour cloning before RL", remedy="bc_demonstrations, bc_share or data"
+    "imitates",
+    of="behaviour cloning before RL",
+    remedy="bc_demonstrations, bc_share, or data of a recipe that does not learn offline",
 )
 
 CREDITED = needs(
@@ -261,7 +263,7 @@ class CloningConfig:
     data: Annotated[tuple[str, ...], needs(REPLACED, bc_demonstrations=0)] = ()
     """Files with episodes to learn from, in place of the scripted expert's: chats (`messages`),
     ShareGPT, AgentInstruct, `agentgym export`, or folders of runs. They are cloned before RL, and
-    are the data set of a recipe that learns offline."""
+    are the data set of a recipe that learns offline, beside its dataset_episodes."""
     data_mask: Annotated[bool, When("data")] = True
     """Leave invalid actions of `data` out of the policy loss. They stay in the prompts. Replies
     marked by `weight` 0 or `loss` false are always left out."""

@@ -14,7 +14,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 
@@ -109,6 +110,16 @@ class Setting:
     def help(self) -> str:
         """The docstring below the field."""
         return field_docs(self.owner).get(self.name, "")
+
+    @property
+    def several(self) -> bool:
+        """Whether it takes any number of values, and not one value or several."""
+        hint = self.hint
+        while get_origin(hint) is Annotated:
+            hint = get_args(hint)[0]
+        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        many = (get_origin(each) is dict or get_args(each)[1:] == (...,) for each in kinds)
+        return str not in kinds and any(many)
 
 
 @cache

@@ -179,7 +179,7 @@ def read_data(file: Path | None) -> str | None:
     if file is None or not file.exists():
         return None
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file} cannot be read as a text file in UTF-8: {error}") from error
 

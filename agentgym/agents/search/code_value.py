@@ -56,7 +56,7 @@ class CodeValue:
             ConfigError: see above.
         """
         try:
-            return cls(Path(path).read_text("utf-8"))
+            return cls(Path(path).read_text("utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{path}: expected a program in UTF-8: {error}.") from None
 

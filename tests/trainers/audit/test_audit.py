@@ -72,6 +72,23 @@ def test_credit_of_other_trainers_is_judged_on_the_same_turns(run: Path, tmp_pat
     assert credit.sum() == sum(line["reward"] for line in lines)
 
 
+def test_lines_of_the_same_start_are_those_of_its_trajectories_in_order(tmp_path: Path):
+    """Groups of episodes share a task and a seed."""
+    turns = [{"reward": 0.0}, {"reward": 1.0}]
+    lines = [{"task": task, "seed": 1, "turns": turns} for task in ("a", "b", "a")]
+    file, given = tmp_path / "credit.jsonl", [[3.0, 4.0], [1.0, 2.0], [5.0, 6.0]]
+    rows = [
+        {"task": task, "seed": 1, "advantages": each, "note": "a\u2028b"}
+        for task, each in zip("baa", given, strict=True)
+    ]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\r\n \r\n" for row in rows)
+    file.write_text(f"\ufeff{text}", encoding="utf-8")
+    assert given_credit(str(file), lines)[1].tolist() == [1, 2, 3, 4, 5, 6]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows[:2]), encoding="utf-8")
+    with pytest.raises(ConfigError, match="no line for 1 of 3 trajectories"):
+        given_credit(str(file), lines)
+
+
 def none_at_all(lines: list[dict[str, Any]]) -> None:
     """No credit."""
 

@@ -64,6 +64,12 @@ def test_the_help_names_defaults(capsys):
         assert words in shown
 
 
+@pytest.mark.parametrize("option", ["--vary lr=1,2 --vary epochs=1", "--seeds 0 1 --seeds 2"])
+def test_values_of_a_repeated_option_are_not_dropped(option: str):
+    with pytest.raises(ConfigError, match=f"{option.split()[0]} is given twice"):
+        sweep.read_sweep(["poad", *option.split()])
+
+
 def test_a_sweep_needs_processes_and_names_each_setting_and_seed_once():
     words = ["poad", "--vary", "lr=1e-3", "--seeds", "0", "1", "0"]
     for option in ("--jobs", "--threads"):

@@ -77,6 +77,9 @@ def test_an_unknown_setting_is_named_with_a_suggestion(tmp_path: Path):
     [
         ("lr: 0.1\nlr: 0.2\n", "'lr' is given twice"),
         ("env_kwargs: {size: 4, size: 5}\n", "'size' is given twice"),
+        ("num-envs: 1\nnum_envs: 2\n", "'num_envs' is given twice"),
+        ("[]", "`name: value` lines, got list"),
+        ("false", "`name: value` lines, got bool"),
         ("iterations: yes\n", "sets 'iterations' to True, expected a value such as 100"),
         ("constrain: 1\n", "sets 'constrain' to 1, expected a value of true or false"),
         ("constrain: 'true'\n", "sets 'constrain' to 'true', expected a value of true or false"),
@@ -122,10 +125,43 @@ def test_a_file_may_have_the_line_ends_of_windows(tmp_path: Path):
     assert (run.iterations, run.run_dir) == (7, "runs/a b")
 
 
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"versions": {}}', '{"config": null}'])
+def test_a_folder_without_the_settings_of_a_run_is_no_file_of_defaults(text: str, tmp_path: Path):
+    """Else `--resume` would train with other settings, in another folder."""
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ConfigError, match="holds no settings of a run"):
+        read_config("poad", ["--config", str(tmp_path), "--resume"])
+
+
+def test_numbers_of_a_file_are_those_of_the_command_line(tmp_path: Path):
+    numbers = ["1e-1", "1E3", "-2e-2", "0.5", "7", "-3", "1e5"]
+    text = "".join(f"  name_{i}: {number}\n" for i, number in enumerate(numbers))
+    found = settings(tmp_path, f"lr: 1e-3\nenv_kwargs:\n{text}")
+    words = [f"name_{i}={number}" for i, number in enumerate(numbers)]
+    same = read_config("poad", ["--lr", "1e-3", "--env-kwargs", *words])
+    assert found.environment.env_kwargs == same.environment.env_kwargs
+    assert found == same
+    assert settings(tmp_path, "seed: 010\n").run.seed == 10
+    with pytest.raises(SystemExit):
+        settings(tmp_path, "seed: 1:30\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["--data a.jsonl --data b.jsonl", "--env-kwargs size=3 --env_kwargs=max_turns=4",
+     "--wrap A --lr 1 --wrap B", "--config a.yaml --config b.yaml"],
+)  # fmt: skip
+def test_values_of_a_repeated_flag_are_not_dropped(words: str):
+    with pytest.raises(ConfigError, match=f"{words.split()[0]} is given twice"):
+        read_config("poad", words.split())
+    assert read_config("poad", ["--lr", "1", "--lr", "2"]).optimisation.lr == 2
+
+
 @pytest.mark.parametrize("recipe", recipes.names())
 def test_the_settings_of_a_run_are_those_of_its_file(recipe: str, tmp_path: Path):
     config = recipes.load(recipe).Config.of(
-        env_id="Maze-v0", env_kwargs={"size": 3, "name": "a b", "code": "12", "word": "true"},
+        env_id="Maze-v0",
+        env_kwargs={"size": 3, "name": "a b", "code": "12", "word": "true", "cost": 1e-5},
         stop=("\n", "End"), seed=3,
         iterations=7, lr=1e-4, constrain=True, train_tasks=None, log_with=(),
     )  # fmt: skip
@@ -298,6 +334,7 @@ def test_what_a_user_can_get_wrong_is_one_message(words, expected, tmp_path, cap
     ("recipe", "setting", "value", "expected"),
     [
         ("poad", "temperature", "0", "temperature must be above 0"),
+        ("bc", "bc_epochs", "1", "data of a recipe that does not learn offline"),
         ("poad", "lr", "nan", "must be finite"),
         ("poad", "gamma", "1.5", "gamma must be in"),
         ("archer_iql", "gamma", "1.5", "gamma must be in"),

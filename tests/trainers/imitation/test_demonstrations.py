@@ -264,9 +264,21 @@ def test_an_episode_that_does_not_fit_is_left_out(make_policy):
     context = make_context(policy, ContextSettings("current", max_tokens=60))
     long = RecordedEpisode([RecordedTurn("room", "go " * 90)])
     short = RecordedEpisode([RecordedTurn("room", "go")])
-    assert len(recorded(policy, [long, short], context, lambda _: 6)) == 1
+    with pytest.warns(RuntimeWarning, match="1 of 2 episodes in the data are left out"):
+        assert len(recorded(policy, [long, short], context, lambda _: 6)) == 1
     with pytest.raises(DataError, match="None of the 1 episodes"):
         recorded(policy, [long], context, lambda _: 6)
+
+
+def test_an_episode_that_is_cut_by_the_context_is_counted(make_policy):
+    policy = make_policy()
+    turns = [RecordedTurn("a word or two", "north") for _ in range(20)]
+    whole, cut = RecordedEpisode(turns[:1], "Play."), RecordedEpisode(turns, "Play.")
+    context = make_context(policy, ContextSettings(max_tokens=64))
+    with pytest.warns(RuntimeWarning, match="1 of 2 episodes in the data do not fit") as found:
+        read = recorded(policy, [whole, cut], context, lambda _: 6)
+    assert len(found) == 1 and len(read[0].turns) == 1 < len(read[1].turns) < 20
+    recorded(policy, [whole], context, lambda _: 6)  # without a warning
 
 
 def test_settings_of_data_exclude_those_of_the_expert(tmp_path):
