@@ -123,9 +123,9 @@ def new_states(batch: Batch) -> Float64:
 def rarity(batch: Batch, counts: dict[str, int]) -> Float64:
     """Returns 1 / sqrt(N) of each turn [M], N times having taken its action in its state so far.
 
-    This turn counts too. States are compared by `state_key`. Without a coefficient, it is the bonus
-    of "An Analysis of Model-Based Interval Estimation for Markov Decision Processes" (Strehl and
-    Littman, 2008), MBIE-EB.
+    This turn counts too, unless it is replayed. States are compared by `state_key`. Without a
+    coefficient, it is the bonus of "An Analysis of Model-Based Interval Estimation for Markov
+    Decision Processes" (Strehl and Littman, 2008), MBIE-EB.
 
     Args:
         batch: the trajectories.
@@ -134,10 +134,12 @@ def rarity(batch: Batch, counts: dict[str, int]) -> Float64:
     found = np.zeros(batch.num_turns)
     owners = batch.turn_trajectory.tolist()
     for m, (owner, turn) in enumerate(zip(owners, batch.turns, strict=True)):
-        where = f"{batch.trajectories[owner].env_id}\0{turn.state_key}\0{turn.action}"
+        trajectory = batch.trajectories[owner]
+        where = f"{trajectory.env_id}\0{turn.state_key}\0{turn.action}"
         digest = hashlib.blake2b(where.encode(), digest_size=8).hexdigest()
-        counts[digest] = counts.get(digest, 0) + 1
-        found[m] = counts[digest] ** -0.5
+        if not trajectory.replayed:  # it was counted when it was played
+            counts[digest] = counts.get(digest, 0) + 1
+        found[m] = counts.get(digest, 1) ** -0.5
     return found
 
 

@@ -190,6 +190,15 @@ def test_gated_scores_count_in_successes_alone():
     assert np.allclose(rewards, [0.5, 0.25, 0.0])
 
 
+def test_a_replayed_episode_is_no_further_visit():
+    one = trajectory([1, 1], [0.0, 0.0])
+    batch, counts = Batch.of([one, replace(one, replayed=True)]), dict[str, int]()
+    assert shaping.rarity(batch, counts).tolist() == [1.0] * 4
+    assert sorted(counts.values()) == [1, 1]
+    alone = Batch.of([replace(one, task="b", replayed=True)])  # its counts may be lost
+    assert shaping.rarity(alone, {}).tolist() == [1.0, 1.0]
+
+
 def test_the_count_bonus_falls_with_each_visit_and_is_resumed():
     def visits(*pairs: str) -> Batch:
         found = trajectory([1] * len(pairs), [0.0] * len(pairs))
