@@ -21,7 +21,7 @@ from agentgym.registration.making import tasks_of
 from agentgym.time_limits import limit_env
 from agentgym.trainers.algorithm import Algorithm, Imitation
 from agentgym.trainers.callbacks import Callback, CallbackList
-from agentgym.trainers.credit.returns import turn_discount
+from agentgym.trainers.credit.returns import is_joint, turn_discount
 from agentgym.trainers.critics.heads import ValueHead
 from agentgym.trainers.critics.value_model import ValueModel, own_critic
 from agentgym.trainers.data.batch import Batch
@@ -185,6 +185,7 @@ class Trainer:
             instructions_by_id(self.pool.env(0)),
             gamma=turn_discount(self.algorithm.estimator),
             bootstraps=self.algorithm.critic is not None,
+            joint=is_joint(self.algorithm.estimator),
         )
         if start is None:
             self.rollouts.forget()

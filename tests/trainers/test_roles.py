@@ -197,6 +197,15 @@ def test_roles_alternate(tmp_path: Path):
     assert len({p.version for p in trainer.policies.values()}) == 1
 
 
+def test_the_critics_of_all_roles_warm_up_before_policies_alternate(tmp_path: Path):
+    """The policy of a later role would otherwise start with a critic that knows nothing."""
+    few = {"alternate": 1, "critic_warmup": 2, "role_lr": {"player_0": 1e-3}}
+    trainer = made("turn", tmp_path, roles="separate", **few)
+    learned = [trainer.lineup.learning(iteration) for iteration in range(4)]
+    assert learned == [ROLES, ROLES, ROLES[:1], ROLES[1:]]
+    trainer.folder.close()
+
+
 @pytest.mark.parametrize(
     ("env_id", "kind"),
     [("KuhnPoker-v0", "adapters"), ("Werewolf-Menu-v0", "separate")],

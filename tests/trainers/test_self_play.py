@@ -725,6 +725,17 @@ def test_an_episode_is_scored_before_it_counts_in_its_baseline():
     assert rae(seat("a", 1.0), seat("a", 1.0))[::2] == pytest.approx([1.0, 0.95])
 
 
+def test_agents_with_the_same_role_in_a_game_are_no_baseline_of_each_other():
+    """Two villagers share their baseline, and their game counts in it once."""
+    hooks = RoleBaselines(0.95, 1.0, {})
+    first, second = (
+        [replace(seat("villager", reward), agent=f"{i}", episode=(0, n)) for i in range(2)]
+        for n, reward in enumerate((1.0, 3.0))
+    )
+    assert rae(*first, *second, hooks=hooks)[::2] == pytest.approx([1.0, 1.0, 2.95, 2.95])
+    assert hooks.baselines.popitem()[1] == pytest.approx(0.05 * 3 + 0.95 * 0.05)
+
+
 @settings(deadline=None, max_examples=30)
 @given(
     data=st.lists(st.tuples(st.sampled_from("ab"), st.floats(-2, 2)), min_size=1, max_size=12),

@@ -76,6 +76,13 @@ class Joint:
         return count - count[self.batch.turn_offsets[:-1]][self.batch.turn_trajectory]
 
     @property
+    def clocks(self) -> list[list[int]]:
+        """[E] clock of each turn of the environment in the episode (see `Turn.clock`)."""
+        found = _times(self.source)[1][self.turns][~np.append(False, self.hops[:-1])]
+        owner = self.batch.turn_trajectory[~np.append(False, self.hops[:-1])]
+        return [part.tolist() for part in np.split(found, np.cumsum(np.bincount(owner))[:-1])]
+
+    @property
     def shared_turn(self) -> IntArray:
         """[M] index of a turn of the environment for each turn of `source`, of all episodes."""
         found = np.empty_like(self.turns)

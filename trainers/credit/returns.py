@@ -7,6 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from agentgym.trainers.credit.alignment import AdvantageAlignment
+from agentgym.trainers.credit.joint import JointGAE, JointReturns
 from agentgym.trainers.credit.scan import discounted_returns
 from agentgym.trainers.credit.two_clock import broadcast
 from agentgym.trainers.data.batch import Batch, Credit, CreditFn, Values
@@ -108,6 +110,17 @@ def turn_discount(credit: CreditFn | None) -> float:
             return float(values[name])
     inner = next((value for value in values.values() if is_dataclass(value)), None)
     return turn_discount(cast("CreditFn | None", inner))
+
+
+def is_joint(credit: CreditFn | None) -> bool:
+    """Returns whether an estimator counts the rewards of all agents, by turns of the environment.
+
+    Args:
+        credit: the estimator, or one in a field. None: there is no estimator.
+    """
+    if isinstance(credit, OwnTargets):
+        return is_joint(credit.advantages)
+    return isinstance(credit, JointGAE | JointReturns | AdvantageAlignment)
 
 
 def _with(estimator: Any, names: tuple[str, ...], number: float) -> Any:

@@ -1,4 +1,4 @@
-"""Replay buffers of trajectories, and the trajectories of each group."""
+"""Replay buffers of trajectories, and the trajectories of each group and of each episode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from agentgym.trainers.data.packing import pack_all, unpack_all
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, episode_numbers
 
 
 class ReplayBuffer:
@@ -53,6 +53,24 @@ def members_by_group(trajectories: Sequence[Trajectory]) -> list[list[int]]:
     for number, trajectory in enumerate(trajectories):
         groups.setdefault(trajectory.group, []).append(number)
     return list(groups.values())
+
+
+def members_by_episode(
+    trajectories: Sequence[Trajectory], labels: Sequence[str]
+) -> list[tuple[str, list[int]]]:
+    """Returns each label in an episode, with the indices of its trajectories that have it.
+
+    Agents with the same role have one label, and what one of them learns must not depend on the
+    outcome of another one, which is its own.
+
+    Args:
+        trajectories: the trajectories.
+        labels: the label of each.
+    """
+    found: dict[tuple[int, str], list[int]] = {}
+    for i, key in enumerate(zip(episode_numbers(trajectories), labels, strict=True)):
+        found.setdefault(key, []).append(i)
+    return [(label, members) for (_, label), members in found.items()]
 
 
 def pairs_of(

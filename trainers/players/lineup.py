@@ -63,6 +63,7 @@ class Lineup:
         self._all: dict[str, tuple[str, ...]] = {}
         self._size, self._game = config.rollout.group_size, config.game
         self._central = config.critic.critic_sees == "all"
+        self._warmup = config.critic.critic_warmup
         self.roles: tuple[str, ...] = ("",)
         self.team = config.evaluation.eval_partners == "self"
         if config.game.scripted:
@@ -99,10 +100,15 @@ class Lineup:
             raise ConfigError("The learning rate of every role is 0: raise lr or one of role_lr.")
 
     def learning(self, iteration: int) -> tuple[str, ...]:
-        """Returns the roles that learn in an iteration: all, or one of them in turn."""
+        """Returns the roles that learn in an iteration: all, or one of them in turn.
+
+        While `critic_warmup` lasts, the critics of all of them do.
+        """
         rates, every = self._game.role_lr, self._game.alternate
         roles = tuple(role for role in self.roles if rates.get(role) != 0)
-        return (roles[iteration // every % len(roles)],) if every else roles
+        if not every or iteration < self._warmup:
+            return roles
+        return (roles[iteration // every % len(roles)],)
 
     def seat(
         self,

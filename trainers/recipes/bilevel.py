@@ -16,17 +16,21 @@ more than returns lower the learning rate (`lr_by_reliability`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit.bilevel import BilevelGAE
-from agentgym.trainers.settings import Fraction
+from agentgym.trainers.settings import Fraction, When
 from agentgym.trainers.settings.kinds import ActorCriticConfig
 
 
 @dataclass
 class Config(ActorCriticConfig):
     """Settings of bi-level GAE."""
+
+    conditions: ClassVar[Mapping[str, When]] = {"shape_progress": When("gamma_token", (1.0,))}
 
     gamma: Fraction = 0.95
     """Discount between turns."""

@@ -26,8 +26,9 @@ hold between turns as well. Advantages that vary more than returns lower the lea
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -36,7 +37,7 @@ from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.two_clock import TwoClockGAE
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.settings import Fraction, LossConfig, defaults
+from agentgym.trainers.settings import Fraction, LossConfig, When, defaults
 from agentgym.trainers.settings.kinds import ActorCriticConfig
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 @dataclass
 class Config(ActorCriticConfig):
     """Settings of CORY."""
+
+    conditions: ClassVar[Mapping[str, When]] = {"shape_progress": When("gamma", (1.0,))}
 
     loss: LossConfig = defaults(LossConfig, kl_coef=0.4, kl_in="reward")
     gamma: Fraction = 1.0

@@ -23,18 +23,21 @@ returns lower the learning rate (`lr_by_reliability`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient, value_head
 from agentgym.trainers.credit import joint, two_clock
-from agentgym.trainers.settings import Fraction
+from agentgym.trainers.settings import Fraction, When
 from agentgym.trainers.settings.kinds import ActorCriticConfig
 
 
 @dataclass
 class Config(ActorCriticConfig):
     """Settings of MARFT."""
+
+    conditions: ClassVar[Mapping[str, When]] = {"shape_progress": When("gamma_hop", (1.0,))}
 
     level: Literal["action", "token"] = "token"
     """Values and advantages of actions, or of their tokens."""

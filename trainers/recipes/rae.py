@@ -8,7 +8,8 @@ role p of a game G has its own baseline:
     A_p = R_p - b[G, p],    then    b[G, p] <- decay b[G, p] + (1 - decay) R_p,    b = 0 at first.
 
 An episode is compared with the baseline before it counts in it: otherwise its advantage would
-shrink by the factor `decay`, and its baseline would depend on its own actions. All tokens of the
+shrink by the factor `decay`, and its baseline would depend on its own actions. Agents with the same
+role in an episode have one baseline, in which their mean return counts once. All tokens of the
 episode share A_p, times gamma to the number of turns that are left. No critic, no normalisation.
 
 Kept: the credit, decay 0.95, gamma 1, two epochs and the clipped ratio per token. Changed: there is
@@ -33,6 +34,7 @@ from agentgym.trainers.credit.given import Given
 from agentgym.trainers.credit.group import trajectory_outcomes
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.learn import Learn
+from agentgym.trainers.data.replay import members_by_episode
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import Fraction, LossConfig, defaults
@@ -77,14 +79,14 @@ class RoleBaselines(RecipeHooks):
     ) -> Learn:
         """Returns the advantages, and counts the episodes in the baselines one after another."""
         batch = Batch.of(fresh)
-        advantages = np.zeros(len(batch.trajectories))
-        names: dict[str, str] = {}
-        for i, outcome in enumerate(trajectory_outcomes(batch, "return")):
-            key = self._key(batch.trajectories[i])
-            names[key] = self._name(batch.trajectories[i])
+        outcomes = trajectory_outcomes(batch, "return")
+        advantages = np.zeros(len(fresh))
+        names = {self._key(trajectory): self._name(trajectory) for trajectory in fresh}
+        for key, members in members_by_episode(fresh, [self._key(each) for each in fresh]):
             before = self.baselines.get(key, 0.0)
-            advantages[i] = outcome - before
-            self.baselines[key] = self.decay * before + (1 - self.decay) * float(outcome)
+            advantages[members] = outcomes[members] - before
+            mean = float(outcomes[members].mean())
+            self.baselines[key] = self.decay * before + (1 - self.decay) * mean
         self.metrics = {f"baseline/{name}": self.baselines[key] for key, name in names.items()}
         last = batch.turn_offsets[1:][batch.turn_trajectory] - 1
         left = last - np.arange(batch.num_turns)

@@ -10,8 +10,9 @@ outcomes are equal. The estimate of a task is a Beta distribution with the count
     a <- rho a + r,  b <- rho b + 1 - r  with r = R in [0, 1]
 
 The more the policy has moved since it played the task, the more of the estimate is forgotten. The
-episode counts after it was compared, so that its baseline does not depend on its own actions. All
-tokens of an episode share A. No critic.
+episode counts after it was compared, so that its baseline does not depend on its own actions. It
+counts once for agents with the same role, with their mean. All tokens of an episode share A. No
+critic.
 
 It needs tasks that recur: `train_tasks` well below the number of all episodes. In environments of
 2^31 tasks no task is met twice otherwise, and only the prior acts. If the start of an episode
@@ -39,6 +40,7 @@ from agentgym.trainers.credit.group import trajectory_outcomes
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.packing import pack_all, unpack_all
+from agentgym.trainers.data.replay import members_by_episode
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.settings import EnvironmentConfig, defaults
@@ -110,16 +112,17 @@ class TaskBaselines(RecipeHooks):
         batch = Batch.of(fresh)
         keys = [self._key(trajectory) for trajectory in fresh]
         moved = self._moved(keys)
-        advantages = np.zeros(len(fresh))
-        for i, outcome in enumerate(trajectory_outcomes(batch, "return")):
-            key, place = keys[i], self._place(fresh[i])
+        outcomes, advantages = trajectory_outcomes(batch, "return"), np.zeros(len(fresh))
+        won = np.clip(outcomes, 0.0, 1.0)
+        for key, members in members_by_episode(fresh, keys):
+            last = fresh[members[-1]]
+            place, mean = self._place(last), float(won[members].mean())
             before = self.counts.get(key) or self._prior(place)
-            advantages[i] = outcome - before.mean
-            won = min(max(float(outcome), 0.0), 1.0)
-            self.counts[key] = before.after(won, moved.pop(key, 0.0))
+            advantages[members] = outcomes[members] - before.mean
+            self.counts[key] = before.after(mean, moved.pop(key, 0.0))
             total, count = self._all.get(place, (0.0, 0))
-            self._all[place] = total + won, count + 1
-            self._last[key] = fresh[i]
+            self._all[place] = total + mean, count + 1
+            self._last[key] = last
         return Learn(fresh, advantages[batch.turn_trajectory])
 
     def _moved(self, keys: Sequence[str]) -> dict[str, float]:

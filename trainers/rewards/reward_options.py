@@ -37,6 +37,7 @@ class RewardOptions:
         instructions: instructions of the environments by id, for a judge that is a language model.
         gamma: discount per turn of the credit function.
         bootstraps: whether a critic bootstraps truncated trajectories.
+        joint: whether the credit is joint (see `credit.returns.is_joint`).
 
     Attributes:
         acts: whether any setting changes rewards.
@@ -52,11 +53,12 @@ class RewardOptions:
         *,
         gamma: float = 1.0,
         bootstraps: bool = False,
+        joint: bool = False,
     ):
         self.config, self.settings = config, config.reward
         source = self.settings.process_reward
         self._scorer = scorer(source, instructions) if source else None
-        self.gamma, self.bootstraps = gamma, bootstraps
+        self.gamma, self.bootstraps, self.joint = gamma, bootstraps, joint
         self.weights = dict.fromkeys(self.settings.reward_constraints, 1.0)
         self.counts: dict[str, int] = {}
         self.metrics: dict[str, float] = {}
@@ -97,8 +99,13 @@ class RewardOptions:
             self.metrics["count_bonus"] = float(bonus.mean())
             batch = batch.with_rewards(batch.rewards + bonus)
         if settings.shape_progress:
-            coef = settings.shape_progress
-            batch = shape_by_progress(batch, coef, self.gamma, bootstraps=self.bootstraps)
+            batch = shape_by_progress(
+                batch,
+                settings.shape_progress,
+                self.gamma,
+                bootstraps=self.bootstraps,
+                joint=self.joint,
+            )
         return with_penalties(batch, forward, self.config)
 
     def process_weight(self, iteration: int) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
@@ -17,7 +18,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.credit.group import members_of
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.credit.scan import Float64
-from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.batch import Batch, Delayed
 from agentgym.trainers.data.trajectory import IntArray, Trajectory
 from agentgym.trainers.rewards.chat_judge import ChatJudge
 from agentgym.trainers.rewards.model_judge import PREFIX, ModelJudge
@@ -27,12 +28,16 @@ ScoreFn = Callable[[Trajectory], Sequence[float]]
 """Scores the turns of a trajectory, in [0, 1]."""
 Scorer = Callable[[Sequence[Trajectory]], Sequence[Sequence[float]]]
 """Scores the turns of several trajectories, in [0, 1]."""
+PROGRESS = "progress"
+"""Term of the rewards of `shape_by_progress` that are received in turns of others."""
 OWN_SCORES = ("progress", "valid")
 """Sources of scores in every environment."""
 Combine = Literal["mean", "outcome", "gated", "episode", "turn"]
 
 
-def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bool) -> Batch:
+def shape_by_progress(
+    batch: Batch, coef: float, gamma: float, *, bootstraps: bool, joint: bool = False
+) -> Batch:
     """Adds potential-based shaping, with the progress as the potential.
 
         r'_t = r_t + coef (gamma Phi_{t+1} - Phi_t)
@@ -43,6 +48,10 @@ def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bo
     since the value of the last state changes by -coef Phi too, and 0 otherwise. Undiscounted
     returns, and those with a discount per token, change so for gamma = 1 only.
 
+    With joint credit, t counts the turns of the environment, and Phi_t is the progress that an
+    agent has last seen before turn t, 0 if it has not acted. What it sees later depends on the
+    actions of the others in between.
+
     Sources: "Policy Invariance Under Reward Transformations: Theory and Application to Reward
     Shaping" (Ng et al., ICML 1999). "Reward Shaping in Episodic Reinforcement Learning" (Grzes,
     AAMAS 2017) for the potential 0 at the end.
@@ -52,13 +61,49 @@ def shape_by_progress(batch: Batch, coef: float, gamma: float, *, bootstraps: bo
         coef: weight of the potential.
         gamma: discount per turn of the credit function.
         bootstraps: whether truncated trajectories are bootstrapped by a critic.
+        joint: whether the credit of an agent counts the rewards of all (see `joint.Joint`).
     """
     after = np.array([turn.progress for turn in batch.turns], np.float64)
     before = np.append(0.0, after[:-1])
     before[batch.turn_offsets[:-1]] = [each.start_progress for each in batch.trajectories]
     ended = batch.terminated if bootstraps else np.ones_like(batch.terminated)
     after[batch.turn_offsets[1:][ended] - 1] = 0.0
+    if joint:
+        return _shaped_in_games(batch, coef, gamma, before, after[batch.turn_offsets[1:] - 1])
     return batch.with_rewards(batch.rewards + coef * (gamma * after - before))
+
+
+def _shaped_in_games(
+    batch: Batch, coef: float, gamma: float, before: Float64, last: Float64
+) -> Batch:
+    """Returns the batch with rewards in all turns of the environment of an episode.
+
+    Those in which an agent does not act are delayed parts of the reward of its action before.
+
+    Args:
+        batch: the trajectories.
+        coef: weight of the potential.
+        gamma: discount per turn of the environment.
+        before: [M] progress before each turn.
+        last: [N] potential after the last turn of the environment.
+    """
+    joint, owner = Joint.of(batch), batch.turn_trajectory
+    time, rewards, delayed = joint.time, batch.rewards.copy(), list(batch.delayed)
+    clocks = joint.clocks
+    for n in range(len(batch.trajectories)):
+        own = np.flatnonzero(owner == n)
+        ends = clocks[joint.episode[n]]
+        # The turn in which the agent has last seen its progress, -1 before the first one.
+        acted = np.searchsorted(time[own], np.arange(len(ends)), side="right") - 1
+        first = np.searchsorted(time[own], time[own][acted])  # of several in one turn of all
+        seen = np.where(acted >= 0, before[own][first], 0.0)
+        gains = coef * (gamma * np.append(seen[1:], last[n]) - seen)
+        for t, gain in enumerate(gains.tolist()):
+            m = int(own[max(acted[t], 0)])
+            rewards[m] += gain
+            if time[m] != t:
+                delayed.append(Delayed(m, ends[t], gain, PROGRESS))
+    return replace(batch.with_rewards(rewards), delayed=tuple(delayed))
 
 
 def new_states(batch: Batch) -> Float64:
@@ -78,9 +123,9 @@ def new_states(batch: Batch) -> Float64:
 def rarity(batch: Batch, counts: dict[str, int]) -> Float64:
     """Returns 1 / sqrt(N) of each turn [M], N times having taken its action in its state so far.
 
-    This turn counts too. States are compared by `state_key`. Without a coefficient, it is the bonus
-    of "An Analysis of Model-Based Interval Estimation for Markov Decision Processes" (Strehl and
-    Littman, 2008), MBIE-EB.
+    This turn counts too, unless it is replayed. States are compared by `state_key`. Without a
+    coefficient, it is the bonus of "An Analysis of Model-Based Interval Estimation for Markov
+    Decision Processes" (Strehl and Littman, 2008), MBIE-EB.
 
     Args:
         batch: the trajectories.
@@ -89,10 +134,12 @@ def rarity(batch: Batch, counts: dict[str, int]) -> Float64:
     found = np.zeros(batch.num_turns)
     owners = batch.turn_trajectory.tolist()
     for m, (owner, turn) in enumerate(zip(owners, batch.turns, strict=True)):
-        where = f"{batch.trajectories[owner].env_id}\0{turn.state_key}\0{turn.action}"
+        trajectory = batch.trajectories[owner]
+        where = f"{trajectory.env_id}\0{turn.state_key}\0{turn.action}"
         digest = hashlib.blake2b(where.encode(), digest_size=8).hexdigest()
-        counts[digest] = counts.get(digest, 0) + 1
-        found[m] = counts[digest] ** -0.5
+        if not trajectory.replayed:  # it was counted when it was played
+            counts[digest] = counts.get(digest, 0) + 1
+        found[m] = counts.get(digest, 1) ** -0.5
     return found
 
 

@@ -177,7 +177,8 @@ class Play:
             self.start_progress = float(self.info.get("progress", 0.0))
         else:
             self._complete_turn()
-            if self.truncated and not self.at_limit:
+            # A call that took too long is no limit within which a task must be solved.
+            if self.truncated and not self.at_limit and TIMED_OUT not in self.info:
                 self.end_at_limit(context.settings.turn_limit)
         if not self.over:
             warn_if_endless(self.env, len(self.turns))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentgym.trainers.credit.group import anchor_groups
-from agentgym.trainers.credit.returns import observed_returns, turn_discount
+from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.credit.scan import discounted_returns
-from agentgym.trainers.data.batch import Batch, Credit
+from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.policy.alternatives import Alternatives
 from agentgym.trainers.rollout.metrics import by_env_id, by_role, rollout_metrics
@@ -62,9 +62,7 @@ def log_iteration(
     if greedy := [batch.turns[m].action == pairs[0][0] for m, pairs in alternatives.items()]:
         numbers["rollout/greedy"] = float(np.mean(greedy))
     if returns is not None and forward is not None and forward.values is not None:
-        gamma = turn_discount(algorithm.estimator)
-        later = discounted_returns(rewarded.rewards, rewarded.turn_offsets, gamma)
-        error = value_error(forward.values.turns, later, anchor_groups(rewarded))
+        error = error_of_values(forward.values, returns, rewarded)
         numbers |= {} if error is None else {"losses/value_error": error}
     numbers |= {f"losses/{k}": v for k, v in losses.items()}
     if trust:
@@ -84,6 +82,18 @@ def log_iteration(
     count, decode = config.run.transcripts, trainer.policy.decode
     log.transcripts(batch, credit, values, state, count, decode, alternatives)
     return numbers
+
+
+def error_of_values(values: Values, returns: FloatArray, batch: Batch) -> float | None:
+    """Returns the error of the values of states that several episodes visit (`value_error`).
+
+    Args:
+        values: the critic's values.
+        returns: the returns that they predict (`observed_returns`), of tokens if the values are.
+        batch: the trajectories.
+    """
+    at_turns = returns if values.tokens is None else returns[batch.token_offsets[:-1]]
+    return value_error(values.turns, at_turns.astype(np.float64), anchor_groups(batch))
 
 
 def iteration_metrics(

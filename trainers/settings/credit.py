@@ -109,7 +109,8 @@ class CriticConfig:
     critic_detach: Annotated[bool, SHARED] = False
     """Stop the gradient of the value loss at the model's hidden states."""
     critic_warmup: Count = 0
-    """Number of first iterations in which only the critic is trained."""
+    """Number of first iterations in which only the critic is trained, that of every role also with
+    `alternate`."""
     lr_by_reliability: bool = True
     """Multiply the policy's learning rate by the reliability of the advantages: the standard
     deviation of returns divided by that of the advantages, at most 1. Advantages that vary more

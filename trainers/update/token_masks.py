@@ -25,7 +25,8 @@ def kept_tokens(
 
     Args:
         batch: the trajectories, with log-probabilities of training if a mismatch is masked.
-        settings: `mask_truncated`, `importance`, `importance_cap` and `trained_turns`.
+        settings: `mask_truncated`, `importance`, `importance_cap`, `trained_turns` and
+            `thought_coef`.
         length: maximum length of an action in tokens.
         end_tokens: the tokens that end an action.
         chunks: [M] index of the chunk of each turn, if the importance weights are those of chunks.
@@ -38,20 +39,24 @@ def kept_tokens(
     if settings.mask_truncated in ("episodes", "all"):
         cut = np.array([t.truncated and not t.terminated for t in batch.trajectories], bool)
         kept &= ~cut[batch.turn_trajectory][batch.token_turn]
-    if settings.masks_mismatch and batch.sampler_logprobs is not None:
-        assert settings.importance_cap is not None
-        kept &= ~beyond_cap(batch, batch.sampler_logprobs, settings, chunks)
     if settings.trained_turns < 1:
         assert entropy is not None
-        kept &= uncertain_turns(batch, entropy, settings.trained_turns)[batch.token_turn]
+        chosen = uncertain_turns(batch, entropy, settings.trained_turns, settings.thought_coef)
+        kept &= chosen[batch.token_turn]
+    if settings.masks_mismatch and batch.sampler_logprobs is not None:
+        # Last, as the weights in the loss are products over the tokens in it.
+        counted = kept & (batch.weights(settings.thought_coef) > 0)
+        kept &= ~beyond_cap(batch, batch.sampler_logprobs, settings, counted, chunks)
     return kept
 
 
-def uncertain_turns(batch: Batch, entropy: FloatArray, share: float) -> NDArray[np.bool_]:
+def uncertain_turns(
+    batch: Batch, entropy: FloatArray, share: float, thought_coef: float = 1.0
+) -> NDArray[np.bool_]:
     """Returns True for the turns of each group with the highest mean entropy per token [M].
 
-    Forced tokens do not count, nor do turns of the weight 0 or of forced tokens alone, none of
-    which is chosen. Among equal turns the earlier ones are chosen.
+    Tokens of the weight 0 in the loss do not count, such as forced ones, nor do turns without
+    others, none of which is chosen. Among equal turns the earlier ones are chosen.
 
     Source: the selection of steps of "Efficient Multi-turn RL for GUI Agents via Decoupled Training
     and Adaptive Data Curation" (DART), arXiv 2509.23866, which trains the top 80 %.
@@ -60,15 +65,15 @@ def uncertain_turns(batch: Batch, entropy: FloatArray, share: float) -> NDArray[
         batch: the trajectories.
         entropy: [K] entropies of the distributions that the tokens were sampled from.
         share: the share of the turns, above 0, rounded up to whole turns.
+        thought_coef: weight of thought tokens in the loss.
     """
-    free, turns = batch.free.astype(bool), batch.num_turns
-    counts = np.bincount(batch.token_turn[free], minlength=turns)
-    sums = np.bincount(batch.token_turn[free], entropy[free].astype(np.float64), turns)
+    learned, turns = batch.weights(thought_coef) > 0, batch.num_turns
+    counts = np.bincount(batch.token_turn[learned], minlength=turns)
+    sums = np.bincount(batch.token_turn[learned], entropy[learned].astype(np.float64), turns)
     means, groups = sums / np.maximum(counts, 1), batch.groups[batch.turn_trajectory]
-    trained = np.array([turn.weight > 0 for turn in batch.turns], bool) & (counts > 0)
     chosen = np.zeros(turns, bool)
     for group in np.unique(groups):
-        mine = np.flatnonzero((groups == group) & trained)
+        mine = np.flatnonzero((groups == group) & (counts > 0))
         order = mine[np.argsort(-means[mine], kind="stable")]
         chosen[order[: math.ceil(share * len(mine) - 1e-9)]] = True
     return chosen
@@ -94,12 +99,16 @@ def truncated_answers(batch: Batch, length: int, end_tokens: Collection[int]) ->
 
 
 def beyond_cap(
-    batch: Batch, sampled: FloatArray, settings: LossConfig, chunks: IntArray | None = None
+    batch: Batch,
+    sampled: FloatArray,
+    settings: LossConfig,
+    counted: NDArray[np.bool_],
+    chunks: IntArray | None = None,
 ) -> NDArray[np.bool_]:
     """Returns True for the tokens whose importance weight exceeds the cap [K].
 
-    The weight is that of the token, or the product over its turn, chunk or trajectory, whose tokens
-    are then all beyond the cap or none.
+    The weight is that of the token, or the product over the counted tokens of its turn, chunk or
+    trajectory, whose tokens are then all beyond the cap or none.
 
     Source: masked importance sampling of "When Speed Kills Stability: Demystifying RL Collapse from
     the Training-Inference Mismatch" (Liu et al., 2025).
@@ -113,5 +122,5 @@ def beyond_cap(
         assert chunks is not None
         owner = chunks[batch.token_turn]
     if settings.importance_span != "token":
-        log_weight = np.bincount(owner, log_weight * batch.free)[owner]
+        log_weight = np.bincount(owner, log_weight * counted)[owner]
     return log_weight > math.log(settings.importance_cap)

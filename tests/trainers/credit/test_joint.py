@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 
 from agentgym.trainers.credit.group import dr_grpo
 from agentgym.trainers.credit.joint import Joint, JointGAE, JointReturns
+from agentgym.trainers.credit.returns import is_joint, turn_discount
 from agentgym.trainers.credit.two_clock import TwoClockGAE, poad, turn
 from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.data.trajectory import Trajectory
-from agentgym.trainers.recipes import cory
+from agentgym.trainers.recipes import cory, marft
+from agentgym.trainers.rewards.reward_options import RewardOptions
+from agentgym.trainers.rewards.shaping import shape_by_progress
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 
@@ -250,3 +253,62 @@ def test_replaced_rewards_and_logprobs_are_those_of_the_batch():
     joint = Joint.of(batch)
     assert joint.batch.rewards.tolist() == [0.0, 5.0]
     assert joint.batch.logprobs.tolist() == [-3.0, -2.0]
+
+
+def game(rng: np.random.Generator, episode: int) -> list[Trajectory]:
+    """Agents that act in some turns of a game, in any order, and see their progress there."""
+    turns, agents = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+    acts = rng.random((turns, agents)) < 0.6
+    acts[rng.integers(turns, size=agents), range(agents)] = True
+    order, found = 0, list[Trajectory]()
+    times: list[list[tuple[int, int]]] = [[] for _ in range(agents)]
+    for clock in range(turns):
+        for agent in rng.permutation(agents).tolist():
+            for _ in range(acts[clock, agent] * int(rng.choice([1, 1, 2]))):
+                times[agent].append((clock, order))
+                order += 1
+    for agent, own in enumerate(times):
+        each = trajectory([1] * len(own), rng.normal(size=len(own)).tolist(), agent=str(agent))
+        each.episode, each.start_progress = (episode,), float(rng.random())
+        each.terminated = bool(rng.random() < 0.5)
+        each.truncated = not each.terminated
+        for action, place in zip(each.turns, own, strict=True):
+            action.clock, action.order, action.progress = 2 * place[0], place[1], rng.random()
+        found.append(each)
+    return found
+
+
+@given(generators, st.floats(0.1, 1.0), st.booleans())
+@few
+def test_shaping_lowers_the_return_of_a_team_by_what_its_agents_have_seen(rng, gamma, bootstraps):
+    """Not by what they see later, which depends on the actions of the others in between."""
+    batch = Batch.of([each for number in range(3) for each in game(rng, number)])
+    shaped = shape_by_progress(batch, 0.7, gamma, bootstraps=bootstraps, joint=True)
+    plain, other = Joint.of(batch), Joint.of(shaped)
+    change = other.returns(gamma) - plain.returns(gamma)
+    last = plain.clock[plain.batch.turn_offsets[1:] - 1]
+    for place, (episode, now) in enumerate(
+        zip(plain.batch.turn_trajectory, plain.clock, strict=True)
+    ):
+        seen = []
+        for n in np.flatnonzero(plain.episode == episode).tolist():
+            each, own = batch.trajectories[n], slice(*batch.turn_offsets[n : n + 2])
+            levels = [each.start_progress, *(action.progress for action in each.turns)]
+            # The first one of several in a turn.
+            known = dict(zip(plain.time[own][::-1].tolist(), levels[-2::-1], strict=True))
+            seen.append(known.get(max((time for time in known if time <= now), default=-1), 0.0))
+            if bootstraps and each.truncated:  # the value of the last state falls as much
+                seen[-1] -= gamma ** (last[episode] + 1 - now) * levels[-1]
+        assert change[place] == pytest.approx(-0.7 * np.mean(seen), abs=1e-6)
+
+
+def test_the_progress_that_a_partner_meets_is_no_loss_of_the_agent_that_made_it():
+    first, second = trajectory([1], [0.0], agent="a"), trajectory([1], [0.0], agent="b")
+    for clock, each in enumerate((first, second)):
+        each.episode, each.turns[0].clock, each.turns[0].order = (0,), clock, clock
+    first.turns[0].progress = second.start_progress = 1.0
+    config = marft.Config.of(shape_progress=1.0)
+    estimator = marft.build(config).estimator
+    gamma, joint = turn_discount(estimator), is_joint(estimator)
+    options = RewardOptions(config, gamma=gamma, bootstraps=True, joint=joint)
+    assert Joint.of(options(Batch.of([first, second]), 0)).returns(gamma)[0] == pytest.approx(0.0)

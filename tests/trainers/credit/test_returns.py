@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from agentgym.trainers.credit.group import grpo
 from agentgym.trainers.credit.returns import observed_returns
 from agentgym.trainers.credit.two_clock import TwoClockGAE, ntpo, poad, turn
 from agentgym.trainers.data.batch import Batch, Values
+from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.run.metrics import error_of_values
 
 from ...helpers.worlds import generators, random_batch, trajectory, values
 from .estimators import every_estimator
@@ -39,6 +43,37 @@ def test_a_critic_that_knows_them_has_no_advantages_and_no_error(name, rng):
     assert credit.targets is not None
     assert np.allclose(credit.targets, returns, atol=1e-4)
     assert np.allclose(credit.advantages, 0.0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", CRITICS)
+@settings(deadline=None, max_examples=10)
+@given(rng=generators)
+def test_values_that_equal_them_in_every_state_have_no_error(name, rng):
+    """With its discounts, and in a game with the rewards of all agents that it counts."""
+    lengths, rewards = rng.integers(1, 9, 3).tolist(), rng.normal(size=(2, 3))
+    batch = Batch.of(
+        [
+            seated(trajectory(lengths, own.tolist(), agent=agent), number, place)
+            for number in range(2)  # of equal episodes
+            for place, (agent, own) in enumerate(zip("xy", rewards, strict=True))
+        ]
+    )
+    returns = observed_returns(CRITICS[name], batch)
+    assert returns is not None
+    per_token = len(returns) == batch.num_tokens != batch.num_turns
+    known = Values(
+        tokens=returns if per_token else None,
+        turns=returns[batch.token_offsets[:-1]] if per_token else returns,
+        bootstrap=np.zeros(4, np.float32),
+    )
+    assert error_of_values(known, returns, batch) == pytest.approx(0.0, abs=1e-6)
+
+
+def seated(each: Trajectory, number: int, place: int) -> Trajectory:
+    """An agent that acts in turns of a game, after those before it."""
+    for n, action in enumerate(each.turns):
+        action.order, action.clock = 2 * n + place, n
+    return replace(each, episode=(number,))
 
 
 def test_they_are_discounted_per_turn_and_per_token():

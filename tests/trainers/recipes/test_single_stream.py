@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -95,6 +96,19 @@ def test_a_baseline_does_not_depend_on_its_own_episode(
     one, two = subtracted(second), subtracted(changed)
     assert np.allclose(one[: place + 1], two[: place + 1])
     assert ((one >= 0) & (one <= 1)).all()
+
+
+def test_agents_with_the_same_role_in_a_game_are_no_baseline_of_each_other():
+    """Their game counts once in the estimate of its task, and once in that of all tasks."""
+    hooks, other = baselines(), baselines()
+    pair = [replace(episode(1.0), agent=name, role="villager", episode=(0,)) for name in "ab"]
+    learn = hooks.on_rollout_end(pair, 0, RNG)
+    other.on_rollout_end(pair[:1], 0, RNG)
+    assert learn.weights is not None and np.allclose(learn.weights, 0.5)
+    assert hooks.counts == other.counts
+    unseen = [replace(episode(1.0, "b"), role="villager")]
+    one, two = (each.on_rollout_end(unseen, 1, RNG).weights for each in (hooks, other))
+    assert one is not None and two is not None and np.array_equal(one, two)
 
 
 def test_a_run_that_is_resumed_goes_on_exactly(tmp_path: Path):

@@ -90,6 +90,17 @@ def test_shaping_changes_no_comparison_of_turns_in_equal_states(rng, gamma):
         assert np.allclose(estimator(shaped).advantages, plain, atol=1e-3)
 
 
+@given(generators, st.floats(0.1, 1.0), st.booleans())
+@few
+def test_shaping_of_a_single_agent_is_the_same_in_a_team_of_one(rng, gamma, bootstraps):
+    batch, _ = with_progress(rng)
+    alone, team = (
+        shaping.shape_by_progress(batch, 0.7, gamma, bootstraps=bootstraps, joint=joint)
+        for joint in (False, True)
+    )
+    assert np.allclose(alone.rewards, team.rewards) and team.delayed == ()
+
+
 @pytest.mark.parametrize("recipe", ["grpo", "rloo", "gigpo", "hgpo", "p3o"])
 def test_a_recipe_that_compares_equal_starts_only_has_no_shaping(recipe: str):
     with pytest.raises(ConfigError, match=f"^{recipe} has no shape_progress: it is a setting of "):
@@ -102,6 +113,10 @@ def test_a_recipe_that_compares_equal_starts_only_has_no_shaping(recipe: str):
         # An action had more credit if a longer one followed it.
         ("ntpo", {"gamma": 1.0}),
         ("nlpo", {"gamma": 1.0}),
+        ("cory", {"gamma": 1.0}),
+        ("bilevel", {"gamma_token": 1.0}),
+        # An agent had more credit if the one before it had less progress.
+        ("marft", {"gamma_hop": 1.0}),
         # A subgoal that is reached with more progress had more credit.
         ("vsc_rl", None),
         # The last action of a success had that of a failure.
@@ -110,8 +125,9 @@ def test_a_recipe_that_compares_equal_starts_only_has_no_shaping(recipe: str):
 )
 def test_shaping_is_refused_where_it_would_move_the_optimum(recipe, settings):
     config = recipes.load(recipe).Config
+    others = {name: 0.9 for name in settings or ()}
     with pytest.raises(ConfigError, match="shape_progress"):
-        config.of(shape_progress=1.0)
+        config.of(shape_progress=1.0, **others)
     if settings is not None:
         config.of(shape_progress=1.0, **settings)
 
@@ -172,6 +188,15 @@ def test_gated_scores_count_in_successes_alone():
     batch = Batch.of([scored([1.0, 0.5], True), scored([1.0], False)])
     rewards = shaping.process_rewards(batch, shaping.turn_scores(batch, "format"), "gated")
     assert np.allclose(rewards, [0.5, 0.25, 0.0])
+
+
+def test_a_replayed_episode_is_no_further_visit():
+    one = trajectory([1, 1], [0.0, 0.0])
+    batch, counts = Batch.of([one, replace(one, replayed=True)]), dict[str, int]()
+    assert shaping.rarity(batch, counts).tolist() == [1.0] * 4
+    assert sorted(counts.values()) == [1, 1]
+    alone = Batch.of([replace(one, task="b", replayed=True)])  # its counts may be lost
+    assert shaping.rarity(alone, {}).tolist() == [1.0, 1.0]
 
 
 def test_the_count_bonus_falls_with_each_visit_and_is_resumed():

@@ -18,6 +18,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.envs.planning.blocksworld import Blocksworld
 from agentgym.registration import making
 from agentgym.tasks import Tasks
+from agentgym.time_limits import CallTimeout
 from agentgym.trainers.credit import two_clock
 from agentgym.trainers.data.batch import Batch, Values
 from agentgym.trainers.policy.action_format import ActionFormat
@@ -276,6 +277,24 @@ def test_the_turn_limit_may_count_as_terminal(mode: str):
         assert t.final_observation == old.final_observation
     shares = [rollout_metrics(each)["truncated"] for each in kinds.values()]
     assert 0 < shares[0] == shares[1] < 1
+
+
+@pytest.mark.filterwarnings("ignore:.*The episode is truncated")
+@pytest.mark.parametrize("turn_limit", get_args(AtLimit))
+def test_an_environment_that_takes_too_long_is_at_no_limit(turn_limit: str, monkeypatch: Any):
+    """Nobody has to solve a task before it hangs, so that its last state keeps its value."""
+    step, taken = NumberLine.step, []
+
+    def slow(env: NumberLine, action: str) -> Any:
+        taken.append(action)
+        if len(taken) == 2:
+            raise CallTimeout("took more than 1 s")
+        return step(env, action)
+
+    monkeypatch.setattr(NumberLine, "step", slow)
+    [found] = play(n=1, turn_limit=turn_limit)
+    assert found.stats.timed_out and not found.stats.at_limit and len(found.turns) == 2
+    assert found.truncated and not found.terminated and found.bootstrap is not None
 
 
 @pytest.mark.parametrize("overflow", get_args(AtLimit))

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 import agentgym
 from agentgym.agents import RandomAgent
 from agentgym.multiagent.search import GameSearch
+from agentgym.multiagent.table import Table
 from agentgym.registration.making import make_env, tasks_of
 from agentgym.registration.mixture import Mixture
+from agentgym.time_limits import CallTimeout
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
@@ -466,3 +468,23 @@ def test_a_seat_is_prompted_with_its_own_instructions():
     prompts = {seat.agent: seat._instructions() for seat in played.seats}
     assert "Policy:" in prompts["player_0"] and "Policy:" not in prompts["player_1"]
     assert all(env.answer_format.hint in text for text in prompts.values())
+
+
+@pytest.mark.filterwarnings("ignore:.*The episode is truncated")
+@pytest.mark.parametrize("turn_limit", ["truncate", "terminate"])
+def test_a_game_that_takes_too_long_is_at_no_limit(turn_limit: str, monkeypatch: Any):
+    turn, taken = Table.play, []
+
+    def slow(table: Table, actions: Any) -> None:
+        taken.append(actions)
+        if len(taken) == 3:
+            raise CallTimeout("took more than 1 s")
+        turn(table, actions)
+
+    monkeypatch.setattr(Table, "play", slow)
+    settings: Any = {"turn_limit": turn_limit, "kwargs": {"hands": 10}}
+    [members] = play("KuhnPoker-v0", specs_of("KuhnPoker-v0", [0]), **settings)
+    assert len(members) == 2
+    for found in members:
+        assert found.stats.timed_out and not found.stats.at_limit
+        assert found.truncated and not found.terminated and found.bootstrap is not None

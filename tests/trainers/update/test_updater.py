@@ -34,6 +34,8 @@ LOG2 = math.log(2)
 LIKELIHOOD = -1.2 * (math.log(1.5) - 1) * (1 - 1) - 0.5 * (math.log(0.5) - 1) * (1 - 1)
 WEIGHED = -1.2 * (math.log(1.5) - 1) * (2 - 1) - 0.5 * (math.log(0.5) - 1) * (1 - 0.5)
 TURN, WHOLE = math.sqrt(1.5 * 0.5), (1.5 * 0.5 * 1.5) ** (1 / 3)
+TURN_MASK: dict[str, Any] = {"importance_cap": 1.5, "importance": "turn_mask"}
+WHOLE_MASK: dict[str, Any] = {"importance_cap": 1.5, "importance": "trajectory_mask"}
 
 
 def loss_of(changes: dict[str, Any], *args: Any, **options: Any) -> tuple[torch.Tensor, list[Any]]:
@@ -203,6 +205,11 @@ def test_the_loss_of_a_switch(changes: dict[str, Any], expected: float):
             {"thought_coef": 0.0, "aggregation": "constant", "max_new_tokens": 10},
             ((-0.5 + 1.5) / 10 + 0.8 / 10) / 2,
         ),
+        # A mask sees the weights of the tokens in the loss: 1 | 1 in the first trajectory.
+        ({"thought_coef": 0.0, **TURN_MASK}, (-0.5 + 1.5 + 0.4) / 3),
+        ({"thought_coef": 0.0, **WHOLE_MASK}, (-0.5 + 1.5 + 0.4) / 3),
+        ({"trained_turns": 0.5, **WHOLE_MASK}, (1.5 + 0.4) / 2),
+        ({"mask_truncated": "answers", "max_new_tokens": 2, **WHOLE_MASK}, (1.5 + 0.4) / 2),
     ],
 )
 def test_the_first_token_is_a_thought(changes: dict[str, Any], expected: float):
@@ -262,6 +269,11 @@ def test_the_uncertain_turns_of_each_group_are_trained():
     assert uncertain_turns(Batch.of([one, other]), entropy, 0.51).sum() == 3 + 2
     other.turns[0].weight = 0.0  # it takes no other's place
     assert uncertain_turns(Batch.of([one, other]), entropy, 0.5)[4:].tolist() == [False, True]
+    other.turns[0].weight = 1.0
+    other.turns[0].thought = np.array([True])  # neither does a turn of thoughts, if none is trained
+    batch = Batch.of([one, other])
+    assert uncertain_turns(batch, entropy, 0.5)[4:].tolist() == [True, False]
+    assert uncertain_turns(batch, entropy, 0.5, 0.0)[4:].tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
