@@ -223,6 +223,23 @@ def test_the_text_of_a_user_that_ends_as_the_reply_is_not_its_place(name: str, t
     assert len(at) == 1 and len(tokenizer.decode(tokens[: at[0]])) > asked + len("north")
 
 
+@pytest.mark.parametrize("name", ["qwen3", "gemma4", "glm4moe"])
+@pytest.mark.parametrize("text", ["north", "or", "south"])
+def test_a_reply_keeps_its_tokens_if_it_ends_as_the_text_of_the_user(name: str, text: str):
+    """Templates such as that of GLM write no end behind the text of a user."""
+    prompts, tokenizer = prompts_of(name), tool_tokenizer(name)
+    history = prompts.history()
+    request = ChatRequest((Message("user", "a long story"),), (ADD,))
+    first = prompts.prompt(request, history)
+    said = f"I go {text}"
+    pieces = tokenizer.convert_tokens_to_ids(list(said.replace(" ", "Ġ")))
+    tokens = np.array([*pieces, tool_format(name).end_token], np.int32)
+    answer(history, first, tokens, ChatReply(said))
+    messages = (Message("user", text), Message("assistant", said), Message("user", "Next?"))
+    found = prompts.prompt(replace(request, messages=messages), history).tokens
+    assert ",".join(map(str, pieces)) in ",".join(map(str, found.tolist()))
+
+
 def test_thoughts_stay_or_go_with_the_template_as_asked():
     for thoughts, relation in (("keep", "extends"), ("template", "rendered"), ("echo", "root")):
         prompts = prompts_of("qwen3", thoughts=thoughts)

@@ -93,6 +93,17 @@ class Prompts:
             self._rendering, self.facts = probe(tokenizer, settings.template_kwargs)
         names = tokenizer.convert_ids_to_tokens(sorted(format.end_tokens))
         self._ends = [name for name in names if name and not format.newline]
+        self._ends_users = self._rendering is not None and self._has_ends(self._rendering)
+
+    def _has_ends(self, rendering: Rendering) -> bool:
+        """Whether the template ends the turns of users as it ends replies."""
+        try:
+            text = rendering.text([Message("user", _MARK)]).text
+        except ConfigError:
+            raise
+        except Exception:  # a template raises whatever it likes
+            return False
+        return any(_MARK + end in text for end in self._ends)
 
     def history(self) -> History:
         """Returns the empty history of a session."""
@@ -297,7 +308,7 @@ class Prompts:
         rest, begin = rendered, 0
         for message, echo in zip(messages, echoes, strict=True):
             if echo is None:
-                if message.role == "user":  # which may end with the text of the reply to it
+                if self._ends_users and message.role == "user":  # it may end as the reply to it
                     text = self._rendering.guarded(message.text or "", rest.guard)
                     at = self._place(rest.text, begin, text, text.strip())
                     begin = begin if at is None else at[1]
