@@ -100,11 +100,20 @@ class Encoder:
         self.policy = policy.clone() if trained else policy.frozen_copy()
         self.target = policy.frozen_copy() if trained else self.policy
         if any(p.dtype in LOW_PRECISION and p.requires_grad for p in self.policy.parameters()):
-            # The changes by a small tau would be rounded away.
-            dtype, kind = next(self.policy.parameters()).dtype, policy.device.type
-            self.target.float().autocast = partial(torch.autocast, kind, dtype=dtype)
+            self._widen_target()  # in which changes by a small tau would be rounded away
         self.budget, self.trained = TokenBudget(tokens), trained
         self.size = policy.hidden_size
+
+    def _widen_target(self) -> None:
+        """Turns the weights of the target network to float32, but for those that both share."""
+        if self.policy.has_adapter:
+            own = self.target.own_weights()
+            for name, weight in self.target.named_parameters():
+                if name in own:
+                    weight.data = weight.data.float()
+            return
+        dtype, kind = next(self.policy.parameters()).dtype, self.policy.device.type
+        self.target.float().autocast = partial(torch.autocast, kind, dtype=dtype)
 
     @property
     def modules(self) -> tuple[Policy, ...]:

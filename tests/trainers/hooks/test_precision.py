@@ -17,6 +17,8 @@ from agentgym.trainers.critics.transitions import Encoder, TurnBuffer
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.hooks.preference_model import PreferenceModel
 from agentgym.trainers.hooks.utterance_critic import UtteranceHooks
+from agentgym.trainers.policy.adapters import add_adapter
+from agentgym.trainers.policy.lora import LoraSettings
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
 from agentgym.trainers.policy.tiny import tiny_policy
@@ -184,3 +186,22 @@ def test_target_networks_follow_after_any_number_of_critic_steps(played: Played,
         hooks.critic.target.parameters(), hooks.critic.online.parameters(), strict=True
     ):
         assert torch.equal(slow, fast)
+
+
+def test_the_target_network_of_an_encoder_leaves_the_base_of_an_adapter_alone(played: Played):
+    """The acting policy has the same base in memory."""
+    policy, batch = played
+    lora = add_adapter(in_bfloat16(policy).model, LoraSettings(2))
+    adapted = Policy(lora, policy.tokenizer)
+    encoder = Encoder(adapted, trained=True)
+    for each in (adapted, encoder.policy):
+        assert {p.dtype for p in each.parameters()} == {torch.bfloat16}
+    kinds = {("lora_" in name, p.dtype) for name, p in encoder.target.named_parameters()}
+    assert kinds == {(True, torch.float32), (False, torch.bfloat16)}
+    start = {name: weight.clone() for name, weight in encoder.target.own_weights().items()}
+    for weight in encoder.policy.parameters():
+        weight.data += weight.requires_grad
+    encoder.update_target(1e-3)
+    for name, weight in encoder.target.own_weights().items():
+        torch.testing.assert_close(weight, start[name] + 1e-3, atol=1e-5, rtol=0)
+    assert encoder.encode(batch, target=True).observation.isfinite().all()
