@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,13 +81,15 @@ def _config(run: Path) -> dict[str, Any]:
 def _lines(run: Path) -> list[dict[str, Any]]:
     path = run / "trajectories.jsonl"
     try:
-        *whole, _ = path.read_text(encoding="utf-8").split("\n")  # the last may be half a line
+        *whole, last = path.read_text(encoding="utf-8").split("\n")
         lines = [json.loads(line) for line in whole]
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"{path} is missing or damaged. Train with --transcripts above 0, which records "
             "trajectories."
         ) from error
+    with contextlib.suppress(ValueError):  # a run that was killed leaves a part of a line
+        lines.append(json.loads(last))
     if not lines:
         raise ConfigError(f"{path} is empty. Train with --transcripts above 0.")
     return lines

@@ -15,6 +15,7 @@ from agentgym.cli.main import main
 from agentgym.errors import ConfigError
 from agentgym.trainers.api import train
 from agentgym.trainers.audit.given import given_credit
+from agentgym.trainers.audit.recorded import read_run
 from agentgym.trainers.audit.report import CEILING, RUN, audit_run
 
 
@@ -174,6 +175,17 @@ def test_a_run_that_cannot_be_audited_is_refused_with_the_remedy(
     change(copy)
     with pytest.raises(ConfigError, match=message):
         audit_run(copy, continuations=4, episodes=2)
+
+
+def test_the_last_line_is_read_if_it_is_whole(run: Path, tmp_path: Path):
+    """Editors may leave out its end, and a run that was killed leaves a part of it."""
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    file, known = copy / "trajectories.jsonl", read_run(run, episodes=99).trajectories
+    text = file.read_text()
+    for changed in (text.removesuffix("\n"), text + text.partition("\n")[0][:-1]):
+        file.write_text(changed)
+        assert read_run(copy, episodes=99).trajectories == known
 
 
 def test_an_iteration_without_its_policy_is_refused(run: Path):
