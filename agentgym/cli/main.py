@@ -270,6 +270,7 @@ def view_run(
     if any(map(holds_runs, runs)):
         if out is None and not holds_runs(first):  # whose own page is view.html
             path = first / "runs.html" if first.is_dir() else first.with_suffix(".html")
+        check_out_files([path], runs)
         for note in write_pages(runs, path, last):
             console.print(Text(printable(f"note: {note}")), soft_wrap=True)
     else:

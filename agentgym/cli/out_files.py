@@ -14,7 +14,7 @@ def check_out_files(paths: Iterable[Path | None], sources: Sequence[Path] = ()) 
 
     Args:
         paths: the files, None for those that are not asked for.
-        sources: the files that the command reads.
+        sources: the files that the command reads, or folders whose JSON files it reads.
 
     Raises:
         ConfigError: if there is no folder for a file or no permission, or it is a folder or a
@@ -27,7 +27,12 @@ def check_out_files(paths: Iterable[Path | None], sources: Sequence[Path] = ()) 
             raise ConfigError(f"{str(path)!r} is a folder. Expected the name of a file.")
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise ConfigError(f"There is no permission to write {str(path)!r}.")
-        if any(path.exists() and source.exists() and path.samefile(source) for source in sources):
+        if path.exists() and any(_is_read(path, source) for source in sources):
             raise ConfigError(
                 f"{str(path)!r} is read, and would be replaced: give the result another name."
             )
+
+
+def _is_read(path: Path, source: Path) -> bool:
+    files = source.glob("*.json*") if source.is_dir() else [source]
+    return any(file.exists() and path.samefile(file) for file in files)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import Any, ClassVar
 
@@ -60,11 +59,25 @@ class TextWrapper(OwnNumbers, gymnasium.Wrapper[Any, Any, Any, Any], RecordConst
         return observation, float(reward), terminated, truncated, info
 
     def _given_or_sampled(self, seed: int | None) -> int:
-        """Returns a seed that `reset` was given, or one sampled from `self.np_random`.
+        """Returns a seed that `reset` was given, or one sampled from `self.np_random`."""
+        return int(self.np_random.integers(2**31)) if seed is None else seed
 
-        From a copy, since `reset` may refuse its options. It seeds the environment with the result.
+    def _reset_with(
+        self, seed: int | None, options: dict[str, Any] | None
+    ) -> tuple[int, Any, dict[str, Any]]:
+        """Resets the environment with a seed, see `_given_or_sampled`.
+
+        Returns:
+            The seed, the observation and the info.
         """
-        return int(copy.deepcopy(self.np_random).integers(2**31)) if seed is None else seed
+        rng = self.np_random  # also if `reset` seeds another one
+        before = rng.bit_generator.state
+        seed = self._given_or_sampled(seed)
+        try:
+            return seed, *self.env.reset(seed=seed, options=options)
+        except Exception:  # what is refused changes nothing
+            rng.bit_generator.state = before
+            raise
 
     def _begin(self) -> None:
         """Clears the wrapper's state at the start of an episode."""

@@ -176,10 +176,10 @@ class Compose(TextWrapper):
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode. Without a seed, one is sampled from `self.np_random`."""
         check_reset_options(options, None)
-        seed = self._given_or_sampled(seed)
         options = dict(options or {})
         given = options.pop("task", None)
         given = None if given is None else self.tasks.check(given)
+        seed = self._given_or_sampled(seed)
         self.env.reset(seed=seed)
         rng = np.random.default_rng(seed)
         names = self.tasks.split(self.env.get_wrapper_attr("split"))

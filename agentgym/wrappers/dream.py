@@ -90,8 +90,7 @@ class Dream(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode. Without a seed, one is sampled from `self.np_random`."""
-        seed = self._given_or_sampled(seed)
-        observation, info = self.env.reset(seed=seed, options=options)
+        seed, observation, info = self._reset_with(seed, options)
         self._begin()
         tasks = self.env.get_wrapper_attr("tasks")
         trains = info["task"] in tasks.train and info["task"] not in tasks.test

@@ -43,8 +43,7 @@ class _MiddleStart(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode. Without a seed, one is sampled from `self.np_random`."""
-        seed = self._given_or_sampled(seed)
-        observation, info = self.env.reset(seed=seed, options=options)
+        seed, observation, info = self._reset_with(seed, options)
         self._begin()
         task = str(info.get("task", ""))
         rng = np.random.default_rng((seed, zlib.crc32(task.encode())))

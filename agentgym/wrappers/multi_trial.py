@@ -82,10 +82,9 @@ class MultiTrial(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts the first attempt. Without a seed, one is sampled from `self.np_random`."""
-        seed = self._given_or_sampled(seed)
-        result = super().reset(seed=seed, options=options)
-        self._seed = seed
-        return result
+        self._seed, observation, info = self._reset_with(seed, options)
+        self._begin()
+        return self._view(observation, info)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays one turn. If it ends an attempt, the observation is the start of the next one."""

@@ -60,10 +60,9 @@ class PartialObservation(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode. Without a seed, one is sampled from `self.np_random`."""
-        seed = self._given_or_sampled(seed)
-        result = self.env.reset(seed=seed, options=options)
-        self._seed, self._turn = seed, 0
-        return self._view(*result)
+        self._seed, observation, info = self._reset_with(seed, options)
+        self._turn = 0
+        return self._view(observation, info)
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays one turn: see `TextEnv.step`."""

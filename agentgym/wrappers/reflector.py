@@ -91,8 +91,7 @@ class Reflector(TextWrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Plays the first attempt. Without a seed, one is sampled from `self.np_random`."""
-        seed = self._given_or_sampled(seed)
-        observation, info = self.env.reset(seed=seed, options=options)
+        seed, observation, info = self._reset_with(seed, options)
         self._begin()
         self._seed = seed
         self._options = {"task": info["task"]}

@@ -98,10 +98,10 @@ class ToolTasks(TextWrapper):
     ) -> tuple[str, dict[str, Any]]:
         """Starts an episode: see `TextEnv.reset`."""
         check_reset_options(options, None)
-        seed = self._given_or_sampled(seed)
         options = dict(options or {})
         given = options.pop("task", None)
         given = None if given is None else self.tasks.check(given)
+        seed = self._given_or_sampled(seed)
         self.env.reset(seed=seed)
         names = self.tasks.split(self.env.get_wrapper_attr("split"))
         drawn = names[int(self.env.unwrapped.np_random.integers(len(names)))]

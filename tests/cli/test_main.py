@@ -685,8 +685,6 @@ def test_ctrl_c_at_the_prompt_ends_quietly(monkeypatch, capsys):
     assert "Interrupted" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="no such signal")
 @pytest.mark.parametrize("columns", ["0", "-1", "wide"])
 def test_a_width_of_nothing_hides_nothing(columns: str, capsys, monkeypatch):
     """Some terminals without a size set COLUMNS to 0."""
@@ -698,6 +696,8 @@ def test_a_width_of_nothing_hides_nothing(columns: str, capsys, monkeypatch):
     assert "NumberLine-v0\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="no such signal")
 @pytest.mark.parametrize("words", ["list", "eval NumberLine-v0 --episodes 2 --json {}"])
 def test_a_reader_that_leaves_is_no_error(words: str, tmp_path: Path):
     file = tmp_path / "result.json"

@@ -202,6 +202,17 @@ def test_thoughts_are_set_apart_from_the_action():
     assert plain == ["> ", "+"]
 
 
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_an_unknown_outcome_is_shown_as_such():
+    [function] = re.findall(r"^function outcome\(.*?^}\n", TEMPLATE.read_text("utf-8"), re.S | re.M)
+    found = [{"success": each} for each in (True, False, None)]
+    found += [{"success": False, "unjudged": True}, {"success": False, "failure": "unjudged"}]
+    program = f"{function}\nconsole.log(JSON.stringify({json.dumps(found)}.map(outcome)))"
+    done = subprocess.run(["node", "-e", program], capture_output=True, check=True)
+    unread = ["verdict unreadable"] * 2
+    assert json.loads(done.stdout) == ["success", "no success", "outcome unknown", *unread]
+
+
 def test_runs_are_shown_side_by_side(run: Path, tmp_path: Path):
     other = tmp_path / "nested" / run.name
     other.mkdir(parents=True)

@@ -333,6 +333,24 @@ def test_a_result_never_replaces_what_it_is_made_of(
     assert file.read_text() == before
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "link.json"])
+def test_a_result_never_replaces_a_file_of_a_folder(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    evaluate("NumberLine-v0", "expert", tasks=2, save=(file := folder / "a.jsonl"))
+    before = file.read_text()
+    (tmp_path / "link.json").symlink_to(file)
+    out = (folder if name == "a.jsonl" else tmp_path) / name
+    assert main(["compare", str(folder), str(file), "--json", str(out)]) == 2
+    assert "would be replaced" in capsys.readouterr().err
+    assert main(["compare", str(folder), str(folder), "--json", str(out)]) == 2
+    assert "would be replaced" in capsys.readouterr().err
+    assert file.read_text() == before
+    assert main(["compare", str(folder), str(folder), "--json", str(tmp_path / "new.json")]) == 0
+
+
 class Reader:
     """Walks to the target that it reads, and up if it cannot read it."""
 

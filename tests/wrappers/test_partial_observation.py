@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import gymnasium
 import pytest
 
 from agentgym.errors import ConfigError
 from agentgym.registration.making import make_env
+from agentgym.spaces import UnicodeText
 from agentgym.wrappers import PartialObservation
 from agentgym.wrappers.partial_observation import HIDDEN
 
@@ -47,3 +51,28 @@ def test_a_share_of_one_hides_all_and_of_none_nothing():
     assert {*seen(1.0, "lines", turns=3)[2][0].split("\n")} <= {HIDDEN, ""}
     with pytest.raises(ConfigError, match=r"share must be in \[0, 1\], got 1.5"):
         PartialObservation(make_env("NumberLine-v0"), 1.5)
+
+
+class OwnRandomness(gymnasium.Env[str, str]):
+    """Samples by itself, as many environments do, and leaves `np_random` alone."""
+
+    observation_space = action_space = UnicodeText()
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        if options:
+            raise ValueError("no options")
+        return "a b c", {}
+
+
+def test_unseeded_episodes_differ_where_the_environment_ignores_np_random():
+    env, seeds = PartialObservation(OwnRandomness()), set()
+    for _ in range(3):
+        before = env.np_random.bit_generator.state
+        with pytest.raises(ValueError, match="no options"):
+            env.reset(options={"a": 1})
+        assert env.np_random.bit_generator.state == before
+        env.reset()
+        seeds.add(env._memory()["seed"])
+    assert len(seeds) == 3

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NUMBERS = {
     "tag:yaml.org,2002:int": r"[-+]?(0|[1-9]\d*)$",
     "tag:yaml.org,2002:float": (
-        r"([-+]?(\.\d+|(0|[1-9]\d*)(\.\d*)?)([eE][-+]?\d+)?|[-+]?\.inf|\.nan)$"
+        r"([-+]?(\.\d+|(0|[1-9]\d*)(\.\d*)?)([eE][-+]?\d+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
     ),
 }
 """The numbers of a file by their tags, whole numbers first."""

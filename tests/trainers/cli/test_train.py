@@ -142,6 +142,9 @@ def test_numbers_of_a_file_are_those_of_the_command_line(tmp_path: Path):
     assert found.environment.env_kwargs == same.environment.env_kwargs
     assert found == same
     assert settings(tmp_path, "seed: 010\n").run.seed == 10
+    for word, number in ((".inf", "Infinity"), ("-.Inf", "-Infinity"), (".INF", "Infinity")):
+        found = settings(tmp_path, f"env_kwargs: {{size: {word}}}\n").environment.env_kwargs
+        assert found == {"size": float(number)}
     with pytest.raises(SystemExit):
         settings(tmp_path, "seed: 1:30\n")
 
