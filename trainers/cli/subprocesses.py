@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.cli.train import read_config
@@ -20,6 +21,8 @@ from agentgym.trainers.settings.effects import is_default, settings_of_run
 from agentgym.trainers.system.checkpoint import same_setting
 from agentgym.trainers.system.signals import handled_signals
 from agentgym.utils.masking import masked_settings
+
+T = TypeVar("T")
 
 WITHOUT_EFFECT = ("run_dir", "resume", "quiet", "threads")
 """Settings that do not change the results of a run."""
@@ -95,6 +98,17 @@ class Children:
             _write("The time limit has passed: stopping the runs at their next safe points.")
             for process in list(self._running):
                 process.terminate()
+
+
+def as_they_end(futures: Iterable[Future[T]]) -> Iterator[Future[T]]:
+    """Yields futures as they end, in the main thread, which handles signals between two waits.
+
+    A signal that arrives just before a wait, or in another thread, does not interrupt it.
+    """
+    left = set(futures)
+    while left:
+        ended, left = wait(left, timeout=0.5, return_when=FIRST_COMPLETED)
+        yield from ended
 
 
 def _write(text: str) -> None:

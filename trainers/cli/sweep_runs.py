@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,12 @@ from agentgym.trainers import recipes
 from agentgym.trainers.cli.checks import check_run
 from agentgym.trainers.cli.flags import with_known_names
 from agentgym.trainers.cli.shared_card import share_card
-from agentgym.trainers.cli.subprocesses import Children, finished, train_in_process
+from agentgym.trainers.cli.subprocesses import (
+    Children,
+    as_they_end,
+    finished,
+    train_in_process,
+)
 from agentgym.trainers.cli.sweep_settings import Run, flags_of
 from agentgym.trainers.cli.train import read_config
 from agentgym.trainers.settings.config import TrainConfig
@@ -194,7 +199,7 @@ class Sweep:
         with children, ThreadPoolExecutor(self.jobs) as pool:
             futures = {pool.submit(self._train, run, children): run for run in waiting}
             ended = len(self.runs) - len(waiting)
-            for future in as_completed(futures):
+            for future in as_they_end(futures):
                 run, failure = futures[future], future.result()
                 if failure and not children.stopping:
                     self._failed[run] = failure

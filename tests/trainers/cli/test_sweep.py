@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,13 @@ def test_a_time_limit_is_a_number_above_0(minutes: str):
         sweep.read_sweep(["rloo", "--minutes", minutes])
 
 
+def _stop(children: Children) -> None:
+    """Stops a sweep, by a signal that arrives in this thread and does not wake the main one."""
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    while children.heard is None:
+        os.sched_yield()
+
+
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The folders of runs that were started. A learning rate of 7 fails, 8 stops the sweep."""
@@ -117,9 +125,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         config = read_config(command[3], command[4:])
         folder = Path(config.run.run_dir)
         if config.optimisation.lr == 8:
-            os.kill(os.getpid(), signal.SIGTERM)
-            while children.heard is None:  # the main thread hears it
-                os.sched_yield()
+            _stop(children)
             raise subprocess.CalledProcessError(143, command, stderr="Stopped.\n")
         if config.optimisation.lr == 7:
             raise subprocess.CalledProcessError(1, command, stderr="...\nerror: diverged\n")
@@ -319,9 +325,7 @@ def test_a_sweep_that_was_stopped_at_any_run_ends_with_the_same_table(
 
     def stops(children: Children, command: list[str], **options: Any) -> None:
         if len(trained) - started == killed and children.heard is None:
-            os.kill(os.getpid(), signal.SIGTERM)
-            while children.heard is None:
-                os.sched_yield()
+            _stop(children)
             raise subprocess.CalledProcessError(143, command, stderr="Stopped.\n")
         run(children, command, **options)
 
