@@ -183,12 +183,12 @@ def memory_of(policies: Sequence[Policy]) -> dict[str, int]:
     """Returns the bytes of weights, gradients and optimiser states, each storage once."""
     weights = [t for policy in policies for t in (*policy.parameters(), *policy.buffers())]
     trained = [[p for p in policy.parameters() if p.requires_grad] for policy in policies]
+    optimizers = [AdamW(own) for own in trained]
     for own in trained:
         torch.stack([p.float().sum() for p in own]).sum().backward()
     gradients = [p.grad for own in trained for p in own if p.grad is not None]
     states: list[Tensor] = []
-    for own in trained:
-        optimizer = AdamW(own)
+    for optimizer in optimizers:
         optimizer.step()
         states += [x for values in optimizer.state.values() for x in values.values()]
     parts = {"weights": weights, "gradients": gradients, "optimizer": states}

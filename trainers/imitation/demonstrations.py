@@ -248,6 +248,7 @@ def recorded(
     constrain: bool = False,
     *,
     mask_invalid: bool = True,
+    named: str = "episodes in the data",
 ) -> list[Trajectory]:
     """Returns the trajectories of recorded episodes.
 
@@ -262,6 +263,7 @@ def recorded(
         room: number of tokens reserved for an action, given the admissible actions.
         constrain: record the legal tokens at every position, as in `demonstrate`.
         mask_invalid: whether invalid actions have the weight 0 in losses.
+        named: what messages call the episodes.
 
     Raises:
         DataError: if none of the episodes fits.
@@ -284,19 +286,19 @@ def recorded(
         found.append(trajectory)
     if not found:
         raise DataError(
-            f"None of the {len(episodes)} episodes in the data fits into the context: raise "
-            "max_tokens, or use a model with a longer context."
+            f"None of the {len(episodes)} {named} fits into the context: raise max_tokens, or use "
+            "a model with a longer context."
         )
     left_out, remedy = len(episodes) - len(found), "Raise max_tokens, or choose another context."
     if left_out:
         _warn(
-            f"{left_out} of {len(episodes)} episodes in the data are left out: the context does "
-            f"not hold their instructions and an action. {remedy}"
+            f"{left_out} of {len(episodes)} {named} are left out: the context does not hold their "
+            f"instructions and an action. {remedy}"
         )
     if cut:
         _warn(
-            f"{cut} of {len(episodes)} episodes in the data do not fit into the context, and end "
-            f"before their last turns. {remedy}"
+            f"{cut} of {len(episodes)} {named} do not fit into the context, and end before their "
+            f"last turns. {remedy}"
         )
     return found
 

@@ -298,7 +298,11 @@ class EarlyExperience(DataSet):
         trainer = self.trainer
         room = action_room(trainer.policy, self.config.sampling(), False)
         found = recorded(
-            trainer.policy, [_recorded(each, env_id) for each in transitions], trainer.context, room
+            trainer.policy,
+            [_recorded(each, env_id) for each in transitions],
+            trainer.context,
+            room,
+            named="transitions to predict",
         )
         last = [(each, len(each.turns) - 1) for each in found if each.terminated]
         return [single_turn(each, turn) for each, turn in last]
