@@ -51,7 +51,7 @@ def test_an_interrupted_benchmark_starts_no_further_jobs(monkeypatch: pytest.Mon
     def interrupt(jobs: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(script, "as_completed", interrupt)
+    monkeypatch.setattr(script, "as_they_end", interrupt)
     with pytest.raises(KeyboardInterrupt):
         next(script.finished(Pool(1), work, {"a": ("a",), "b": ("b",)}, {}))
     assert "b" not in begun

@@ -9,6 +9,7 @@ from typing import Any
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record
+from agentgym.utils.json_lines import whole_lines
 from agentgym.utils.serialization import from_json
 
 Evaluation = dict[str, dict[tuple[str, int], Record]]
@@ -72,8 +73,7 @@ def _records(file: Path) -> Iterator[tuple[Mapping[str, Any], Record]]:
                 header = _header(report)
                 yield from ((header, from_json(Record, each)) for each in report["episodes"])
         else:
-            *lines, last = text.split("\n")
-            for line in [*lines, last] if _is_json(last) else lines:
+            for line in whole_lines(text):
                 if line.strip():
                     row = json.loads(line)
                     yield _header(row), from_json(Record, row)
@@ -90,12 +90,3 @@ def _header(row: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(header["env_kwargs"], dict):
         raise TypeError(f"expected env_kwargs as an object, got {header['env_kwargs']!r:.80}")
     return header
-
-
-def _is_json(line: str) -> bool:
-    """Whether a last line is whole: a process that was killed may have left a part of one."""
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True

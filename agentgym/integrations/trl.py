@@ -9,7 +9,6 @@ import gymnasium
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.registration.registry import find
-from agentgym.utils.action_parsing import text_of
 
 
 class ToolEnvironment:
@@ -97,7 +96,7 @@ def _text(action: Any) -> str:
     if isinstance(action, str):
         return action
     if isinstance(action, int | float) and not isinstance(action, bool):
-        return text_of(action)
+        return str(action)
     return UnreadableAction(repr(action), f"An action must be a string, got {action!r:.80}.")
 
 

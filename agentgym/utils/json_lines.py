@@ -1,4 +1,4 @@
-"""Logs of runs: JSON lines with an iteration, of which the last may be incomplete."""
+"""Lines of JSON, of which the last may be incomplete, such as logs of runs."""
 
 from __future__ import annotations
 
@@ -27,3 +27,16 @@ def read_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any] | None]]:
             yield line, value
         elif number < len(lines):
             yield line, None
+
+
+def whole_lines(text: str) -> list[str]:
+    """Returns the lines of a text without the last one if that is no whole value of JSON.
+
+    A process that was killed may have left a part of it.
+    """
+    *lines, last = text.split("\n")
+    try:
+        json.loads(last)
+    except (ValueError, RecursionError):
+        return lines
+    return [*lines, last]

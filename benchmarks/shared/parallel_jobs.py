@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import Executor
 from subprocess import CalledProcessError
 from typing import Any, TypeVar
 
 from agentgym.errors import AgentGymError
+from agentgym.trainers.cli.subprocesses import as_they_end
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ def finished(
     """
     begun = {pool.submit(function, *arguments): name for name, arguments in jobs.items()}
     try:
-        for job in as_completed(begun):
+        for job in as_they_end(begun):
             error = job.exception()
             if error is None:
                 yield begun[job], job.result()

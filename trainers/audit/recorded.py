@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agentgym.errors import ConfigError
+from agentgym.utils.json_lines import whole_lines
 
 REMEDY = "Train with --save-every 1 --keep N, so that the last N checkpoints are kept."
 
@@ -81,15 +81,12 @@ def _config(run: Path) -> dict[str, Any]:
 def _lines(run: Path) -> list[dict[str, Any]]:
     path = run / "trajectories.jsonl"
     try:
-        *whole, last = path.read_text(encoding="utf-8").split("\n")
-        lines = [json.loads(line) for line in whole]
+        lines = [json.loads(line) for line in whole_lines(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"{path} is missing or damaged. Train with --transcripts above 0, which records "
             "trajectories."
         ) from error
-    with contextlib.suppress(ValueError):  # a run that was killed leaves a part of a line
-        lines.append(json.loads(last))
     if not lines:
         raise ConfigError(f"{path} is empty. Train with --transcripts above 0.")
     return lines
