@@ -134,3 +134,21 @@ def test_the_time_limit_stops_runs_in_progress(queue: Any, tmp_path: Path, monke
     queue.main(settings)
     assert len(begun) == 1  # and no other one
     assert not settings.out.exists()
+
+
+def test_settings_of_a_recipe_follow_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    launched: list[tuple[str, Path, list[str]]] = []
+
+    def launch(recipe: str, config: Path, folder: Path, flags: list[str], children: Any) -> None:
+        launched.append((recipe, folder, flags))
+
+    monkeypatch.setattr(evidence_queue, "launch", launch)
+    monkeypatch.setattr(evidence_queue, "row_of", lambda *given: {})
+    settings = evidence_queue.Settings(runs=tmp_path)
+    for recipe in ("grpo", "grpo lr_warmup=4"):
+        evidence_queue.train(settings, evidence_queue.Job("Shell-v0", recipe, 64, 0), Any)  # type: ignore[arg-type]
+    (_, clone, _), (_, _, plain), (_, same, _), (name, folder, flags) = launched
+    assert name == "grpo"
+    assert clone == same
+    assert folder == tmp_path / "Shell-v0-grpo-lr_warmup=4-64-0"
+    assert set(flags) - set(plain) == {"--lr-warmup=4"}

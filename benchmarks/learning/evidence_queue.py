@@ -54,7 +54,10 @@ values, and no run of the grid."""
 
 @dataclass(frozen=True)
 class Job:
-    """A run of the grid: a clone (recipe "clone"), or a recipe that starts from it."""
+    """A run of the grid: a clone (recipe "clone"), or a recipe that starts from it.
+
+    Settings that a recipe differs in follow its name: "grpo lr_warmup=4".
+    """
 
     env: str
     recipe: str
@@ -85,7 +88,7 @@ class Settings:
     ids: tuple[str, ...] = ()
     """Environments to consider (default: all candidates, until enough of them qualify)."""
     recipes: tuple[str, ...] = RECIPES
-    """Recipes to compare."""
+    """Recipes to compare, also with other settings ("grpo lr_warmup=4")."""
     seeds: tuple[int, ...] = SEEDS
     """Seeds of both stages."""
     clones: bool = False
@@ -186,15 +189,17 @@ def train(settings: Settings, job: Job, children: Children) -> dict[str, Any]:
         flags = cloning_flags(settings, job)
         launch("gigpo", CONFIG, clone.folder(settings), flags, children=children)
     if job.recipe != "clone":
+        recipe, *changes = job.recipe.split()
         learning = {
             "model": clone.folder(settings) / "policy",
             "lora_rank": 0,  # the adapter of the clone goes on
             "env_steps": round(EPISODES * candidate.turns),
             "iterations": 1000,  # the steps end the run
             "lr": job.lr,
+            **dict(change.split("=", 1) for change in changes),
         }
         flags = as_flags(common | learning)
-        launch(job.recipe, CONFIG, job.folder(settings), flags, children=children)
+        launch(recipe, CONFIG, job.folder(settings), flags, children=children)
     return row_of(job, job.folder(settings), settings.device, time.monotonic() - begun)
 
 
