@@ -81,11 +81,9 @@ class RecordedEpisode:
         """Takes missing instructions from the environment that the episode was played in.
 
         Raises:
-            DataError: if the environment has no such task.
+            DataError: if the environment has no such task or seat.
         """
         if self.instructions is None:
-            if self.seat:
-                env.unwrapped.seat = self.seat  # type: ignore[attr-defined]  # a `SingleSeat`
             try:
                 env.reset(seed=self.seed, options={"task": self.task})
             except UnknownTaskError as error:
@@ -93,7 +91,19 @@ class RecordedEpisode:
                     f"An episode of {self.env or 'an unknown environment'} holds no instructions, "
                     f"and the environment to take them from has no such task: {error}"
                 ) from error
+            if self.seat:
+                self._show_seat(env.unwrapped)
             self.instructions = str(env.get_wrapper_attr("instructions"))
+
+    def _show_seat(self, single: Any) -> None:
+        """Makes a `SingleSeat` show the instructions of the episode's seat until its next reset."""
+        game = getattr(single, "game", None)
+        if self.seat not in getattr(game, "possible_agents", ()):
+            raise DataError(
+                f"An episode was played in seat {self.seat!r}, and {single} has no such seat: read "
+                "it in the environment that it was played in."
+            )
+        single.instructions = single.game.instructions_for(self.seat)
 
     @property
     def reward(self) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import gymnasium
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from agentgym.data.episode import RecordedEpisode, RecordedTurn, judged_episodes
 from agentgym.data.reading import check_episodes, read_episodes
 from agentgym.data.writing import WRITERS, preference_rows
 from agentgym.errors import DataError
+from agentgym.registration.making import make_env
 
 CHAT = '{"messages": [{"role": "assistant", "content": "x"}], %s}'
 TURN = '{"turns": [{"observation": "", "action": "", %s}]}'
@@ -322,3 +325,28 @@ def test_pairs_are_of_one_seat_and_of_returns_that_differ_by_more_than_rounding(
     assert not [*preference_rows([episode("a", sums[0]), episode("b", sums[1])])]
     won, lost = episode("a", [1.0], "player_0"), episode("b", [-1.0], "player_1")
     assert not [*preference_rows([won, lost])]
+
+
+def test_the_instructions_of_a_seat_are_taken_and_the_environment_stays_as_it_was():
+    def told(env: gymnasium.Env[Any, Any], seat: str) -> str | None:
+        turn = RecordedTurn("o", "a")
+        task = env.get_wrapper_attr("tasks").train[0]
+        episode = RecordedEpisode([turn], None, task=task, seat=seat)
+        episode.complete(env)
+        return episode.instructions
+
+    env = make_env("Retail-TwoPlayer-v0", wrap=["ExtractAction"])
+    single: Any = env.unwrapped
+    first, second = (told(env, seat) for seat in single.game.possible_agents)
+    assert first != second
+    for seat, text in zip(single.game.possible_agents, (first, second), strict=True):
+        alone = make_env("Retail-TwoPlayer-v0", wrap=["ExtractAction"], seat=seat)
+        assert alone.get_wrapper_attr("instructions") == text
+    assert single.seat is None
+    assert {(env.reset(seed=seed), single.agent)[1] for seed in range(9)} == {
+        "player_0",
+        "player_1",
+    }
+    for id, seat in (("Retail-TwoPlayer-v0", "player_9"), ("NumberLine-v0", "player_0")):
+        with pytest.raises(DataError, match=f"played in seat '{seat}', and .* has no such seat"):
+            told(make_env(id), seat)
