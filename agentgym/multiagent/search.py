@@ -15,7 +15,7 @@ from agentgym.agents import View
 from agentgym.errors import ConfigError
 from agentgym.multiagent.env_game import EnvGame
 from agentgym.multiagent.game import TextGame
-from agentgym.snapshots import state_key
+from agentgym.snapshots import owner_of, state_key
 from agentgym.utils.serialization import to_json
 
 KEPT = 1 << 17
@@ -146,7 +146,8 @@ class GameSearch:
     are not comparable. The turns of its simulations are in `View.costs` as `search_steps`.
 
     With `per_state`, the random numbers of a search depend on the state of the game alone. The same
-    state is then searched once. Without a temperature, it always has the same action.
+    state of a game with the same rules is then searched once. Without a temperature, it always has
+    the same action.
 
     Which of several equally good actions is the most frequent is chance. A policy that imitates
     actions sampled with the temperature 1 fits the distribution of the visits, in which such
@@ -183,7 +184,7 @@ class GameSearch:
             raise ConfigError(f"temperature must be at least 0, got {temperature}.")
         self.budget, self.exploration, self.name = budget, exploration, name
         self.per_state, self.temperature = per_state, temperature
-        self._known: dict[str, dict[str, Arm]] = {}
+        self._known: dict[tuple[str, str, str], dict[str, Arm]] = {}
 
     def act(self, views: Sequence[View]) -> list[str]:
         """Returns an action for each view of a seat.
@@ -215,13 +216,15 @@ class GameSearch:
         state = [type(game).__name__, seat.agent, list(game.acting), to_json(game.state)]
         if isinstance(game, EnvGame):
             state.append(state_key(game.inner.snapshot()))
+        # Games with other rules may have equal states. Instructions tell what a snapshot does not.
         key = json.dumps(state)
-        if (known := self._known.get(key)) is not None:
+        place = (json.dumps(owner_of(game)), game.instructions, key)
+        if (known := self._known.get(place)) is not None:
             return known
         seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:16])
         arms = self._search(view, np.random.default_rng(seed))
         if len(self._known) < KEPT:
-            self._known[key] = arms
+            self._known[place] = arms
         return arms
 
     def _search(self, view: View, rng: np.random.Generator) -> dict[str, Arm]:

@@ -99,6 +99,25 @@ def test_a_state_has_one_search_and_one_action_with_per_state():
     assert len(plain) > 1
 
 
+def test_with_per_state_games_with_other_rules_have_searches_of_their_own():
+    teams = [
+        [{"name": name, "kind": "act", "instructions": "Act."} for name in (first, "mover")]
+        for first in ("adviser", "scout")
+    ]
+    rules: list[tuple[str, dict[str, Any]]] = [
+        ("StagHunt-v0", {}),
+        ("StagHunt-v0", {"stag": 100}),
+        *(("Team-NumberLine-v0", {"roles": team}) for team in teams),
+    ]
+    search, searches = GameSearch(budget=4, per_state=True), []
+    for id, kwargs in (*rules, *rules):
+        game = started(id, make_parallel(id).game.tasks.train[0], **kwargs)
+        view = seat_view(game, game.acting[0], np.random.default_rng(0))
+        search.act([view])
+        searches.append(view.costs["searches"])
+    assert searches == [1, 1, 1, 1, 0, 0, 0, 0]
+
+
 def test_with_per_state_the_state_of_an_environment_counts():
     roles = [{"name": name, "kind": "act", "instructions": "Act."} for name in ("adviser", "mover")]
     rules: dict[str, Any] = {"roles": roles, "env_kwargs": {"size": 6, "max_turns": 4}}
