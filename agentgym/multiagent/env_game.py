@@ -7,6 +7,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import gymnasium
+
+from agentgym.core import TextEnv
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.rules import Rewards
@@ -107,3 +110,15 @@ class EnvGame(TextGame):
         if self.state.env["task"] != episode.task:
             raise ValueError("game and environment have different tasks")
         super()._check_episode(episode)
+
+
+def inner_of(env: gymnasium.Env[Any, Any]) -> Any:
+    """Returns a made environment without its wrappers, for a game around it.
+
+    The turn limit that it is registered with, which a wrapper counts, is its own from then on.
+    """
+    inner: Any = env.unwrapped
+    limit = None if env.spec is None else env.spec.max_episode_steps
+    if limit is not None and isinstance(inner, TextEnv):
+        inner.max_turns = min(limit, inner.max_turns or limit)
+    return inner

@@ -11,7 +11,7 @@ import numpy as np
 from agentgym.envs.service.desk import GREETING, LONGEST_MESSAGE, ServiceDesk
 from agentgym.envs.service.user import STOP, codes
 from agentgym.errors import ConfigError
-from agentgym.multiagent.env_game import EnvGame, EnvGameState
+from agentgym.multiagent.env_game import EnvGame, EnvGameState, inner_of
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.messages import clip, spoken
 from agentgym.multiagent.pettingzoo import make_pettingzoo
@@ -144,7 +144,7 @@ class ServiceTwoPlayer(EnvGame):
         if invention_cost < 0:
             raise ConfigError(f"invention_cost must be at least 0, got {invention_cost}.")
         super().__init__(**kwargs)
-        inner = make_env(env, **(env_kwargs or {})).unwrapped
+        inner = inner_of(make_env(env, **(env_kwargs or {})))
         if not isinstance(inner, ServiceDesk) or inner.user != "scripted":
             raise ConfigError(
                 "The game needs a customer service environment (Retail-v0, Airline-v0 or "

@@ -203,6 +203,26 @@ def test_a_scorer_gives_one_of_three_scores_and_the_action_is_played():
     assert game.reward("player_0") == 1 and not game.acting
 
 
+@pytest.mark.parametrize("own", [None, 2, 9])
+def test_the_limit_of_an_id_truncates_as_in_the_environment_alone(own: int | None):
+    line = "agentgym.envs.numbers.number_line:NumberLine"
+    gymnasium.register("Mine/ShortLine-v0", line, max_episode_steps=3, kwargs={"max_turns": own})
+    try:
+        alone = gymnasium.make("Mine/ShortLine-v0")
+        alone.reset(seed=0, options={"task": "train/0"})
+        away, steps = {"+": "-", "-": "+"}, 1
+        while not alone.step(away[alone.unwrapped.expert()])[3]:  # type: ignore[attr-defined]
+            steps += 1
+        team: Any = agentgym.Team("Mine/ShortLine-v0", [NOTE, ACT])
+        team.reset(seed=0, options={"task": "train/0"})
+        for _ in range(2 * steps):
+            team.step(away[team.game.inner.expert()])
+        assert all(team.truncations.values())
+        assert team.game.inner._turn == steps == min(own or 3, 3)
+    finally:
+        del gymnasium.registry["Mine/ShortLine-v0"]
+
+
 def test_the_turn_limit_of_the_environment_truncates():
     game = team("thinker-reasoner", env_kwargs={"max_turns": 2})
     away = {"+": "-", "-": "+"}[str(game.inner.expert())]
