@@ -21,7 +21,8 @@ from pettingzoo.test import api_test, parallel_api_test
 import agentgym
 from agentgym import REGISTRY
 from agentgym.errors import ConfigError, SnapshotError
-from agentgym.evaluation import cross_play
+from agentgym.evaluation import cross_play, evaluate
+from agentgym.registration.making import make_env
 from agentgym.textify import all_seats
 
 from . import test_textify as single
@@ -278,6 +279,18 @@ def test_an_agent_that_is_truncated_alone_has_not_terminated(register: Callable[
     [[one, two]] = play(id, specs_of(id, [0]), Talker(lambda request: "leave"))
     assert (one.terminated, one.truncated, one.bootstrap) == (False, True, 0)
     assert (two.terminated, two.truncated, two.bootstrap) == (True, False, None)
+
+
+def test_chance_that_follows_from_the_seed_is_not_sampled_anew(register: Callable[..., str]):
+    """As in a single seat of `textify`: a search would know the dice, and an audit see one roll."""
+    env = make_env(register(last), seat="a")
+    env.reset(seed=0)
+    before = env.unwrapped.snapshot()  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="A search needs future=known here"):
+        env.unwrapped.reseed(1)  # type: ignore[attr-defined]
+    assert env.unwrapped.snapshot() == before  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="future=known"):
+        evaluate(lambda: env, "search:mcts", tasks=1)
 
 
 def test_invalid_actions_lead_to_a_random_move(register: Callable[..., str]):

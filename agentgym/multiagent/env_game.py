@@ -82,6 +82,11 @@ class EnvGame(TextGame):
     ) -> None:
         super()._observe(rewards, {*invalid, self.state.refused} - {""}, ended=ended)
 
+    def reseed(self, seed: int) -> None:
+        """Samples the chance events of the rest of the episode anew: see `GameRules.reseed`."""
+        self.inner.reseed(seed)
+        super().reseed(seed)
+
     def copy(self) -> Self:
         """Returns a copy of the game and its environment: see `TextGame.copy`."""
         twin = super().copy()

@@ -230,6 +230,14 @@ class GameRules:
         """Returns the number of finished stages, from 0."""
         return 0
 
+    def reseed(self, seed: int) -> None:
+        """Samples the chance events of the rest of the episode anew: see `TextEnv.reseed`.
+
+        Raises:
+            ConfigError: if they follow from what has happened.
+        """
+        self.np_random.bit_generator.state = np.random.PCG64(seed).state
+
     def picture(self) -> str:
         """Returns the text for spectators. Default: the observations of all agents."""
         return "\n\n".join(

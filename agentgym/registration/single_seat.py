@@ -6,7 +6,6 @@ import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import WeakValueDictionary
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -16,18 +15,16 @@ from agentgym.agents.basic.view import actions_for
 from agentgym.core import TextEnv, UnreadableAction
 from agentgym.errors import ConfigError, UnknownArgumentError, did_you_mean
 from agentgym.multiagent.game import TextGame
-from agentgym.multiagent.seats import GameAgent, game_agent, refresh, seat_view
+from agentgym.multiagent.seats import GameAgent, refresh, seat_view
 from agentgym.multiagent.table import Table
 from agentgym.registration.entry import UNKNOWN
 from agentgym.registration.games import make_parallel
+from agentgym.registration.shared_agents import shared_agent
 from agentgym.rendering import Scene
 from agentgym.snapshots import restoring
 from agentgym.time_step import TimeStep, check_reward_terms
 from agentgym.utils.arguments import check_render_mode, metadata_of
 from agentgym.utils.serialization import ADDED
-
-_NAMED: WeakValueDictionary[str, Agent] = WeakValueDictionary()
-"""The agents that environments of this process loaded by name, such as policies."""
 
 
 @dataclasses.dataclass
@@ -156,7 +153,7 @@ class SingleSeat(TextEnv):
             if isinstance(player, str) and player in (*game.levels, UNKNOWN):
                 levels[agent] = player
                 continue
-            made = _shared(game, player)
+            made = shared_agent(game, player)
             levels[agent] = made.name
             if isinstance(made, ScriptedAgent):
                 levels[agent] = made.level
@@ -344,6 +341,15 @@ class SingleSeat(TextEnv):
     def _frame(self) -> Scene:
         return self.game._frame(self.agent)
 
+    def reseed(self, seed: int) -> None:
+        """Samples the chance events of the rest of the episode anew: see `TextEnv.reseed`.
+
+        Raises:
+            ConfigError: if those of the game follow from what has happened.
+        """
+        self.game.reseed(seed)
+        super().reseed(seed)
+
     def snapshot(self) -> dict[str, Any]:
         """Returns the complete state of the episode as a JSON-serialisable dictionary."""
         snapshot = super().snapshot()
@@ -378,23 +384,3 @@ class SingleSeat(TextEnv):
             raise ValueError("seat and game have different tasks")
         self.instructions = self.game.instructions_for(seat.agent)
         check_reward_terms("the snapshot", seat.early, self.reward_names)
-
-
-def _shared(game: TextGame, player: GameAgent) -> Agent:
-    """Returns the agent of `game_agent`. Environments share one that they load by name.
-
-    Raises:
-        ConfigError: for an unknown agent or level.
-    """
-    if not isinstance(player, str) or ":" not in player:
-        try:
-            return game_agent(game, player)
-        except ConfigError as error:
-            hint = did_you_mean(player, [UNKNOWN]) if isinstance(player, str) else ""
-            raise ConfigError(
-                f"opponents: {error} Or {UNKNOWN!r}: a sampled level.{hint}"
-            ) from None
-    made = _NAMED.get(player)
-    if made is None:
-        made = _NAMED[player] = game_agent(game, player)
-    return made

@@ -142,6 +142,14 @@ class TextifiedSeats(TextGame):
         if self.inner.cut:
             self._episode.truncated, self._episode.acting = True, ()
 
+    def reseed(self, seed: int) -> None:
+        """Refuses, as the adapter of a single seat does: see `Textified.reseed`.
+
+        Raises:
+            ConfigError: always.
+        """
+        self.inner.reseed(seed)
+
     def copy(self) -> Self:
         """Returns a copy of the game: see `TextGame.copy`. It replays the episode."""
         twin = super().copy()

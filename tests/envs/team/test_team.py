@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
 import agentgym
@@ -17,6 +18,19 @@ NOTE = {"name": "thinker", "kind": "note", "instructions": "Think."}
 ACT = {"name": "actor", "kind": "act", "instructions": "Act."}
 CHECK = {"name": "critic", "kind": "check", "instructions": "Check."}
 SCORE = {"name": "scorer", "kind": "score", "instructions": "Score."}
+
+
+class Echo(gymnasium.Env[str, str]):
+    """A plain environment with texts, which `textify` adapts."""
+
+    observation_space = action_space = gymnasium.spaces.Text(20)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        super().reset(seed=seed)
+        return "Begin.", {}
+
+    def step(self, action: str):
+        return action, 0.0, False, False, {}
 
 
 def team(roles, env="NumberLine-v0", **kwargs):
@@ -221,6 +235,21 @@ def test_the_limit_of_an_id_truncates_as_in_the_environment_alone(own: int | Non
         assert team.game.inner._turn == steps == min(own or 3, 3)
     finally:
         del gymnasium.registry["Mine/ShortLine-v0"]
+
+
+def test_chance_of_the_environment_is_sampled_anew_or_refused():
+    gymnasium.register("Mine/Echo-v0", Echo)
+    try:
+        team = gymnasium.make("AgentGym/Team-Countdown-v0", env="Mine/Echo-v0").unwrapped
+        team.reset(seed=0)
+        with pytest.raises(ConfigError, match="cannot be sampled anew"):
+            team.reseed(1)  # type: ignore[attr-defined]
+    finally:
+        del gymnasium.registry["Mine/Echo-v0"]
+    team = gymnasium.make("AgentGym/Team-NumberLine-v0").unwrapped
+    team.reset(seed=0)
+    team.reseed(1)  # type: ignore[attr-defined]
+    assert team.np_random.bit_generator.state == np.random.PCG64(1).state
 
 
 def test_the_turn_limit_of_the_environment_truncates():
