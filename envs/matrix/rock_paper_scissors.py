@@ -140,5 +140,14 @@ class RockPaperScissors(IteratedGame):
         choice, gain = self._best(models, mine, theirs)
         return choice if gain > EDGE else CHOICES[int(rng.integers(3))]
 
+    def script_probabilities(self, level: str, agent: str) -> np.ndarray:
+        """Returns the probabilities of a scripted player's choices, exactly."""
+        if level == self.expert_level and not self._talking():
+            choice, gain = self._best(self.models, *self._choices_of(agent))
+            if gain <= EDGE:
+                return np.full(3, 1 / 3)
+            return np.array([float(each == choice) for each in CHOICES])
+        return super().script_probabilities(level, agent)
+
 
 env, raw_env, parallel_env = make_pettingzoo(RockPaperScissors)
