@@ -22,7 +22,7 @@ from agentgym.multiagent.rules import GameRules, InvalidMove, Rewards
 from agentgym.reading.typography import without_thoughts
 from agentgym.snapshots import check_owner, generator_of, owner_of, restoring
 from agentgym.time_step import INFO_KEYS, TimeStep, check_reward_terms, check_step, step_info
-from agentgym.utils.action_parsing import text_of
+from agentgym.utils.action_parsing import check_text, text_of
 from agentgym.utils.arguments import (
     CheckedArguments,
     check_arguments,
@@ -112,10 +112,9 @@ class TextGame(CheckedArguments, GameRules):
         self.np_random, _ = seeding.np_random()
 
     def clock(self) -> int:
-        """Returns the number of turns of the environment played so far, for discounts in training.
+        """Returns the number of turns of the environment played so far, by default of the game.
 
-        Within a turn of the environment, agents act one after another without a discount. Default:
-        the number of turns of the game.
+        Within a turn of the environment, agents act without a discount between them in training.
         """
         return self._episode.turn
 
@@ -183,10 +182,7 @@ class TextGame(CheckedArguments, GameRules):
         return self._admissible_actions(agent) if agent in self._episode.acting else ()
 
     def outcome(self, agent: str) -> TimeStep:
-        """Returns the agent's last `TimeStep`, possibly without an observation.
-
-        Rewards, termination and validity are always set.
-        """
+        """Returns the agent's last `TimeStep`, of which the observation may be missing."""
         return self._episode.steps[agent]
 
     def terminated(self, agent: str) -> bool:
@@ -245,14 +241,17 @@ class TextGame(CheckedArguments, GameRules):
             actions: the action of each agent in `acting`, any string. Other agents are ignored.
 
         Raises:
+            TypeError: if an action is not a string.
             ValueError: if an agent in `acting` has no action.
             gymnasium.error.ResetNeeded: if there is no episode in progress.
         """
         episode = self._episode
         if not episode.acting:
             raise ResetNeeded("Call reset() first: the episode is over.")
-        if silent := [agent for agent in episode.acting if agent not in actions]:
-            raise ValueError(f"{silent[0]} must act now, but its action is missing.")
+        for agent in episode.acting:
+            if agent not in actions:
+                raise ValueError(f"{agent} must act now, but its action is missing.")
+            check_text(actions[agent])
         episode.turn += 1
         invalid = [name for name in episode.acting if not self._receive_action(name, actions[name])]
         waiting = tuple([name for name in episode.acting if name not in episode.moves])
