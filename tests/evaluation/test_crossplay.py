@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from agentgym.agents import RandomAgent, View
+from agentgym.agents import MixedAgent, RandomAgent, ScriptedAgent, View
 from agentgym.cli.cross_play import agent_table, matrix_table
 from agentgym.cli.viewer import render
 from agentgym.errors import AgentGymError
@@ -221,6 +223,33 @@ def test_an_agent_must_answer_all_views():
 
     with pytest.raises(ValueError, match="Agent 'mute' must return"):
         cross_play("KuhnPoker-v0", [Mute()], episodes=1)
+
+
+@pytest.mark.parametrize("answer", [None, 5, np.int64(4), ["5"]])
+def test_an_agent_must_answer_with_a_string(answer: Any):
+    """The number of an action is not read as a cell of the board with this name."""
+    with pytest.raises(TypeError, match="An action must be a str, got"):
+        cross_play("TicTacToe-v0", [lambda view: answer, "random"], episodes=1)
+
+
+def test_the_member_of_a_mixture_that_played_is_told_of_the_end():
+    class Told:
+        def __init__(self, name: str):
+            self.name, self.acted, self.told = name, set[Any](), set[Any]()
+
+        def act(self, views: Sequence[View]) -> list[str]:
+            self.acted |= {*views}
+            return [view.info["admissible"][0] for view in views]
+
+        def finish(self, view: View) -> None:
+            self.told.add(view)
+
+    members = Told("a"), Told("b")
+    inner = MixedAgent(members, [1, 1], name="inner")
+    mixed = MixedAgent([inner, ScriptedAgent("random")], [2, 1])
+    cross_play("KuhnPoker-v0", [mixed, "random"], episodes=6)
+    for member in members:
+        assert member.told == member.acted != set()
 
 
 # Ratings.

@@ -53,6 +53,12 @@ class MixedAgent:
                 actions |= zip(mine, acted, strict=True)
         return [actions[i] for i in range(len(views))]
 
+    def finish(self, view: View) -> None:
+        """Tells the member that played an episode of its end, if there is one to tell."""
+        for number, member in enumerate(self.members):
+            if view.memory.get(self._key) == number and hasattr(member, "finish"):
+                member.finish(view)  # type: ignore[attr-defined]
+
     def _choose(self, view: View) -> int:
         """Returns the member of an episode."""
         if view.memory.get(self._key) not in range(len(self.members)):  # or in a damaged snapshot

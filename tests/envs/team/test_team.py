@@ -238,7 +238,7 @@ def test_the_limit_of_an_id_truncates_as_in_the_environment_alone(own: int | Non
 
 
 def test_chance_of_the_environment_is_sampled_anew_or_refused():
-    gymnasium.register("Mine/Echo-v0", entry_point=Echo)
+    gymnasium.register("Mine/Echo-v0", lambda **_: Echo())
     try:
         team = gymnasium.make("AgentGym/Team-Countdown-v0", env="Mine/Echo-v0").unwrapped
         team.reset(seed=0)
