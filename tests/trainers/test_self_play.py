@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from agentgym.errors import ConfigError
 from agentgym.evaluation import nashconv
+from agentgym.multiagent.seats import FunctionAgent
 from agentgym.registration.making import make_env
 from agentgym.trainers import Callback, recipes, train
 from agentgym.trainers.api import make_trainer
@@ -45,6 +46,7 @@ from agentgym.trainers.recipes.vine import Continuations
 from agentgym.trainers.rollout.branches import episodes_of, orders_of, turn_at, turns_before
 from agentgym.trainers.rollout.seats import GamePlay, GameSpec
 from agentgym.trainers.run.conclusion import _baseline, exploitability
+from agentgym.trainers.run.evaluation import evaluate_seats, evaluate_team
 from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system.signals import Interrupted
@@ -215,6 +217,19 @@ def test_a_team_is_evaluated_in_all_seats(tmp_path: Path):
     ):
         with pytest.raises(ConfigError, match="eval_partners"):
             run("rae", tmp_path / "wrong", **{"eval_partners": "self", "eval_episodes": 2} | wrong)
+
+
+def test_invalid_actions_cost_as_much_in_a_team_as_in_a_seat():
+    kwargs = {"invalid_penalty": 0.5, "rounds": 1}
+    env = "EinsteinPuzzle-Menu-v0"
+    config = TrainConfig.of(env_id=env, opponents="mirror", env_kwargs=kwargs, eval_episodes=2)
+    agent = FunctionAgent(lambda view: "nonsense")
+    team, seats = evaluate_team(config, agent)
+    make = lambda: make_env(env, split="test", **kwargs)  # noqa: E731
+    alone = evaluate_seats(config, make, agent, ["player_0"])["player_0"].episodes[0]
+    costs = [record.reward_terms["invalid"] for record in (*team.episodes, alone)]
+    assert costs == [-0.5 * record.turns for record in (*team.episodes, alone)]
+    assert [*seats] == ["player_0", "player_1"] and costs[0] < 0
 
 
 @pytest.mark.parametrize(

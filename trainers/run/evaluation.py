@@ -137,6 +137,10 @@ def evaluate_team(
         The report of the team, with a record per game, and those of the seats.
     """
     [env], count = config.environment.ids, config.evaluation.eval_episodes
+    given = config.environment.env_kwargs
+    kwargs = game_arguments(given)
+    if "invalid_penalty" in given:  # the game charges it, as the environment of a seat does
+        kwargs["invalid_penalty"] = given["invalid_penalty"]
     world = 1 if accelerator is None else accelerator.num_processes
 
     def play(numbers: Sequence[int]) -> list[dict[str, Record]]:
@@ -145,7 +149,7 @@ def evaluate_team(
             agent,
             episodes=count,
             num_games=-(-config.rollout.num_envs // world),
-            env_kwargs=game_arguments(config.environment.env_kwargs),
+            env_kwargs=kwargs,
             only=numbers,
             on_game=None if check is None else partial(check, None),
         )
