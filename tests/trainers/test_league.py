@@ -182,6 +182,10 @@ def test_a_policy_that_does_not_fit_is_explained(tmp_path: Path, model: str):
         ({"opponents": ("mirror", "scripted:tight=auto")}, "got 'scripted:tight'"),
         ({"opponents": "chat:llama"}, "chat:MODEL@URL"),
         ({"opponents": "psro", "env_id": "StagHunt-v0", "env_kwargs": {}}, "psro:alpharank"),
+        (
+            {"opponents": "psro", "env_id": "LiarsDice-v0", "env_kwargs": {"num_players": 3}},
+            "two players, and AgentGym/LiarsDice-v0 is none: use psro:alpharank",
+        ),
         ({"opponents": "psro", "env_id": ("KuhnPoker-v0", "LeducPoker-v0")}, "one game"),
         ({"opponents": "psro", "wrap": ("ExtractAction",), "constrain": False}, "psro none: got 1"),
         ({"opponents": "league", "env_id": "NumberLine-v0", "env_kwargs": {}}, "has one agent"),

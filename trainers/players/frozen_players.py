@@ -143,9 +143,11 @@ class FrozenPlayers:
         spec, single = self._env.spec, cast(Any, self._env.unwrapped)
         if isinstance(self._env, Mixture) or spec is None:
             raise ConfigError("psro compares policies in one game: name one id, or use league.")
-        if config.game.pool.argument in ("", "nash") and not single.game.zero_sum:
+        two = len(single.game.possible_agents) == 2 and single.game.zero_sum
+        if config.game.pool.argument in ("", "nash") and not two:
             raise ConfigError(
-                f"psro:nash needs a zero-sum game, and {spec.id} is none: use psro:alpharank."
+                f"psro:nash needs a zero-sum game of two players, and {spec.id} is none: use "
+                "psro:alpharank."
             )
         kwargs = game_arguments(spec.kwargs)
 
