@@ -10,10 +10,18 @@ from typing import Any, Self
 import gymnasium
 
 from agentgym.core import TextEnv
+from agentgym.errors import ConfigError
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.rules import Rewards
 from agentgym.snapshots import restoring
+
+NO_EFFECT = {
+    "split": "give it to the game, whose tasks are those of the environment",
+    "invalid_penalty": "give it to the game, which charges the agent",
+    "wrap": "leave it out, since agents act in the environment itself",
+}
+"""Arguments of an environment that a game around it does not read, and what to do instead."""
 
 
 @dataclass(kw_only=True)
@@ -117,11 +125,23 @@ class EnvGame(TextGame):
         super()._check_episode(episode)
 
 
-def inner_of(env: gymnasium.Env[Any, Any]) -> Any:
+def inner_of(env: gymnasium.Env[Any, Any], given: Mapping[str, Any] | None) -> Any:
     """Returns a made environment without its wrappers, for a game around it.
 
     The turn limit that it is registered with, which a wrapper counts, is its own from then on.
+
+    Args:
+        env: the environment.
+        given: the arguments that it was made with.
+
+    Raises:
+        ConfigError: for an argument that has no effect in a game.
     """
+    for name, remedy in NO_EFFECT.items():
+        if name in (given or {}):
+            raise ConfigError(
+                f"{name} in env_kwargs has no effect in a game around an environment: {remedy}."
+            )
     inner: Any = env.unwrapped
     limit = None if env.spec is None else env.spec.max_episode_steps
     if limit is not None and isinstance(inner, TextEnv):

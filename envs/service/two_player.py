@@ -144,7 +144,7 @@ class ServiceTwoPlayer(EnvGame):
         if invention_cost < 0:
             raise ConfigError(f"invention_cost must be at least 0, got {invention_cost}.")
         super().__init__(**kwargs)
-        inner = inner_of(make_env(env, **(env_kwargs or {})))
+        inner = inner_of(make_env(env, **(env_kwargs or {})), env_kwargs)
         if not isinstance(inner, ServiceDesk) or inner.user != "scripted":
             raise ConfigError(
                 "The game needs a customer service environment (Retail-v0, Airline-v0 or "

@@ -193,7 +193,7 @@ class TeamGame(EnvGame):
                 f"{num_players}."
             )
         super().__init__(num_players=len(self.roles), **kwargs)
-        inner = inner_of(make_env(env, **(env_kwargs or {})))
+        inner = inner_of(make_env(env, **(env_kwargs or {})), env_kwargs)
         if not isinstance(inner, TextEnv):
             raise ConfigError(
                 f"A team needs a text environment of AgentGym, got {env_name(inner)}."

@@ -252,6 +252,15 @@ def test_chance_of_the_environment_is_sampled_anew_or_refused():
     assert team.np_random.bit_generator.state == np.random.PCG64(1).state
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("split", "test"), ("invalid_penalty", 0.5), ("wrap", ["Monologue"])]
+)
+@pytest.mark.parametrize("id", ["Team-NumberLine-v0", "Retail-TwoPlayer-v0"])
+def test_an_argument_of_the_environment_without_effect_is_refused(id: str, name: str, value: Any):
+    with pytest.raises(ConfigError, match=f"{name} in env_kwargs has no effect"):
+        agentgym.make_aec(id, env_kwargs={name: value})
+
+
 def test_the_turn_limit_of_the_environment_truncates():
     game = team("thinker-reasoner", env_kwargs={"max_turns": 2})
     away = {"+": "-", "-": "+"}[str(game.inner.expert())]
