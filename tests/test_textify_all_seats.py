@@ -358,6 +358,8 @@ def test_games_that_cannot_be_registered_are_named(register: Callable[..., str])
     ):
         with pytest.raises(ConfigError, match=message):
             agentgym.make_aec(register(make))
+    with pytest.raises(ConfigError, match="max_turns must be None or at least 1, got 0"):
+        agentgym.make_aec(register(nim), max_turns=0)
     with pytest.raises(ConfigError, match="give a function that returns"):
         agentgym.register_game("Mine/Nim-v0", 3)  # type: ignore[arg-type]
     assert all_seats.all_seats(nim, "nim") is all_seats.all_seats(nim, "nim")

@@ -67,7 +67,8 @@ class TextifiedSeats(TextGame):
         self.inner = inner
         agents = inner.agents
         self.players = range(len(agents), len(agents) + 1)  # type: ignore[misc]  # of this game
-        super().__init__(max_turns=max_turns or inner.max_turns, **kwargs)
+        limit = inner.max_turns if max_turns is None else max_turns
+        super().__init__(max_turns=limit, **kwargs)
         self.possible_agents = agents
         self.instructions, self.tasks, self.actions = inner.instructions, inner.tasks, inner.actions
         declared = inner.zero_sum if zero_sum is None else zero_sum
