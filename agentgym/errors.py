@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -106,6 +107,14 @@ def needs_extra(what: str, extra: str) -> Iterator[None]:
         if error.name is None or error.name.startswith("agentgym"):
             raise
         raise MissingExtraError(what, extra, error.name) from error
+
+
+def module_hint(module: str) -> str:
+    """Returns what to do about a module that is missing: " Did you mean: ...?" for a file name."""
+    parts = re.split(r"[/\\]", module.removesuffix(".py")) if module.endswith(".py") else []
+    if named := ".".join(part for part in parts if part.strip(".")):
+        return f" Did you mean: {named}? A module is written as in an import."
+    return " Start in the folder that holds it, or install it."
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

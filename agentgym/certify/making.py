@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from agentgym.core import TextEnv
-from agentgym.errors import ConfigError, did_you_mean
+from agentgym.errors import ConfigError, did_you_mean, module_hint
 from agentgym.multiagent.game import TextGame
 from agentgym.registration.making import author_class, full_id, make_env
 from agentgym.registration.registry import REGISTRY
@@ -45,9 +45,7 @@ def _class(module: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):  # an import of the module failed
             raise
-        raise ConfigError(
-            f"There is no module {module!r}. Start in the folder that holds it, or install it."
-        ) from error
+        raise ConfigError(f"There is no module {module!r}.{module_hint(module)}") from error
     found = getattr(home, name, None)
     if isinstance(found, type) and issubclass(found, TextGame):
         raise ConfigError(

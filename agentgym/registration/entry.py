@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import parse_env_id
 
-from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.errors import ConfigError, MissingExtraError, module_hint
 
 NAMESPACE = "AgentGym"
 SINGLE_SEAT = "agentgym.registration.single_seat:SingleSeat"
@@ -92,8 +92,7 @@ def import_module_of(id: str) -> str:
         found = False
     if not found:
         raise ConfigError(
-            f"There is no module {module!r} that could register {id!r}. "
-            "Start in the folder that holds it, or install it."
+            f"There is no module {module!r} that could register {id!r}.{module_hint(module)}"
         )
     try:
         parse_env_id(name)

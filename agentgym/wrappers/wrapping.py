@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 from gymnasium.spaces import Text
 
-from agentgym.errors import ConfigError, did_you_mean
+from agentgym.errors import ConfigError, did_you_mean, module_hint
 from agentgym.utils.arguments import (
     check_arguments,
     keyword_parameters,
@@ -107,7 +107,9 @@ def _imported(module: str, name: str) -> Any:
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):  # something that the module imports
             raise
-        raise ConfigError(f"There is no module {module!r} for the wrapper {name!r}.") from None
+        raise ConfigError(
+            f"There is no module {module!r} for the wrapper {name!r}.{module_hint(module)}"
+        ) from None
     if not (isinstance(found, type) and issubclass(found, gymnasium.Wrapper)):
         raise ConfigError(f"{module}:{name} is not a gymnasium.Wrapper.")
     return found

@@ -423,7 +423,13 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
         ("eval NumberLine-v0 --price nan 1", "price must be at least 0 and finite, got nan"),
         ("eval NumberLine-v0 --env-kwargs id=x", "unexpected keyword argument 'id'"),
         ("eval NumberLine-v0 --agent ''", "Unknown agent ''"),
-        ("eval ./my_module.py:MyEnv-v0", "no module './my_module.py'"),
+        (
+            "eval ./my_module.py:MyEnv-v0",
+            "no module './my_module.py' that could register './my_module.py:MyEnv-v0'. "
+            "Did you mean: my_module? A module is written as in an import.",
+        ),
+        ("eval NumberLine-v0 --wrap lab/mine.py:Wrapper", "Did you mean: lab.mine?"),
+        ("certify lab/mine.py:MyEnv", "Did you mean: lab.mine?"),
         ("eval .my_module:MyEnv-v0", "no module '.my_module'"),
         ("eval json:MyEnv-v0:b", "Expected module:Name-v0, got 'json:MyEnv-v0:b'"),
         ("eval NumberLine-v0 --agent expert --agent random", "--agent is given twice"),
