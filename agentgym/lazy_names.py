@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -16,13 +17,17 @@ def lazy_names(
     Args:
         package: `__name__` of the package.
         modules: the module of each name. A name that is a module of the package itself is mapped to
-            that module, such as "wrappers" to "agentgym.wrappers".
+            that module, such as "wrappers" to "agentgym.wrappers". Access imports its other
+            modules, too.
     """
 
     def __getattr__(name: str) -> Any:
-        if name not in modules:
+        home = modules.get(name)
+        if home is None and not name.startswith("_") and find_spec(f"{package}.{name}"):
+            home = f"{package}.{name}"  # a module of the package that nobody has imported yet
+        if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = importlib.import_module(modules[name])
+        module = importlib.import_module(home)
         value = module if module.__name__ == f"{package}.{name}" else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value

@@ -203,6 +203,13 @@ def test_wrappers_are_there_when_asked_for(tmp_path: Path):
     assert not hasattr(agentgym, "wraps")
 
 
+def test_packages_are_there_when_asked_for(tmp_path: Path):
+    asked = "agentgym.evaluation.evaluate, agentgym.trainers.train, agentgym.envs"
+    modules = loaded_by(f"import agentgym; {asked}", tmp_path)
+    assert {"agentgym.evaluation", "agentgym.trainers"} <= modules
+    assert not hasattr(agentgym, "_wraps")
+
+
 def test_wrappers_and_environments_need_no_torch(tmp_path: Path):
     statement = (
         "import agentgym, agentgym.wrappers, agentgym.tokens.trie, gymnasium\n"
