@@ -97,6 +97,11 @@ def make_agent(spec: str, **options: Any) -> Agent:
         ConfigError: for an unknown specification or option.
         MissingExtraError: for a policy, if torch is not installed.
     """
+    if not isinstance(spec, str):
+        given = f"{spec!r:.80} ({type(spec).__name__})"
+        raise ConfigError(
+            f"An agent is written 'random' or 'policy:FOLDER', for example; got {given}."
+        )
     kind, _, rest = spec.partition(":")
     if kind in _SIMPLE and not rest:
         return _call(spec, _SIMPLE[kind], (), options)

@@ -215,6 +215,7 @@ def test_words_make_agents():
     [
         ("rundom", {}, "Did you mean: random"),
         ("random:3", {}, "Unknown agent"),
+        (3, {}, r"'policy:FOLDER', for example; got 3 \(int\)"),
         ("policy:", {}, "Unknown agent"),
         ("chat:gpt", {}, "chat:MODEL@URL"),
         ("chat:gpt@localhost:80", {}, "chat:MODEL@URL"),
