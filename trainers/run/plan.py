@@ -43,7 +43,7 @@ def introduce(trainer: Parts, saved: tuple[int, int, int | None] | None) -> None
 def plan(trainer: Parts) -> str:
     """Returns the budget, the length of prompts, the parameters and their memory in a sentence."""
     config, budget = trainer.config, trainer.config.run
-    parts = [f"{budget.iterations:,} iterations"]
+    parts = [f"{budget.iterations:,} iteration{'s' * (budget.iterations != 1)}"]
     if trainer.algorithm.data != "fixed":
         parts[0] += f" of {config.rollout.episodes_per_iteration} episodes"
         if limit := trainer.rollouts.turn_limit(trainer.state.iteration):

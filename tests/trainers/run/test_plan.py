@@ -24,3 +24,15 @@ def test_the_plan_says_that_rows_do_not_pack(
     trainer = Trainer("grpo", config, grpo.build(config))
     trainer.run()
     assert ("do not pack" in plan(trainer)) != packs
+
+
+@pytest.mark.parametrize(("iterations", "words"), [(0, "0 iterations of"), (1, "1 iteration of")])
+def test_the_plan_counts_iterations(iterations: int, words: str, tmp_path: Path):
+    config = grpo.Config.of(
+        env_id="NumberLine-v0", model="nano", max_new_tokens=4, iterations=iterations,
+        episodes_per_iteration=8, eval_episodes=0, device="cpu", quiet=True,
+        run_dir=str(tmp_path / "run"),
+    )  # fmt: skip
+    trainer = Trainer("grpo", config, grpo.build(config))
+    trainer.run()
+    assert f"Plan: {words} 8 episodes" in plan(trainer)
