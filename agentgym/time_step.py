@@ -154,7 +154,7 @@ def check_step(where: str, step: Any, reward_names: tuple[str, ...]) -> None:
     if step.admissible and not isinstance(step.admissible[0], str):
         given = step.admissible[0]
         raise TypeError(
-            f"{where} must return a TimeStep whose admissible are of str, got "
+            f"{where} must return a TimeStep whose admissible actions are str, got "
             f"{type(given).__name__}: {given!r:.80}."
         )
     if not 0 <= step.progress <= 1:

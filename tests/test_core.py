@@ -335,7 +335,7 @@ class Broken(Echo):
         (TimeStep(b"x"), "whose text is a str, got bytes"),  # type: ignore[arg-type]
         (TimeStep("x", terminated=np.True_), "is a bool, got numpy.bool"),  # type: ignore[arg-type]
         (TimeStep("x", admissible=["a"]), "whose admissible is a tuple, got list"),  # type: ignore[arg-type]
-        (TimeStep("x", admissible=(1, 2)), r"admissible are of str, got int: 1"),  # type: ignore[arg-type]
+        (TimeStep("x", admissible=(1, 2)), r"admissible actions are str, got int: 1"),  # type: ignore[arg-type]
         (TimeStep("x", rewards=1.0), "whose rewards is a Mapping, got float"),  # type: ignore[arg-type]
         (TimeStep("x", progress=1.5), r"progress must lie in \[0, 1\], got 1.5"),
         (TimeStep("x", progress=float("nan")), r"progress must lie in \[0, 1\], got nan"),

@@ -585,7 +585,7 @@ class Forgetful(Kitchen):
         ("x", "Forgetful._look must return a TimeStep, got str"),
         (TimeStep(3), "whose text is a str, got int"),  # type: ignore[arg-type]
         (TimeStep("x", admissible=["1"]), "whose admissible is a tuple, got list"),  # type: ignore[arg-type]
-        (TimeStep("x", admissible=(1,)), "whose admissible are of str, got int"),  # type: ignore[arg-type]
+        (TimeStep("x", admissible=(1,)), "whose admissible actions are str, got int"),  # type: ignore[arg-type]
         (TimeStep("x", success=np.True_), "is a bool, got numpy.bool"),  # type: ignore[arg-type]
         (TimeStep("x", progress=1.5), r"progress must lie in \[0, 1\], got 1.5"),
     ],
