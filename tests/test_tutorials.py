@@ -276,6 +276,39 @@ def test_the_page_about_tensorboard_lists_every_scalar(tmp_path: Path):
     assert listed == scalars | histograms | in_games | with_thoughts | with_judges
 
 
+WRITTEN = re.compile(
+    r"""--(?:out|save|json|record|run-dir) ([^\s\]]+)|\b(?:save|out|run_dir)=["']([^"']+)"""
+)
+"""A file or folder that a step writes. One that exists is refused."""
+
+
+def written_twice(page: Path) -> set[str]:
+    """Returns what two steps of a page write, so that the second one is refused."""
+    steps = [line for line in commands(page) if not re.search(r"--resume|agentgym sweep", line)]
+    names = [
+        "".join(found)
+        for step in (*steps, *blocks(page, "python"))
+        for found in WRITTEN.findall(step)
+    ]
+    return {name for name in names if names.count(name) > 1}
+
+
+@pytest.mark.parametrize("page", [pytest.param(p, id=p.stem) for p in [*PAGES, *GUIDES]])
+def test_no_two_steps_of_a_page_write_the_same_file(page: Path):
+    assert not written_twice(page)
+
+
+def test_a_file_that_is_written_twice_is_found(tmp_path: Path):
+    page = tmp_path / "page.md"
+    step = "```bash\nagentgym eval Maze-v0 --agent random --save e.jsonl{}\n```\n"
+    page.write_text(
+        step.format("") + '```python\nevaluate("Maze-v0", "random", save="e.jsonl")\n```\n'
+    )
+    assert written_twice(page) == {"e.jsonl"}
+    page.write_text(step.format("") + step.format(" --resume"))
+    assert not written_twice(page)
+
+
 def test_a_wrong_command_line_is_found(monkeypatch: pytest.MonkeyPatch):
     for line in (
         "agentgym evaluate WebShop-v0",
