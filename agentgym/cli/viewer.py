@@ -53,6 +53,10 @@ _PLAYED: Fields = {"observation": str, "action": str}
 _OPTIONAL: Fields = {"seed": int, "seat": str, "at_limit": bool}
 _OPTIONAL_OF_TURN: Fields = {"admissible": list, "progress": (int, float)}
 _METRICS: Fields = {"env_steps": (int, float)}
+_SHOWN = (
+    "agentgym view shows folders of runs, and files of agentgym eval --save (not of --json), "
+    "agentgym export --format own and agentgym gateway --record."
+)
 
 
 def render(source: Path | Sequence[Path], last: int | None = None) -> str:
@@ -131,8 +135,8 @@ def _run(folder: Path, last: int | None) -> dict[str, Any]:
     }
 
 
-def _evaluation(path: Path, last: int | None) -> dict[str, Any]:
-    """Returns the data of a file of saved episodes."""
+def _episodes(path: Path) -> list[dict[str, Any]]:
+    """Returns the episodes of a file, checked."""
     found = _lines(path)
     if not found:
         raise ConfigError(f"{path} is empty: nothing to show.")
@@ -142,6 +146,15 @@ def _evaluation(path: Path, last: int | None) -> dict[str, Any]:
         _check(path, episode, _EPISODE, _OPTIONAL)
         for turn in episode["transcript"]:
             _check(path, turn, _PLAYED, _OPTIONAL_OF_TURN)
+    return found
+
+
+def _evaluation(path: Path, last: int | None) -> dict[str, Any]:
+    """Returns the data of a file of saved episodes."""
+    try:
+        found = _episodes(path)
+    except ConfigError as error:
+        raise ConfigError(f"{error} {_SHOWN}") from error
     instructions: dict[str, int] = {}
     for episode in found:
         text = str(episode.pop("instructions", ""))

@@ -293,6 +293,19 @@ def test_a_damaged_evaluation_is_named(tmp_path: Path, capsys: Any, damage: str)
     assert "played.jsonl is damaged" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize(
+    "text", ['[{"env": "x"}]', '{"messages": []}\n', '{\n "config": {}\n}\n', ""]
+)
+def test_a_file_without_saved_episodes_is_told_which_files_are_shown(
+    tmp_path: Path, capsys: Any, text: str
+):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    assert main(["view", str(path)]) == 2
+    message = " ".join(capsys.readouterr().err.split())
+    assert "files of agentgym eval --save (not of --json), agentgym export --format own" in message
+
+
 def test_a_saved_evaluation_may_be_of_any_characters_and_line_ends(tmp_path: Path):
     path = tmp_path / "played.jsonl"
     lines = [
