@@ -59,14 +59,14 @@ ADVANTAGES = (
 class PolicyGradientConfig(TrainConfig):
     """Settings of a recipe with a policy gradient, whose hooks assign credit."""
 
-    described: ClassVar[str] = "recipes with a policy gradient, such as poad and grpo"
+    described: ClassVar[str] = "recipes with a policy gradient, such as poad and turn"
 
 
 @dataclass
 class RewardedConfig(PolicyGradientConfig):
     """Settings of a recipe that assigns credit from the rewards of turns."""
 
-    described: ClassVar[str] = "recipes that assign credit from rewards, such as poad and grpo"
+    described: ClassVar[str] = "recipes that assign credit from rewards, such as poad and turn"
 
     reward: RewardConfig = defaults(RewardConfig)
 

@@ -16,7 +16,7 @@ from agentgym.trainers.algorithm import Imitation, PolicyGradient, Preference
 from agentgym.trainers.cli.train import main, read_config
 from agentgym.trainers.hooks.dataset import OfflineConfig
 from agentgym.trainers.settings.config import TrainConfig
-from agentgym.trainers.settings.effects import IdleSettingError, idle_settings
+from agentgym.trainers.settings.effects import IdleSettingError, idle_settings, unknown_setting
 from agentgym.trainers.settings.kinds import (
     ActorCriticConfig,
     GroupConfig,
@@ -85,6 +85,15 @@ def test_a_shared_setting_that_a_recipe_lacks_is_an_error_that_names_others(reci
         with pytest.raises(ConfigError, match=f"^{recipe} has no {name}: it is a setting of "):
             kind.of(**{name: SHARED[name].default})
     assert kind().as_dict().keys() <= known.keys()
+
+
+@pytest.mark.parametrize("recipe", recipes.names())
+def test_the_recipes_that_an_error_names_have_the_setting(recipe: str):
+    kind = recipes.load(recipe).Config
+    for name in SHARED.keys() - settings_of(kind).keys():
+        *_, examples = str(unknown_setting(kind, name)).partition("such as ")
+        for example in examples.partition(".")[0].split(" and "):
+            assert name in settings_of(recipes.load(example).Config), (name, example)
 
 
 @pytest.mark.parametrize("kind", KINDS)
