@@ -152,7 +152,7 @@ def _function(given: RewardFn | str) -> RewardFn:
 
 def _number(name: str, term: Any) -> float:
     try:
-        value = float(term)
+        value = math.nan if isinstance(term, (str, bytes)) else float(term)
     except (TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):

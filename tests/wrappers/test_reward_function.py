@@ -66,7 +66,7 @@ def test_numbers_and_terms(result: Any, reward: float, terms: dict[str, float]):
     assert all(type(value) is float for value in info["reward_terms"].values())
 
 
-@pytest.mark.parametrize("result", [float("nan"), float("inf"), None, "high", {"a": None}])
+@pytest.mark.parametrize("result", [float("nan"), float("inf"), None, "high", "1", {"a": None}])
 def test_anything_but_finite_numbers_is_refused(result: Any):
     env = wrapped(lambda transition: result)
     env.reset(seed=0)

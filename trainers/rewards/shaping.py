@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -166,10 +166,11 @@ def turn_scores(batch: Batch, source: str, score: Scorer | None = None) -> Float
         trajectories, turns = joint.batch.trajectories, joint.turns
     scores = (score or scorer(source))(trajectories)
     for trajectory, given in zip(trajectories, scores, strict=True):
-        if len(given) != len(trajectory.turns):
+        turns_here = len(trajectory.turns)
+        if not _are_numbers(given, turns_here):
             raise ConfigError(
-                f"Process scores of {source!r} must be one per turn, {len(trajectory.turns)}, got "
-                f"{len(given)}."
+                f"Process scores of {source!r} must be numbers, one per turn, {turns_here}, got "
+                f"{given!r:.80}."
             )
     found = np.empty(batch.num_turns)
     found[turns] = [each for some in scores for each in some]
@@ -180,6 +181,15 @@ def turn_scores(batch: Batch, source: str, score: Scorer | None = None) -> Float
             "(module:function) may rescale them."
         )
     return found
+
+
+def _are_numbers(given: Any, count: int) -> bool:
+    """Returns whether a function of the user has returned so many numbers."""
+    try:
+        found = np.asarray(given)
+    except ValueError:  # lists of different lengths
+        return False
+    return found.shape == (count,) and found.dtype.kind in "biuf"
 
 
 def scorer(

@@ -234,7 +234,9 @@ def test_sources_of_process_scores(tmp_path: Path):
         ("speed", "no reward term 'speed'.*format"),
         ("nowhere:halves", "module:function"),
         (f"{__name__}:too_large", r"in \[0, 1\]"),
-        (f"{__name__}:too_few", "one per turn, 3, got 0"),
+        (f"{__name__}:too_few", r"one per turn, 3, got \[\]"),
+        (f"{__name__}:one_number", "one per turn, 3, got 0.5"),
+        (f"{__name__}:words", "one per turn, 3, got 'yes'"),
     ]:
         with pytest.raises(ConfigError, match=message):
             shaping.turn_scores(batch, source)
@@ -252,6 +254,14 @@ def too_large(trajectory: Trajectory) -> list[float]:
 
 def too_few(trajectory: Trajectory) -> list[float]:
     return []
+
+
+def one_number(trajectory: Trajectory) -> float:
+    return 0.5
+
+
+def words(trajectory: Trajectory) -> str:
+    return "yes"
 
 
 def test_the_weight_of_process_rewards_falls_to_zero():
