@@ -74,7 +74,7 @@ class Tasks:
         test: names of the held-out tasks.
 
     Raises:
-        ValueError: if a split is empty or not a sequence of names.
+        ValueError: if a split is empty or not a sequence of names, which are str.
 
     Warns:
         RuntimeWarning: if lists of names have names in common.
@@ -89,6 +89,10 @@ class Tasks:
             if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not len(tasks):
                 raise ValueError(
                     f"Tasks needs a non-empty sequence of names for {name!r}, got {tasks!r:.80}."
+                )
+            if not isinstance(tasks[0], str):  # the first one only: they may be many
+                raise ValueError(
+                    f"Tasks needs names that are str for {name!r}, got {tasks[0]!r:.80}."
                 )
         if isinstance(self.train, (list, tuple)) and isinstance(self.test, (list, tuple)):
             if shared := {*self.train} & {*self.test}:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -80,6 +81,12 @@ def test_splits_and_their_errors():
 @pytest.mark.parametrize("split", [[], "abc", None])
 def test_a_split_without_tasks_is_refused(split: object):
     with pytest.raises(ValueError, match="non-empty sequence of names for 'test'"):
+        Tasks(["a"], split)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("split", [[1, 2], range(3), [None]])
+def test_names_that_are_no_texts_are_refused(split: Sequence[object]):
+    with pytest.raises(ValueError, match=rf"str for 'test', got {split[0]}\."):
         Tasks(["a"], split)  # type: ignore[arg-type]
 
 
