@@ -151,7 +151,7 @@ def _episode(row: Any) -> RecordedEpisode:
                     raise ValueError(f"expected a weight of at least 0, got {turn.weight}")
             return episode
     if "chosen" in row and "rejected" in row:
-        raise ValueError("pairs of chosen and rejected replies are not episodes")
+        raise ValueError("pairs of chosen and rejected replies are no episodes: export as chat")
     known = ", ".join(FORMATS)
     raise ValueError(f"expected one of the keys {known}, got {', '.join(row)!s:.100}")
 

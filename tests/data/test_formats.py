@@ -260,7 +260,10 @@ def test_a_json_list_is_read_as_lines_are(tmp_path):
         ('{"messages": [{"role": "gpt", "text": "x"}]}', "`role` and `content`, or with `from`"),
         ('{"conversations": [{"human": "x", "assistant": "y"}]}', "human, assistant"),
         ('{"conversations": {"role": ["gpt"]}}', "expected a list of messages"),
-        ('{"prompt": "a", "chosen": "b", "rejected": "c"}', "pairs of chosen and rejected"),
+        (
+            '{"prompt": "a", "chosen": "b", "rejected": "c"}',
+            "pairs of chosen and rejected replies are no episodes: export as chat",
+        ),
         ('{"completion": "a"}', "prompt"),
         ('{"instruction": "a", "response": "b"}', "output"),
         ('{"question": "a", "answer": "b"}', "got question, answer"),

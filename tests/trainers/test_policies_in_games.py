@@ -114,6 +114,12 @@ def test_members_of_a_league_play_without_the_judge_of_the_last_policy(folder, t
     assert type(member) is PolicyAgent and member.sampling == agent.sampling
 
 
+def test_a_run_without_a_pool_has_no_average_policy(folder, tmp_path):
+    agent_of(folder).save(tmp_path / "policy")
+    with pytest.raises(CheckpointError, match=r"has no average policy.* past:5, league or psro"):
+        load_league(str(tmp_path))
+
+
 def test_policies_without_probabilities_name_the_remedy(folder):
     agent = agent_of(folder)
     judged = BestOf(agent, None, 2)  # type: ignore[arg-type]

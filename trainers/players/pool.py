@@ -94,6 +94,12 @@ class Pool:
             CheckpointError: if the folder has none, or they are damaged.
         """
         file = self._folder / MIXTURE
+        if not file.exists():
+            raise CheckpointError(
+                f"{self._folder.parent} has no average policy: only runs whose --opponents keep "
+                "earlier policies have one, such as past:5, league or psro. The last policy is "
+                "written policy:FOLDER."
+            )
         with loading(file):
             found = {int(k): float(v) for k, v in json.loads(file.read_text("utf-8")).items()}
             if not found or abs(sum(found.values()) - 1) > 1e-6 or min(found.values()) < 0:
