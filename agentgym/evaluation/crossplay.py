@@ -15,7 +15,7 @@ from agentgym.agents import Agent
 from agentgym.errors import ConfigError
 from agentgym.evaluation.ratings import elo
 from agentgym.evaluation.report import Estimate, mean_interval
-from agentgym.evaluation.runner import plan_episodes
+from agentgym.evaluation.runner import check_no_split, plan_episodes
 from agentgym.evaluation.tables import Lineup, Match, Table, play_tables
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.seats import GameAgent, game_agent
@@ -199,6 +199,7 @@ def cross_play(
     if not self_play and len(agents) == 1:
         raise ConfigError("self_play=False needs at least two agents, got 1.")
     env, kwargs = find(env).id, dict(env_kwargs or {})
+    check_no_split(kwargs)
     game: TextGame = make_parallel(env, **kwargs).game
     players = [game_agent(game, agent) for agent in agents]
     plan = plan_episodes(game.tasks, episodes, split, seed)

@@ -16,6 +16,7 @@ import numpy as np
 
 from agentgym.agents import Agent, View, make_agent
 from agentgym.agents.basic.view import actions_for
+from agentgym.core import TextEnv
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record, Report
 from agentgym.evaluation.transcripts import EpisodeLog, append_episode, continued
@@ -146,6 +147,8 @@ def evaluate(
         )
     envs = [make()]
     try:
+        if isinstance(envs[0].unwrapped, TextEnv):
+            check_no_split(kwargs)
         plan = plan_episodes(tasks_of(envs[0]), tasks, split, seed)
         chosen = range(len(plan)) if only is None else only
         while len(envs) < min(num_envs, len(chosen)):
@@ -255,6 +258,14 @@ def _play(
                 index, (task, seed) = following
                 under_way.append((index, EpisodeRunner(episode.view.env, task, seed)))
         active = under_way
+
+
+def check_no_split(env_kwargs: Mapping[str, Any]) -> None:
+    """Raises a ConfigError for a `split` of the environment, which episodes with a task ignore."""
+    if "split" in env_kwargs:
+        raise ConfigError(
+            "The evaluation's split (--split) chooses the tasks: leave split out of env_kwargs."
+        )
 
 
 def plan_episodes(

@@ -206,6 +206,7 @@ def test_a_seat_of_cross_play_equals_a_single_seat():
         ({"num_games": 0}, "num_games must be at least 1"),
         ({"env": "NumberLine-v0"}, "single-agent environment"),
         ({"env_kwargs": {"handz": 3}}, "Did you mean: hands"),
+        ({"env_kwargs": {"split": "train"}}, "leave split out of env_kwargs"),
     ],
 )
 def test_bad_input_is_named(arguments, message):

@@ -395,6 +395,7 @@ def test_environments_are_closed(monkeypatch):
         ({"env_kwargs": {"max_turns": 1.5}}, "is int or 'auto' or None"),
         ({"env_kwargs": {"max_turns": "often"}}, "is int or 'auto' or None; got 'often'"),
         ({"env": NumberLine, "env_kwargs": {"size": 3}}, "env_kwargs go with an id"),
+        ({"env_kwargs": {"split": "train"}}, "leave split out of env_kwargs"),
         ({"agent": "rundom"}, "Did you mean: random"),
         ({"tasks": 0}, "at least 1"),
         ({"tasks": []}, "at least one task"),
