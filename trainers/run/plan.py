@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agentgym.trainers.policy.model_defaults import NEW_MODELS
 from agentgym.trainers.rollout.env_pool import instructions_by_id
 from agentgym.trainers.run.setup import slow_precision
 from agentgym.utils.files import shown
@@ -27,6 +28,11 @@ def introduce(trainer: Parts, saved: tuple[int, int, int | None] | None) -> None
     say(plan(trainer))
     if warning := slow_precision(config, trainer.policy):
         say(f"warning: {warning}")
+    if saved is None and blank(trainer):
+        say(
+            "The model starts from random weights. Where random actions rarely succeed, clone the "
+            "expert first (--bc-demonstrations 300)."
+        )
     if saved is not None:
         iteration, _, epoch = saved
         cloning = f"epoch {epoch} of behaviour cloning"
@@ -38,6 +44,17 @@ def introduce(trainer: Parts, saved: tuple[int, int, int | None] | None) -> None
             )
     elif config.run.resume:
         say(f"There is no run in {folder.absolute()} to resume, so a new one starts.")
+
+
+def blank(trainer: Parts) -> bool:
+    """Returns whether episodes are played by a new model that has imitated nothing."""
+    config = trainer.config
+    return (
+        config.model.model in NEW_MODELS
+        and not config.clones
+        and trainer.algorithm.data != "fixed"
+        and config.run.iterations > 0
+    )
 
 
 def plan(trainer: Parts) -> str:

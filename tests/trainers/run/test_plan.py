@@ -36,3 +36,21 @@ def test_the_plan_counts_iterations(iterations: int, words: str, tmp_path: Path)
     trainer = Trainer("grpo", config, grpo.build(config))
     trainer.run()
     assert f"Plan: {words} 8 episodes" in plan(trainer)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({}, True), ({"iterations": 0}, False), ({"bc_demonstrations": 1, "bc_epochs": 1}, False)],
+)
+def test_a_model_with_random_weights_is_named_unless_it_clones(
+    changes: dict[str, Any], says: bool, tmp_path: Path, capsys: Any
+):
+    config = grpo.Config.of(
+        **{
+            "env_id": "NumberLine-v0", "model": "nano", "max_new_tokens": 4, "iterations": 1,
+            "episodes_per_iteration": 8, "eval_episodes": 0, "device": "cpu",
+            "run_dir": str(tmp_path / "run"),
+        } | changes
+    )  # fmt: skip
+    Trainer("grpo", config, grpo.build(config)).run()
+    assert ("random weights" in capsys.readouterr().out) == says
