@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium
 
+from agentgym.core import TextEnv
 from agentgym.errors import ConfigError
 from agentgym.registration.making import (
     factory_of,
@@ -101,7 +102,19 @@ def _maker(
     id: str, config: TrainConfig, kwargs: dict[str, Any], reward: RewardFn | None
 ) -> MakeEnv:
     wrap, (name, own) = config.environment.wrap, split_id(id)
-    return _dressed(lambda: make_env(name, wrap=wrap, **{**kwargs, **own}), config, reward)
+    given = {**kwargs, **own}
+
+    def make() -> gymnasium.Env[Any, Any]:
+        env = make_env(name, wrap=wrap, **given)
+        if "split" in given and isinstance(env.unwrapped, TextEnv):
+            env.close()
+            raise ConfigError(
+                f"Training plays the training tasks of {name} and evaluations the held-out ones: "
+                "leave split out of its arguments."
+            )
+        return env
+
+    return _dressed(make, config, reward)
 
 
 def _dressed(make: MakeEnv, config: TrainConfig, reward: RewardFn | None) -> MakeEnv:

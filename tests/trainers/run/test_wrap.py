@@ -65,6 +65,7 @@ def test_every_environment_of_a_run_is_wrapped_in_the_order_given(made: Any, tmp
         ({"wrap": ("AdmissibleAction:max_actions=3",)}, "actions that are not texts"),
         ({"wrap": "ExtractAction"}, "a sequence of str"),
         ({"env_kwargs": {"wrap": ["MultiTrial:n=2"]}}, "use wrap, not env_kwargs"),
+        ({"env_kwargs": {"split": "test"}}, "leave split out"),
         ({"wrap": WRAP, "constrain": True}, "constrain"),
     ],
 )
