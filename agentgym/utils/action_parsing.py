@@ -2,7 +2,8 @@
 
 Capitals, whitespace, trailing punctuation, quotes, code marks, code fences, typographic forms, the
 label "Action:" and text behind the end marks of chat models are ignored when an action is compared
-with the admissible actions.
+with the admissible actions. So are articles, and marks of a final answer such as a box of LaTeX, if
+nothing matches with them.
 """
 
 from __future__ import annotations
@@ -49,6 +50,21 @@ _MARK = re.compile(f"[<\\[{_BEHIND}]")
 _DECORATION = re.compile(r"[<\[`:\r]")
 """A character of everything that `bare` leaves out of an ASCII text, but for white space."""
 _COLON = re.compile("[:\uff1a\ufe55\u2236]")
+_BOLD = re.compile(r"\*\*((?:(?!\*\*)[^\n])+)\*\*")
+_ESCAPED = re.compile(r"\\([_*\[\]()<>#|~`.!+-])")
+_ENCLOSED = re.compile(
+    r"\\(?:boxed|fbox|text|mathrm|textbf|mathbf)[ ]?\{([^{}\n]+)\}|\$([^$\n]+)\$|\[([^\[\]\n]+)\]"
+    r"|<(answer|final_answer|action|move|command|choice)>\s{0,9}([^<>\n]+?)\s{0,9}</\4>",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(
+    r"[>*_# ]{0,9}(?:(?:so|my|the|our|final|next|best|chosen) ){0,3}"
+    r"(?:answer|action|move|choice|decision|vote|bid|guess|command|response|reply|pick|selection"
+    r"|question)[ *_]{0,4}(?:\d{1,3}[ *_]{0,4})?(?::|=|\bis\b:?)[ *_]{0,4}([^\n]+)",
+    re.IGNORECASE,
+)
+_CLOSING = " \t\r\n.!$*_`\"')]}"
+_ARTICLES = frozenset(("the", "a", "an"))
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 
 
@@ -190,19 +206,37 @@ def object_of(answer: str) -> str:
 
 
 def bare(answer: str) -> str:
-    """Returns an action without the white space, code fence or backticks around it and "Action:".
+    """Returns an action without the white space, code marks or bold type around it and "Action:".
 
     It is for actions that cannot be listed, such as a query or a program. Text behind an end mark
     of a chat model is left out, and typographic forms outside strings are plain.
     """
-    if answer.isascii() and not _DECORATION.search(answer):
+    if answer.isascii() and not _DECORATION.search(answer) and not answer.endswith("**"):
         return answer.strip()
     start, stop = find_reply(answer)
     text = normalized_code(answer[start:stop])
     text = unfenced(text.replace("\r\n", "\n").strip())
     text = unfenced((":" in text and labelled(text)) or text).strip()
-    marked = _CODE.fullmatch(text)
+    marked = _CODE.fullmatch(text) or _BOLD.fullmatch(text)
     return marked[1].strip() if marked else text
+
+
+def undressed(text: str) -> str:
+    r"""Returns a reply of one line without all that surrounds its action.
+
+    That is a label ("My move: e4", "The answer is e4"), a box or brackets (`\boxed{e4}`, `[e4]`), a
+    tag (`<move>e4</move>`), bold type, and Markdown's backslash before marks. Only marks around the
+    whole line are left out, so that every word beside them is kept.
+    """
+    text, before = normalized(text[:LONGEST]).strip(), None
+    while text != before:
+        before = text
+        text = text.strip("*`\"' ")
+        if enclosed := _ENCLOSED.fullmatch(text):
+            text = (enclosed[1] or enclosed[2] or enclosed[3] or enclosed[5]).strip()
+        elif named := _NAMED.fullmatch(text):
+            text = named[1].strip()
+    return _ESCAPED.sub(r"\1", text)
 
 
 def command(answer: str) -> str:
@@ -257,7 +291,46 @@ def match_action(action: str, actions: Sequence[str], *, cased: bool = False) ->
         paragraph = first_paragraph(answer)
         words = words if paragraph is answer else plain(paragraph, cased=cased)
     found = [each for each, form in zip(actions, known, strict=True) if form == words]
+    if not found and not cased:
+        found = _match_loosely(action[:LONGEST], actions, known)
     return found[0] if len(found) == 1 else None
+
+
+def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Returns the actions that match the one marked answer of a reply, or that differ in articles.
+
+    Args:
+        answer: an agent's action that matches none.
+        actions: the admissible actions.
+        known: their plain forms.
+    """
+    forms = [plain(undressed(each)) for each in (first_paragraph(answer), _last_answer(answer))]
+    for change in (str, _without_articles):
+        wanted = {change(form) for form in forms} - {""}
+        pairs = zip(actions, known, strict=True)
+        found = [each for each, form in pairs if change(form) in wanted]
+        if found:
+            return found
+    return []
+
+
+def _last_answer(answer: str) -> str:
+    """Returns the marked answer at the end of a reply, "" if it marks none or several."""
+    from agentgym.reading.answers import find_answer_text  # takes long, and few replies need it
+
+    text = normalized(answer)
+    marked = {each.casefold(): each for each in find_answer_text(text) if each}
+    end = text.rstrip(_CLOSING).removesuffix("</answer>").rstrip(_CLOSING).casefold()
+    return marked.popitem()[1] if len(marked) == 1 and end.endswith(tuple(marked)) else ""
+
+
+def _without_articles(form: str) -> str:
+    """Returns a plain form without articles. Letters, as in "a to c" and "a b o u t", are kept."""
+    words = form.split()
+    following = (*words[1:], "")
+    pairs = zip(words, following, strict=False)
+    kept = [w for w, n in pairs if w not in _ARTICLES or len(n) < 3 or not n[0].isalpha()]
+    return " ".join(kept)
 
 
 def first_paragraph(answer: str) -> str:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import agentgym  # noqa: F401  # registers the ids
+from agentgym.reading import normalized
 from agentgym.utils.action_parsing import (
     code_blocks,
     command,
@@ -17,6 +18,7 @@ from agentgym.utils.action_parsing import (
     object_of,
     plain,
     program_of,
+    undressed,
 )
 
 ACTIONS = ("check", "bet 2", "[pass]", "3 - 1", "Is it alive?")
@@ -208,3 +210,81 @@ def test_strings_of_programs_keep_their_marks():
     assert command("print(“a”)\u00a0# −") == 'print("a") # -'
     assert command('print("“a” − b")') == 'print("“a” − b")'
     assert command("x = 1<|im_end|>\ny") == "x = 1"
+
+
+BOXED = (
+    "\\boxed{{{}}}",
+    "$\\boxed{{\\text{{{}}}}}$",
+    "Answer: {}",
+    "**Final answer:** {}",
+    "My move is {}.",
+    "[{}]",
+    "<answer>{}</answer>",
+    "<action> {} </action>",
+    "It is my turn. The pot is small.\n\n\\boxed{{{}}}",
+    "It is my turn. So the answer is {}.",
+    "I could go on.\n<answer>{}</answer>",
+)
+
+
+@pytest.mark.parametrize("action", ["check", "bet 2", "player_1"])
+@pytest.mark.parametrize("form", BOXED)
+def test_a_marked_answer_is_the_action(form: str, action: str):
+    actions = ("check", "bet 2", "player_1", "not check")
+    assert match_action(form.format(action), actions) == action
+    assert match_action(form.format(f"no {action}"), actions) is None
+    assert match_action(form.format(action), actions, cased=True) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "\\boxed{up} or \\boxed{down}", "Answer: up\nAnswer: down", "Avoid: up", "Move: up, down",
+        "If the answer is up, I lose", "I thought \\boxed{up}, but there is a wall.", "[up] [down]",
+        "Answer: up\n\nNo wait, down", "up\n\nNo wait, down", "Answer: not up", "move: up?  no",
+    ],
+)  # fmt: skip
+def test_other_words_beside_a_marked_answer_are_not_dropped(said: str):
+    assert match_action(said, ("up", "down")) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "action"),
+    [
+        ("walk to kitchen", "walk to the kitchen"),
+        ("pick up a tomato", "pick up the tomato"),
+        ("Make a wood pickaxe.", "make wood pickaxe"),
+        ("the red jar", "red jar"),
+        ("player\\_1", "player_1"),
+        ("b o u t", None),
+        ("to C", None),
+        ("10", None),
+        ("the", None),
+        ("put the cup on shelf", None),
+    ],
+)
+def test_articles_do_not_matter_but_letters_do(said: str, action: str | None):
+    actions = (
+        "walk to the kitchen", "pick up the tomato", "make wood pickaxe", "red jar", "player_1",
+        "a b o u t", "A to C", "a 10", "put cup on shelf 1", "put a cup on the shelf",
+        "put the cup on a shelf",
+    )  # fmt: skip
+    assert match_action(said, actions) == action
+
+
+@given(st.text(max_size=30).filter(str.strip), st.lists(st.sampled_from(BOXED), max_size=3))
+def test_nothing_but_marks_is_left_out(text: str, forms: list[str]):
+    for form in forms:
+        text = form.format(text)
+    assert set(undressed(text)) <= set(normalized(text))
+    assert match_action(text, ("never listed",)) is None
+
+
+@pytest.mark.parametrize("id", ["AgentGym/SQL-v0", "AgentGym/SearchQA-v0", "AgentGym/Shell-v0"])
+def test_an_action_that_is_not_listed_may_be_bold(id: str):
+    env: Any = gymnasium.make(id)
+    env.reset(seed=0)
+    action = env.unwrapped.expert()
+    expected = env.step(action)
+    env.reset(seed=0)
+    assert env.step(f"**{action}**") == expected
