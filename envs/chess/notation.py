@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agentgym.utils.action_parsing import plain
+from agentgym.utils.action_parsing import plain, undressed
 
 _FIGURINES = dict(
     zip(map(ord, "\u2654\u2655\u2656\u2657\u2658\u2659\u265a\u265b\u265c\u265d\u265e\u265f"),
@@ -26,7 +26,7 @@ def move_text(action: str) -> tuple[str, bool]:
     signs of check and of quality ("e4!"), "e.p.", and promotions such as "e8(Q)". The text is empty
     if there is more than one move.
     """
-    text = plain(action[:100].translate(_FIGURINES), cased=True)
+    text = plain(undressed(action[:100].translate(_FIGURINES)), cased=True)
     number = _NUMBER.match(text)
     text = text[number.end() :] if number else text
     if number and sum(map(bool, map(_MOVE.fullmatch, text.split()))) > 1:

@@ -17,7 +17,7 @@ from agentgym.rendering import Cell, Scene
 from agentgym.rendering.scene import DARK, GOLD, GREEN, PALE
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain
+from agentgym.utils.action_parsing import plain, undressed
 from agentgym.utils.file_cache import Shared, cached_by_files
 
 LENGTH = 5
@@ -283,7 +283,7 @@ class Wordle(TextEnv):
     def _advance(self, action: str) -> TimeStep:
         guess = action.translate(_GAPS)
         if guess not in self.vocabulary.index:  # longer texts cannot be spelled words
-            guess = plain(action).translate(_GAPS) if len(action) < 100 else ""
+            guess = plain(undressed(action)).translate(_GAPS) if len(action) < 100 else ""
         if guess not in self.vocabulary.index:
             return self._wasted(f"{action[:40]!r} is not a known word, and a guess is lost. {FORM}")
         state = self.state

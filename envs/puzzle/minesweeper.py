@@ -19,9 +19,19 @@ from agentgym.rendering import Cell, Scene, from_map
 from agentgym.rendering.scene import BLUE, DARK, GREEN, GREY, INK, PALE, PURPLE, RED
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain
+from agentgym.utils.action_parsing import plain, undressed
 
-OPEN = re.compile(r"\s*(?:open\s*)?\(?\s*([0-9]{1,2})\s*[,\s]\s*([0-9]{1,2})\s*\)?\s*", re.I)
+_VERB = r"\s*(?:(?:open|reveal|uncover|click)\s*)?(?:(?:the )?(?:cell|square)\s*)?(?:at\s*)?"
+_ROW = r"(?:row|r)\s*[=:]?\s*([0-9]{1,2})"
+_COLUMN = r"(?:column|col|c)\s*[=:]?\s*([0-9]{1,2})"
+_AND = r"\s*(?:,|;|\band\b|,\s*and\b)?\s*"
+OPEN = tuple(
+    re.compile(rf"{_VERB}\(?\s*{cell}\s*\)?\s*", re.IGNORECASE)
+    for cell in (r"([0-9]{1,2})\s*[,\s]\s*([0-9]{1,2})", _ROW + _AND + _COLUMN)
+)
+"""Row and column, without names or with both of them."""
+OPEN_COLUMN = re.compile(rf"{_VERB}\(?\s*{_COLUMN}{_AND}{_ROW}\s*\)?\s*", re.IGNORECASE)
+"""The column before the row."""
 SIZES = range(4, 31)
 LARGEST = 480
 """Cells of the largest field (the classic expert field). Larger ones are too slow to analyse."""
@@ -64,6 +74,18 @@ def lay_mines(task: str, first: int, shape: tuple[int, int], mines: int, must_so
         laid = sum(1 << allowed[i] for i in rng.permutation(len(allowed))[:mines].tolist())
         if not must_solve or solvable(first, near, laid):
             return laid
+
+
+def cell_of(action: str) -> tuple[int, int]:
+    """Returns the row and column, from 0, of the cell that an action opens, else (-1, -1).
+
+    Rows and columns have their names ("open row 3, column 2"), or stand in this order.
+    """
+    text = plain(undressed(action[:100]))
+    if swapped := OPEN_COLUMN.fullmatch(text):
+        return int(swapped[2]) - 1, int(swapped[1]) - 1
+    found = next(filter(None, (form.fullmatch(text) for form in OPEN)), None)
+    return (int(found[1]) - 1, int(found[2]) - 1) if found else (-1, -1)
 
 
 COUNTS = (BLUE, GREEN, RED, PURPLE, DARK, DARK, DARK, INK)
@@ -171,9 +193,8 @@ class Minesweeper(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        found = OPEN.fullmatch(plain(action[:100]))
         rows, columns = self.shape
-        row, column = (int(number) - 1 for number in found.groups()) if found else (-1, -1)
+        row, column = cell_of(action)
         if not (0 <= row < rows and 0 <= column < columns):
             return self._invalid(
                 f"Give a row from 1 to {rows} and a column from 1 to {columns}, such as: open 3 2"

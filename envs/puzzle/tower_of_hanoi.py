@@ -10,10 +10,14 @@ from agentgym.rendering import Cell, Scene
 from agentgym.rendering.scene import BLUE, GOLD, GREEN, PURPLE, RED
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain
+from agentgym.utils.action_parsing import plain, undressed
 
 RODS = "ABC"
-MOVE = re.compile(r"\s*(?:move\s+)?([abc])\s*(?:to|->|,)?\s*([abc])\s*", re.IGNORECASE)
+MOVE = re.compile(
+    r"\(?(?:move\s+)?(?:(?:the\s+)?(?:top\s+)?disk\s+(?:(?P<disk>\d{1,2})\s+)?)?(?:from\s+)?"
+    r"(?:rod\s+)?(?P<source>[abc])\s*(?:(?:on)?to\b|[-=]>|,)?\s*(?:rod\s+)?(?P<target>[abc])\)?",
+    re.IGNORECASE,
+)
 
 
 @dataclass
@@ -152,13 +156,16 @@ class TowerOfHanoi(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        found = MOVE.fullmatch(plain(action[:100].replace("\u2192", "->")))
+        found = MOVE.fullmatch(plain(undressed(action[:100].replace("\u2192", "->"))))
         if found is None:
             return self._invalid(
                 f"{action[:40]!r} is not a move. Answer with a move, for example: A to C"
             )
-        source, target = (RODS.index(letter.upper()) for letter in found.groups())
+        source, target = (RODS.index(found[rod].upper()) for rod in ("source", "target"))
         rods = self.state.rods
+        if found["disk"] and top(rods, source) != int(found["disk"]) - 1:
+            disk, rod = found["disk"], RODS[source]
+            return self._invalid(f"Not possible: disk {disk} is not the top disk of rod {rod}.")
         if (source, target) not in moves(rods):
             disk = top(rods, source)
             reason = f"rod {RODS[source]} is empty" if disk is None else "that disk is larger"

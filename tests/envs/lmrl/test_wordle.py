@@ -215,3 +215,13 @@ def test_vocabularies_of_files(tmp_path: Path):
         Wordle(vocabulary=str(path))
     with pytest.raises(DataError, match="cannot be read"):
         Wordle(vocabulary=str(tmp_path / "none.txt"))
+
+
+@pytest.mark.parametrize("form", ["Guess: {}", "My guess is {}.", "**Guess 1:** {}", "[{}]"])
+def test_a_guess_may_have_a_label(form: str):
+    env = Wordle()
+    env.reset(seed=0)
+    for word, shown in (("tears", "t e a r s: "), ("C R A N E", "c r a n e: ")):
+        text, _, _, _, info = env.step(form.format(word))
+        assert info["valid"] and shown in text
+    assert not env.step(form.format("tears or crane"))[4]["valid"]

@@ -16,7 +16,7 @@ from agentgym.envs.puzzle.mines import (
     risks,
     solvable,
 )
-from agentgym.envs.puzzle.minesweeper import LEGEND, Minesweeper, lay_mines
+from agentgym.envs.puzzle.minesweeper import LEGEND, Minesweeper, cell_of, lay_mines
 
 
 def test_neighbours_of_corner_edge_and_middle():
@@ -163,3 +163,26 @@ def test_a_field_by_hand():
 def test_impossible_arguments_are_refused(kwargs, named: str):
     with pytest.raises(ValueError, match=named):
         Minesweeper(**kwargs)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "open 3 2", "3,2", "(3, 2)", "Open cell (3, 2).", "open row 3, column 2", "r3c2",
+        "reveal row 3 and column 2", "open column 2, row 3", "c2 r3", "Move: open 3 2",
+        "\\boxed{open 3 2}", "open (row=3, col=2)",
+    ],
+)  # fmt: skip
+def test_rows_and_columns_may_have_names(action: str):
+    assert cell_of(action) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "open 3", "open row 3", "flag 3 2", "do not open 3 2", "open 3 2 and 3 3", "open C2",
+        "open 3 2 or 2 3", "open column 2, 3", "open row 3, row 2", "open -3 2", "open 3.2 1",
+    ],
+)  # fmt: skip
+def test_anything_else_is_no_cell(action: str):
+    assert cell_of(action) == (-1, -1)

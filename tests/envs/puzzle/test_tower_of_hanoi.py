@@ -65,3 +65,26 @@ def test_what_is_not_allowed_is_said():
     assert env.state.rods == [RODS.index("C"), RODS.index("B")]
     with pytest.raises(ValueError, match="disks"):
         TowerOfHanoi(disks=1)
+
+
+@pytest.mark.parametrize(
+    ("action", "valid"),
+    [
+        ("Move disk 2 from A to C", True),
+        ("move the top disk from rod A to rod C.", True),
+        ("Move: A to C", True),
+        ("\\boxed{A -> C}", True),
+        ("(A, C)", True),
+        ("Move disk 1 from A to C", False),
+        ("disk 2 to C", False),
+        ("not A to C", False),
+        ("A to C, then B to C", False),
+        ("A or B to C", False),
+    ],
+)
+def test_moves_may_name_the_disk_and_the_rods(action: str, valid: bool):
+    env = TowerOfHanoi(disks=4)
+    env.reset(seed=0, options={"task": "rods/BABB"})
+    text, _, _, _, info = env.step(action)
+    assert info["valid"] == valid == ("C: 2" in text)
+    assert ("not the top disk of rod A" in text) == ("disk 1" in action)
