@@ -150,6 +150,19 @@ def readable(action: str) -> str:
     return answer if len(answer) <= LONGEST else ""
 
 
+def expression_of(equation: str) -> str:
+    """Returns the first side of an equation that is not only a number, "" if it is not true.
+
+    A text without an equals sign is returned as it is.
+    """
+    if "=" not in equation:
+        return equation
+    sides = [side.strip() for side in equation.split("=")]
+    if len({value(side) for side in sides}) > 1 or value(sides[0]) is None:
+        return ""
+    return next((side for side in sides if not NUMBER.fullmatch(side)), sides[0])
+
+
 def generate(task: str, count: int, operators: str) -> State:
     """Returns the numbers and the target of a task. The operators suffice to make the target."""
     rng = task_rng(task, "countdown")
@@ -176,7 +189,7 @@ class Countdown(TextEnv):
     ## Action Space
     Text: an expression, such as `(3 + 7) * 5 - 2`. Other usual signs are read, too: `×`, `÷`, `−`,
     brackets, LaTeX, `\boxed{}` and "Answer:". With `steps`: one operation on two of the
-    numbers, such as `7 + 3`, whose result is a non-negative integer.
+    numbers, such as `7 + 3`, whose result is a non-negative integer and may be named: `7 + 3 = 10`.
 
     ## Observation Space
     Text: the numbers (left) and the target.
@@ -285,9 +298,10 @@ class Countdown(TextEnv):
         found = map(int, NUMBER.findall(answer)) if SIGNS.fullmatch(answer) else []
         formatted = tuple(sorted(found)) == state.numbers
         if result is None and not formatted:
+            hint = " Leave out = and the result." if "=" in answer else ""
             return self._invalid(
                 "Answer with one expression of numbers, + - * / and parentheses, for example: "
-                "(3 + 7) * 5 - 2"
+                f"(3 + 7) * 5 - 2{hint}"
             )
         right = formatted and result == state.target
         if right:
@@ -308,7 +322,7 @@ class Countdown(TextEnv):
         )
 
     def _combine(self, action: str) -> TimeStep:
-        match = STEP.fullmatch(readable(action))
+        match = STEP.fullmatch(expression_of(readable(action)))
         if match is None:
             return self._invalid("Combine two of the numbers, for example: 7 + 3")
         a, operator, b = int(match[1]), match[2], int(match[3])

@@ -13,6 +13,7 @@ from agentgym.envs.puzzle.countdown import (
     LONGEST,
     Countdown,
     expression,
+    expression_of,
     generate,
     readable,
     solve,
@@ -239,3 +240,42 @@ def test_the_expert_finds_an_answer_where_there_is_one():
 def test_impossible_arguments_are_refused(kwargs):
     with pytest.raises(ValueError, match=next(iter(kwargs))):
         Countdown(**kwargs)
+
+
+@given(EXPRESSIONS.filter(lambda text: len(text) < 40), st.integers(-3, 3))
+def test_an_equation_is_its_expression_if_it_is_true(text: str, off: int):
+    result = value(text)
+    assert expression_of(text) == text
+    assert expression_of(f"{text} =") == ""
+    if result is not None and result.denominator == 1 and result + off >= 0:
+        for equation in (f"{text} = {result + off}", f"{result + off} = {text}"):
+            assert expression_of(equation) == ("" if off else text)
+        assert expression_of(f"{text} = {result} = {result + off}") == ("" if off else text)
+
+
+@pytest.mark.parametrize(
+    ("action", "rest"),
+    [
+        ("94 - 10 = 84", (11, 69, 84)),
+        ("84 = 94 - 10", (11, 69, 84)),
+        ("**94 \u2212 10 = 84**", (11, 69, 84)),
+        ("94 - 10 = 85", None),
+        ("94 - 10 = 84, 84 * 11 = 924", None),
+        ("94 - 10 = 84\n84 * 11 = 924", None),
+        ("94 - 10 =", None),
+    ],
+)
+def test_a_step_may_name_its_result(action: str, rest: tuple[int, ...] | None):
+    env = Countdown(steps=True)
+    env.reset(seed=0)
+    env.state.numbers = (10, 11, 69, 94)
+    assert env.step(action)[4]["valid"] == (rest is not None)
+    assert env.state.numbers == (rest or (10, 11, 69, 94))
+
+
+def test_an_equation_is_told_to_be_an_expression():
+    env = Countdown()
+    env.reset(seed=0)
+    text, _, ended, _, info = env.step("1 + 2 = 3")
+    assert "Leave out = and the result." in text and not info["valid"] and not ended
+    assert "Leave out" not in env.step("no idea")[0]
