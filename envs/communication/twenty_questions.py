@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from agentgym.envs.lmrl.objects import things
+from agentgym.envs.lmrl.questions import bare_question
 from agentgym.envs.lmrl.twenty_questions import (
     SHOWN,
     answers,
-    bare_question,
     guessed,
     guesses,
     question_table,

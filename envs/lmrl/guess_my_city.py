@@ -20,10 +20,9 @@ from agentgym.envs.lmrl.city_answers import (
 )
 from agentgym.envs.lmrl.oracle import INVALID, NO, YES, Oracle, make_oracle, verdict
 from agentgym.envs.lmrl.phrases import words
-from agentgym.envs.lmrl.questions import asked_so_far
+from agentgym.envs.lmrl.questions import asked_so_far, bare_question
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command
 
 MOST_WORDS = 40
 SHOWN = 160
@@ -162,7 +161,7 @@ class GuessMyCity(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        action = command(action)
+        action = bare_question(action)
         parts = action[: 20 * MOST_WORDS].split(maxsplit=MOST_WORDS)
         if not words(action) or len(parts) > MOST_WORDS or len(action) > 20 * MOST_WORDS:
             return self._record(action, INVALID)

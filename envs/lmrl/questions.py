@@ -1,12 +1,23 @@
-"""The observation of the guessing games: the questions so far and their answers."""
+"""The questions of the guessing games as models write them, and their observation."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import command, undressed
+
+_NUMBER = re.compile(r"(?:>|-|\d{1,2}[.)]|q[ .#]{0,2}\d{0,2}[:.)])\s+", re.IGNORECASE)
+
+
+def bare_question(said: str) -> str:
+    """Returns a question without its label or number, and the quotes or other marks around it."""
+    text = command(said).strip('"\u201c\u201d ')
+    text = text if "\n" in text else undressed(text)
+    return _NUMBER.sub("", text, count=1) if _NUMBER.match(text) else text
 
 
 def asked_so_far(

@@ -12,11 +12,10 @@ from agentgym.core import TextEnv, UnreadableAction
 from agentgym.envs.lmrl.objects import PLAIN, things
 from agentgym.envs.lmrl.oracle import INVALID, NO, YES, Oracle, make_oracle, verdict
 from agentgym.envs.lmrl.phrases import Lexicon, Question, words
-from agentgym.envs.lmrl.questions import asked_so_far
+from agentgym.envs.lmrl.questions import asked_so_far, bare_question
 from agentgym.envs.lmrl.traits import FILLERS, rows
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command
 
 STARTERS = ("is", "does", "can", "do", "are", "could")
 MOST_WORDS = 40
@@ -127,11 +126,6 @@ def truth(meaning: str) -> np.ndarray:
     else:
         found = [meaning in thing.traits for thing in things()]
     return np.where(found, 1, -1).astype(np.int8)
-
-
-def bare_question(said: str) -> str:
-    """Returns a question without "Action:" and the quotes or other marks around it."""
-    return command(said).strip('"“” ')
 
 
 def well_formed(question: str) -> bool:

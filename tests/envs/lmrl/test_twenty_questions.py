@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -338,3 +339,28 @@ def test_any_text_is_survived(text: str):
 def test_bad_arguments(kwargs: dict[str, Any]):
     with pytest.raises(ValueError, match=next(iter(kwargs))):
         TwentyQuestions(**kwargs)
+
+
+LABELS = (
+    "{}", "**{}**", "Question: {}", "**Question 3:** {}", "1. {}", "2) {}", "Q1: {}", "Q: {}",
+    "My question is: {}", "Action: **{}**", "> {}", "\\text{{{}}}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", LABELS)
+@pytest.mark.parametrize("env", ["TwentyQuestions-v0", "GuessMyCity-v0"])
+def test_a_question_may_have_a_label_or_a_number(env: str, form: str):
+    question = "Is it in Europe?" if env == "GuessMyCity-v0" else "Does it have 4 wheels?"
+    results = []
+    for text in (question, form.format(question)):
+        made = gymnasium.make(f"AgentGym/{env}")
+        made.reset(seed=0)
+        results.append(made.step(text))
+    assert results[0] == results[1] and results[0][4]["valid"]
+
+
+def test_two_questions_or_a_reason_are_no_label():
+    for text in ("Wheels are common. Does it have wheels?", "2 wheels?", "Question:"):
+        made = gymnasium.make("AgentGym/TwentyQuestions-v0")
+        made.reset(seed=0)
+        assert not made.step(text)[4]["valid"]
