@@ -55,6 +55,9 @@ SCORES = {
 }
 """The instructions' sentence on the score, by `reward`."""
 
+_SPEAKER = re.compile(r"_{0,2}(?:car )?(?:dealer|salesperson|seller)_{0,2} ?: ?", re.IGNORECASE)
+_QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d]+)[\"\u201d]")
+
 
 @dataclass
 class State:
@@ -83,6 +86,15 @@ class State:
     offer: int = 0
     act: str = ""
     sold: int = 0
+
+
+def _said(line: str) -> str:
+    """Returns a line without bold type, the label of its speaker and quotes around it."""
+    line = line.replace("**", "").strip()
+    speaker = _SPEAKER.match(line)
+    line = line[speaker.end() :] if speaker else line
+    quoted = _QUOTED.fullmatch(line)
+    return quoted[1].strip() if quoted else line
 
 
 class CarDealer(TextEnv):
@@ -202,7 +214,7 @@ class CarDealer(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        line = clip(action, LONGEST + 1)
+        line = _said(clip(action, LONGEST + 1))
         valid = 0 < len(line) <= LONGEST and len(action) <= 2 * LONGEST
         return self._exchange(line[:LONGEST] if valid else "...", valid)
 

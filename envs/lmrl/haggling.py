@@ -45,12 +45,17 @@ AGREED = re.compile(
     rf"|i(?:'ll| will| can)? (?:accept|agree)(?: (?:to |with |at )?{_TERMS})?"
     rf"|sold(?: to you)?(?: (?:at|for) {_TERMS})?|(?:it|the car|she) ?(?:is|'s)(?: all)? yours.*"
     r"|you got it|(?:that|this|it|your offer) works(?: for me)?|\$?\d[\d,.]*k? it is"
-    r"|i(?:'ll| will)? take (?:your|that|the) (?:offer|price|deal).*)[.!]*",
+    r"|i(?:'ll| will)? take (?:your|that|the) (?:offer|price|deal).*"
+    r"|i(?:'m| am) (?:happy|glad|pleased|delighted) to"
+    rf" (?:accept|agree)(?: (?:to |with |at )?{_TERMS})?"
+    r"|let(?:'s| us) (?:do (?:it|that)|shake on (?:it|that)"
+    rf"|close (?:the|this) deal(?: at {_TERMS})?))"
+    r"[.!]*",
     re.IGNORECASE,
 )
 """A clause that accepts the buyer's offer."""
 _AGREES = re.compile(
-    r"deal|agree|accept|sold|yours|got it|take|done|win|works|it is", re.IGNORECASE
+    r"deal|agree|accept|sold|yours|got it|take|done|win|works|it is|let's|let us", re.IGNORECASE
 )
 
 
@@ -67,6 +72,27 @@ class Car:
 
 _NAMES = (*BRANDS, *TYPES, *FEATURES)
 _NAMED = re.compile(rf"\b({'|'.join(re.escape(name.lower()) for name in _NAMES)})s?\b")
+_USUAL: dict[str, str] = {
+    r"heated leather (?:seats|seating)": "heated seats and leather seats",
+    r"(?:mercedes[ -]benz|mercedes|benz)": "mercedes-benz",
+    r"(?:vw|volkswagon)": "volkswagen",
+    r"(?:ev|evs)": "electric",
+    r"pick-?up": "truck",
+    r"(?:back-?up|rear-?view|rear view|reversing) camera": "backup camera",
+    r"(?:nav(?:igation)?(?: system)?|gps(?: navigation)?(?: system)?)": "navigation system",
+    r"leather (?:seating|interior|upholstery)": "leather seats",
+    r"(?:third|3rd)[ -]row(?: seating| seats?)?": "third-row seating",
+    r"blind[ -]spot (?:monitor(?:ing|s)?|detection)(?: system)?": "blind spot monitoring",
+    r"sun roof": "sunroof",
+    r"(?:apple )?car ?play": "apple carplay",
+}  # fmt: skip
+"""Other usual names of brands, types and features."""
+_ALIAS = re.compile("|".join(rf"\b({alias})\b" for alias in _USUAL))
+_ALIASES = tuple(_USUAL.values())
+_NO_TYPE = re.compile(
+    r"\b(?:electric|power)(?=,? (?:windows?|seats?|sunroof|mirrors?|doors?|steering|tailgate|heat))"
+)
+"""Words of equipment, which do not make a car electric."""
 
 
 def claimed(text: str, names: tuple[str, ...]) -> list[str]:
@@ -80,11 +106,20 @@ def claimed(text: str, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name.lower() in found]
 
 
+def usual_names(text: str) -> str:
+    """Returns a text in lower case with the names of `BRANDS`, `TYPES` and `FEATURES` for others.
+
+    Examples are "vw" for a Volkswagen and "rear-view camera" for a backup camera.
+    """
+    text = _NO_TYPE.sub("power", text)
+    return _ALIAS.sub(lambda found: _ALIASES[(found.lastindex or 1) - 1], text)
+
+
 @lru_cache(maxsize=1024)
 def _claims(text: str) -> frozenset[str]:
     """Returns all names that a line claims, in lower case."""
     found: set[str] = set()
-    text = normalized(text).lower()
+    text = usual_names(normalized(text).lower())
     parts = [text] if '"' in text else _SENTENCE.split(text)
     for sentence in filter(_NAMED.search, parts):
         if not _RISKY.search(sentence):  # most lines, and find_clauses is slower

@@ -86,7 +86,7 @@ _PAST = re.compile(
 _LIST = re.compile(r"\b(?:msrp|sticker|list price|list|retail|regular price|window price)\b")
 _LIST_BEHIND = re.compile(
     r"^\s*\(?(?:is (?:the |its )?)?(?:msrp|sticker|list price|retail|regular price)"
-    r"(?!\s*(?:[:$]|is\b|of\b))"
+    r"(?!\s*(?:[:$\d]|is\b|of\b))"
 )
 _DISCOUNT = re.compile(
     r"\b(?:discount|rebate|reduction|cut|markdown)(?: of| is)?(?: [\w'-]+)?$|\b(?:knock|take|save"
@@ -137,7 +137,8 @@ def amounts_in(text: str) -> Amounts:
         start = numbers[i - 1].stop if i else 0
         stop = numbers[i + 1].start if i + 1 < len(numbers) else len(text)
         before = _SENTENCE.split(text[max(start, number.start - 80) : number.start])[-1]
-        after = _SENTENCE.split(text[number.stop : min(stop, number.stop + 60)])[0]
+        # With the first character of the next number: "$28,500 (MSRP $32,000)".
+        after = _SENTENCE.split(text[number.stop : min(stop + 1, number.stop + 60)])[0]
         _sort(number, text[number.start : number.stop], before, after, found)
     return found
 

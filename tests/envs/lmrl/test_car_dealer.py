@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from agentgym.envs.lmrl.haggling import (
     sale_reward,
     would_pay,
 )
+from agentgym.reading import NotUnderstood
 
 BUYER = Profile("polite", "Mazda", "sedan", ["heated seats", "sunroof"], 30_000)
 CAR = "A Mazda sedan with heated seats and a sunroof"
@@ -239,9 +241,11 @@ def test_the_expert_sells():
 
 @given(st.text(max_size=200), st.integers(0, 100_000))
 def test_any_text_is_survived(text: str, current: int):
-    msrp, price = prices(text, current)
-    assert 0 <= msrp < 10**6 and 0 <= price < 10**6
-    read_offer(Car(), text)
+    with contextlib.suppress(NotUnderstood):  # such as "1k" for a car of $30,000
+        msrp, price = prices(text, current)
+        assert 0 <= msrp < 10**6 and 0 <= price < 10**6
+    with contextlib.suppress(NotUnderstood):
+        read_offer(Car(), text)
 
 
 @pytest.mark.parametrize("kwargs", [{"reward": "fanzy"}, {"max_utterances": 7}])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.envs.lmrl.buyers import BRANDS, FEATURES, Profile
+from agentgym.envs.lmrl.buyers import BRANDS, FEATURES, TYPES, Profile
 from agentgym.envs.lmrl.car_dealer import CarDealer
 from agentgym.envs.lmrl.haggling import agrees, claimed
 from agentgym.envs.lmrl.price_talk import prices
@@ -188,3 +188,65 @@ def test_any_line_is_survived(text: str, current: int):
     except NotUnderstood:
         return
     assert 0 <= msrp < 10**6 and 0 <= price < 10**6
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("a VW SUV", {"Volkswagen", "SUV"}),
+        ("a Mercedes with CarPlay", {"Mercedes-Benz", "Apple CarPlay"}),
+        ("a Mercedes\u2011Benz sedan", {"Mercedes-Benz", "sedan"}),
+        ("a Tesla EV", {"Tesla", "electric"}),
+        ("a Ford pick-up", {"Ford", "truck"}),
+        ("a back-up camera and a nav system", {"backup camera", "navigation system"}),
+        ("heated leather seats", {"heated seats", "leather seats"}),
+        ("third row seating and blind-spot monitoring", {FEATURES[4], FEATURES[5]}),
+        (
+            "3rd-row seats, a leather interior, Apple Car Play",
+            {FEATURES[4], FEATURES[3], FEATURES[7]},
+        ),
+        ("electric windows and a leather steering wheel", set()),
+        ("a sedan with electric seats", {"sedan"}),
+        ("no VW, no rear-view camera", set()),
+        ("the evening, a benzine smell, a GPSX", set()),
+    ],
+)
+def test_usual_names_are_claims_as_well(line: str, names: set[str]):
+    assert {*claimed(f"It is {line}.", (*BRANDS, *TYPES, *FEATURES))} == names
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "$28,500 (MSRP $32,000)", "$28,500 (MSRP: $32,000).", "$28,500, MSRP 32,000",
+        "$28,500 (list price $32,000)",
+    ],
+)  # fmt: skip
+def test_a_list_price_may_follow_in_parentheses(line: str):
+    assert prices(f"The Toyota sedan is yours for {line}", 0) == (32_000, 28_500)
+    assert prices("It is $32,000 MSRP.", 0) == (32_000, 32_000)
+
+
+@pytest.mark.parametrize(
+    "form", ["{}", "**{}**", "Dealer: {}", '"{}"', "**Dealer:** {}", "\u201c{}\u201d"]
+)
+@pytest.mark.parametrize(
+    ("line", "agreed"),
+    [
+        ("Deal.", True),
+        ("Let's do it!", True),
+        ("I'm happy to accept your offer of $20,000.", True),
+        ("Let's close the deal at $20,000.", True),
+        ("I'm happy to accept more.", False),
+        ("I'm not happy to accept your offer.", False),
+        ("Let's not do it.", False),
+    ],
+)
+def test_an_agreement_may_have_marks_and_a_speaker(line: str, agreed: bool, form: str):
+    env = CarDealer()
+    env.reset(seed=0)
+    env.state.profile, env.state.offer = BUYER, 20_000
+    env.state.car.price = env.state.car.msrp = NOW
+    text = env.step(form.format(line))[0]
+    assert bool(env.state.sold) == agreed
+    assert f"Dealer: {line}" in text
