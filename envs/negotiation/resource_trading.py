@@ -23,6 +23,7 @@ from agentgym.envs.negotiation.trading import (
     draw_values,
     has,
     judge,
+    lacks_brackets,
     offer_in,
     simple_offer,
     swaps,
@@ -281,6 +282,11 @@ class ResourceTrading(TextGame):
             raise InvalidMove(
                 f"Invalid offer: {error}. Expected a format such as [Offer: 3 salt -> 2 copper]."
             ) from error
+        if offer is None and lacks_brackets(message):
+            raise InvalidMove(
+                "An offer needs brackets to have an effect, for example "
+                "[Offer: 3 salt -> 2 copper]."
+            )
         if offer is not None and not has(stock, offer.gives):
             raise InvalidMove(f"Invalid offer: you do not have {describe(offer.gives)}.")
         return message

@@ -29,7 +29,18 @@ _ACCEPT = re.compile(r"\[\s*accept\s*\]", re.IGNORECASE)
 _DENY = re.compile(r"\[\s*(?:deny|reject)\s*\]", re.IGNORECASE)
 _OFFER = re.compile(r"\[\s*offer\b\s*:?([^\[\]]*)\]", re.IGNORECASE)
 _TAG = re.compile(r"\[[^\[\]]*\]")
+_MEANT = re.compile(
+    r"\[\s*(?:accept|den[iy]|reject|offer|counter|trade|propos)[^\[\]]*\]", re.IGNORECASE
+)
+_UNTAGGED = re.compile(
+    r"(?:(?:yes|ok|okay|sure|great|good|fine|deal|done|agreed)\b[ ,.!]*)*"
+    r"(?:i(?:'ll| will| can)? )?accept(?:ed)?(?: (?:it|that|this|(?:the|your|this|that) (?:\w+ )?"
+    r"(?:offer|trade|deal|proposal)))?(?:[ ,]+(?:thanks?(?: you)?|please))?[ .!]*",
+    re.IGNORECASE,
+)
+"""A message that accepts without the tag, and nothing else."""
 _CONDITION = re.compile(r"\s*,?\s*(?:only )?(?:if|unless|provided|when|once)\b", re.IGNORECASE)
+_ASKED = re.compile(r"[*_`\s]*\?")
 _ARROW = re.compile(r"-{1,2}>|=>|\u2192|\u27a1|\u21d2")
 _PARTS = re.compile(r"[,;&+]|\b(?:and|plus)\b")
 _MOST = 10_000
@@ -76,15 +87,23 @@ def accepts(message: str) -> bool:
     """Returns whether a message accepts an offer.
 
     Raises:
-        ValueError: if it also denies, or if the tag is denied, quoted or under a condition.
+        ValueError: if it also denies, if the tag is denied, quoted, a question or under a
+            condition, or if a tag is unknown or lacks its brackets.
     """
-    message = normalized(message)
+    message = _unescaped(message)
+    for tag in _MEANT.finditer(message):
+        if not any(known.fullmatch(tag[0]) for known in (_ACCEPT, _DENY, _OFFER)):
+            raise ValueError(f"{tag[0][:40]} is none of [Accept], [Deny] and [Offer: ...]")
     found = _ACCEPT.search(message)
     if found is None:
+        if _UNTAGGED.fullmatch(message.strip(" *_`\"'")):
+            raise ValueError("to accept, write [Accept] with its brackets")
         return False
     if _DENY.search(message):
         raise ValueError("the message has both [Accept] and [Deny]")
     _check_stated(message, found, "[Accept]")
+    if _ASKED.match(message, found.end()):
+        raise ValueError("[Accept] is a question")
     return True
 
 
@@ -95,7 +114,7 @@ def offer_in(message: str) -> Offer | None:
         ValueError: if its format is wrong, there are two, or it is denied, quoted or under a
             condition.
     """
-    message = normalized(message)
+    message = _unescaped(message)
     tags = [*_OFFER.finditer(message)]
     offers = [_offer(found[1]) for found in tags]
     if not offers:
@@ -104,6 +123,20 @@ def offer_in(message: str) -> Offer | None:
         raise ValueError("a message can have only one offer")
     _check_stated(message, tags[0], "the offer")
     return offers[0]
+
+
+def lacks_brackets(message: str) -> bool:
+    """Whether a message has goods on both sides of an arrow, but not in a tag."""
+    for line in re.split(r"[.!?\n](?=\s|$)", _TAG.sub(" ", _unescaped(message))):
+        sides = _ARROW.split(line.casefold())
+        if len(sides) == 2 and all(any(good in side for good in GOODS) for side in sides):
+            return True
+    return False
+
+
+def _unescaped(message: str) -> str:
+    """Returns the plain form of a message, without Markdown's backslash before brackets."""
+    return normalized(message).replace("\\[", "[").replace("\\]", "]")
 
 
 def _check_stated(message: str, tag: re.Match[str], name: str) -> None:

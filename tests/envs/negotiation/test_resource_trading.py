@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import gymnasium
@@ -14,6 +15,7 @@ import agentgym
 from agentgym.envs.negotiation import trading
 from agentgym.envs.negotiation.resource_trading import ResourceTrading, State
 from agentgym.envs.negotiation.trading import Offer, offer_in, written
+from agentgym.multiagent.rules import InvalidMove
 
 ID = "ResourceTrading-v0"
 PRICES = list(trading.PRICES.values())
@@ -241,3 +243,36 @@ def test_the_expert_beats_the_simple_traders(level):
 def test_wrong_arguments(wrong):
     with pytest.raises(ValueError):
         ResourceTrading(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("message", "hint"),
+    [
+        ("[Accept]? No.", "question"),
+        ("[Accept the offer]", "none of [Accept], [Deny] and [Offer: ...]"),
+        ("[Counter: 3 salt -> 2 copper]", "none of"),
+        ("I accept.", "write [Accept]"),
+        ("Okay, I accept your offer, thanks!", "write [Accept]"),
+        ("Offer: 1 salt -> 1 grain", "needs brackets"),
+        ("How about 1 salt \u2192 1 grain?", "needs brackets"),
+    ],
+)
+def test_a_tag_in_other_words_does_not_lose_the_turn(message: str, hint: str):
+    game = ResourceTrading()
+    at(game, offer=Offer([1, 0, 0, 0, 0], [0, 0, 0, 0, 1]))
+    with pytest.raises(InvalidMove, match=re.escape(hint)):
+        game._parse("player_0", message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "\\[Accept\\]", "[Accept]. No problem!", "I would accept 3 salt.", "[Deny] Would you?",
+        "I cannot accept that.", "How about [Offer: 1 salt -> 1 grain]?", "Salt is cheap -> no.",
+        "[Hello] salt and grain", "[Offer: 1 salt -> 1 grain]. No salt, no deal.",
+    ],
+)  # fmt: skip
+def test_other_messages_stay_messages(message: str):
+    game = ResourceTrading()
+    at(game, offer=Offer([1, 0, 0, 0, 0], [0, 0, 0, 0, 1]))
+    assert game._parse("player_0", message) == message
