@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from agentgym.envs.negotiation.acceptance import accepts_in_words
 from agentgym.envs.negotiation.bargaining import (
     ASPIRATIONS,
     ITEMS,
@@ -87,8 +88,9 @@ class DealOrNoDeal(TextGame):
 
     ## Action Space
     Text. In the negotiation: any message, which is put on one line and cut after 280 characters, or
-    `deal`, which ends it. Then the items to take: `1 book, 0 hats, 2 balls`. Items that are not
-    named are not taken.
+    `deal`, which ends it. So does a message right after a proposal that only accepts it in other
+    words, such as "I accept your offer." Then the items to take: `1 book, 0 hats, 2 balls`. Items
+    that are not named are not taken.
 
     ## Observation Space
     Text: the items, their values for the agent, all messages, and the decision that the agent
@@ -260,7 +262,11 @@ class DealOrNoDeal(TextGame):
     def _parse(self, agent: str, action: str) -> str:
         if self._talking():
             message = clip(action)
-            return DEAL if plain(message) == DEAL else message
+            if plain(message) == DEAL:
+                return message if "?" in message else DEAL
+            talk, counts = self.state.talk, self.state.counts
+            offered = bool(talk) and proposal(talk[-1], counts) is not None
+            return DEAL if offered and accepts_in_words(message) else message
         take = proposal(plain(clip(action)), self.state.counts, final=True)
         if take is None:
             raise InvalidMove(

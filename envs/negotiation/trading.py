@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
+from agentgym.envs.negotiation.acceptance import accepts_in_words
 from agentgym.reading import NotUnderstood, find_clauses, normalized, read_counts
 
 PRICES = {"salt": 5, "grain": 10, "cloth": 15, "copper": 25, "silver": 40}
@@ -32,13 +33,6 @@ _TAG = re.compile(r"\[[^\[\]]*\]")
 _MEANT = re.compile(
     r"\[\s*(?:accept|den[iy]|reject|offer|counter|trade|propos)[^\[\]]*\]", re.IGNORECASE
 )
-_UNTAGGED = re.compile(
-    r"(?:(?:yes|ok|okay|sure|great|good|fine|deal|done|agreed)\b[ ,.!]*)*"
-    r"(?:i(?:'ll| will| can)? )?accept(?:ed)?(?: (?:it|that|this|(?:the|your|this|that) (?:\w+ )?"
-    r"(?:offer|trade|deal|proposal)))?(?:[ ,]+(?:thanks?(?: you)?|please))?[ .!]*",
-    re.IGNORECASE,
-)
-"""A message that accepts without the tag, and nothing else."""
 _CONDITION = re.compile(r"\s*,?\s*(?:only )?(?:if|unless|provided|when|once)\b", re.IGNORECASE)
 _ASKED = re.compile(r"[*_`\s]*\?")
 _ARROW = re.compile(r"-{1,2}>|=>|\u2192|\u27a1|\u21d2")
@@ -96,7 +90,7 @@ def accepts(message: str) -> bool:
             raise ValueError(f"{tag[0][:40]} is none of [Accept], [Deny] and [Offer: ...]")
     found = _ACCEPT.search(message)
     if found is None:
-        if _UNTAGGED.fullmatch(message.strip(" *_`\"'")):
+        if accepts_in_words(message):
             raise ValueError("to accept, write [Accept] with its brackets")
         return False
     if _DENY.search(message):

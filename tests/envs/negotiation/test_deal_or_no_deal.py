@@ -180,3 +180,36 @@ def test_no_items_with_the_same_values_are_in_both_splits():
             game.reset(0, f"{split}/{number}")
             seen.add((game.state.counts, frozenset(game.state.values)))
     assert not found["train"] & found["test"] and len(found["test"]) > 300
+
+
+@pytest.mark.parametrize(
+    ("message", "accepted"),
+    [
+        ("deal", True),
+        ("Deal!", True),
+        ("**Deal.** Thanks!", True),
+        ("It\u2019s a deal.", True),
+        ("I accept.", True),
+        ("Sounds good, I accept your last proposal.", True),
+        ("Okay, deal!", True),
+        ("I'm happy to accept that.", True),
+        ("Agreed, thank you.", True),
+        ("Deal?", False),
+        ("No deal.", False),
+        ("Deal, but I also want a hat.", False),
+        ("I accept if you add a hat.", False),
+        ("I can't accept that.", False),
+        ("Would you accept that?", False),
+        ("I agree that hats are nice.", False),
+        ("Sounds good.", False),
+        ("Not a deal.", False),
+        ("I accept 2 balls.", False),
+    ],
+)
+def test_a_proposal_can_be_accepted_in_usual_words(message: str, accepted: bool):
+    game = DealOrNoDeal()
+    at(game, "I take 1 book, 2 balls")
+    assert game._parse("player_1", message) == ("deal" if accepted else message)
+    at(game, "I take 1 book, 2 balls", "I take 2 books", "Hm, let me think.")
+    said = game._parse("player_1", message)
+    assert said == ("deal" if message.lower().strip("!.") == "deal" else message)
