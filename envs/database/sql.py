@@ -19,7 +19,7 @@ from agentgym.envs.database.sandbox import (
 )
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import command, plain
 
 SHOWN_ROWS = 10
 SHOWN_CELL = 60
@@ -190,9 +190,9 @@ class SQL(TextEnv):
     def _advance(self, action: str) -> TimeStep:
         action = command(action).rstrip("; \n")
         try:
-            if action.lower() == "schema":
+            if plain(action) == "schema":
                 return self._look(self._schema())
-            if self.writes and action.lower() == "done":
+            if self.writes and plain(action) == "done" and "?" not in action:
                 return self._submit(float(self.database.tables() == self.question.expected))
             if not self.writes and (answer := _ANSWER.fullmatch(action)):
                 return self._answer(command(answer[1]).rstrip("; \n"))

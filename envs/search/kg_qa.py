@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -10,6 +11,9 @@ from agentgym.envs.search.questions import MOST_HOPS, Question, draw_question, w
 from agentgym.envs.search.world import BY_SUBJECT, World
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import command, match_action
+
+_ACTION = re.compile(r"(get|answer)\s*\[([^\[\]]{1,200})\][ .]{0,3}", re.IGNORECASE)
 
 
 @dataclass
@@ -31,6 +35,15 @@ class State:
 def question_of(task: str, hops: int | None) -> Question:
     """Returns the question of a task. Environments share it."""
     return draw_question(task, world_of(task, 0.0), hops, described=False)
+
+
+def _usual_form(action: str) -> str:
+    """Returns a look-up or an answer without quotes, and with spaces around the bar."""
+    found = _ACTION.fullmatch(command(action))
+    if found is None:
+        return action
+    parts = [part.strip(" \t\"'`").replace("_", " ") for part in found[2].split("|")]
+    return f"{found[1].lower()}[{' | '.join(parts)}]"
 
 
 class KGQA(TextEnv):
@@ -115,7 +128,8 @@ class KGQA(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         assert self._last is not None
-        if action not in self._last.admissible:
+        action = match_action(_usual_form(action), self._last.admissible) or ""
+        if not action:
             return self._invalid("Reply with get[known entity | relation] or answer[value found].")
         kind, _, rest = action.rstrip("]").partition("[")
         if kind == "answer":

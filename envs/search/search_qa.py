@@ -295,7 +295,7 @@ class SearchQA(TextEnv):
         return self._look("\n".join(lines) or "No results.", cost=self.query_cost)
 
     def _open(self, title: str) -> TimeStep:
-        page = self.corpus.page(title)
+        page = self.corpus.page(title) or self.corpus.page(title.strip("\"'`"))
         if isinstance(self.corpus, ModelCorpus):  # the pages of the last query alone
             wanted = " ".join(title.split()).casefold()
             found = self.corpus.search(self.state.query, SHOWN) if self.state.query else []

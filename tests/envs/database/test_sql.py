@@ -265,3 +265,27 @@ def test_arguments():
     with pytest.raises(ValueError, match="level must be one of"):
         SQL(level="impossible")
     assert "CREATE TABLE" in SQL(show_schema=True).reset(seed=0)[0]
+
+
+@pytest.mark.parametrize(
+    ("action", "valid"),
+    [
+        ("schema.", True),
+        ("**schema**", True),
+        ("Schema;", True),
+        ("show the schema", False),
+        ("schema and data", False),
+    ],
+)
+def test_the_schema_may_have_marks_around_it(action: str, valid: bool):
+    env = SQL()
+    env.reset(seed=0)
+    text, _, _, _, info = env.step(action)
+    assert info["valid"] == valid == text.startswith("CREATE TABLE")
+
+
+@pytest.mark.parametrize(("action", "ends"), [("Done.", True), ("done;", True), ("done?", False)])
+def test_changes_are_submitted_by_one_word(action: str, ends: bool):
+    env = SQL(writes=True)
+    env.reset(seed=0)
+    assert env.step(action)[2] == ends

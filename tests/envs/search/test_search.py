@@ -397,3 +397,34 @@ def test_each_gap_is_what_the_next_sentence_is_about(gaps: int):
         assert not env.step(f"answer[{'; '.join(reversed(fills))}]")[4]["success"]
     with pytest.raises(ValueError, match="masked must be 0 to 1"):
         SearchQA(masked=gaps, hops=1)
+
+
+@pytest.mark.parametrize(
+    ("form", "valid"),
+    [
+        ("get[{}|{}]", True),
+        ("get[{} | {}].", True),
+        ("Get['{}' | '{}']", True),
+        ("get [\u201c{}\u201d | {}]", True),
+        ("get[{0} | {1} | {1}]", False),
+        ("get[{1} | {0}]", False),
+        ("do not get[{} | {}]", False),
+        ("get[{0} | {1}] get[{0} | {1}]", False),
+    ],
+)
+def test_a_look_up_may_have_other_spaces_and_quotes(form: str, valid: bool):
+    env = KGQA()
+    listed = env.reset(seed=0)[1]["admissible"][0]
+    entity, relation = listed.removeprefix("get[").rstrip("]").split(" | ")
+    expected = env.step(f"get[{entity} | {relation}]")[0]
+    env.reset(seed=0)
+    text, _, _, _, info = env.step(form.format(entity, relation.replace(" ", "_")))
+    assert info["valid"] == valid == (text == expected)
+
+
+@pytest.mark.parametrize("form", ["open['{}']", 'open["{}"]', "**open[{}]**"])
+def test_a_title_may_be_quoted(form: str):
+    env = SearchQA()
+    env.reset(seed=0)
+    title = env.corpus.pages[0].title
+    assert env.step(form.format(title))[0].startswith(f"{title}: ")
