@@ -13,15 +13,19 @@ from agentgym.errors import ConfigError, did_you_mean
 from agentgym.sandbox import check_sandbox, run_program
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import code_blocks, command
+from agentgym.utils.action_parsing import code_blocks, command, plain
 
 LARGEST = 10_000
 """Maximum number of characters of a file."""
 SHOWN = 1500
 """Number of characters of an output that are shown."""
-_READ = re.compile(r"(?:read|cat|open)[ \t]+(\S{1,100})")
-_EDIT = re.compile(r"edit[ \t]+(\S{1,100})[ \t]+(\d{1,4})(?:[ \t]*-[ \t]*(\d{1,4}))?[ \t]*(?:\n|$)")
-_RUN = re.compile(r"run[ \t]*(?:\n|$)")
+_READ = re.compile(r"(?:read|cat|open)[ \t]+[\"'`]?(\S{1,100}?)[\"'`]?\.?", re.IGNORECASE)
+_EDIT = re.compile(
+    r"edit[ \t]+[\"'`]?(\S{1,100}?)[\"'`]?[ \t]+(?:lines?[ \t]+)?(\d{1,4})"
+    r"(?:[ \t]*-[ \t]*(\d{1,4}))?[ \t]*:?[ \t]*(?:\n|$)",
+    re.IGNORECASE,
+)
+_RUN = re.compile(r"run[ \t]*:?[ \t]*(?:\n|$)", re.IGNORECASE)
 
 
 @dataclass
@@ -138,10 +142,10 @@ class BugFix(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         line = command(action)
-        if line == "test":
+        if plain(line) == "test":
             self.state.tested += 1
             return self._look(self._tested())
-        if line == "submit":
+        if plain(line) == "submit":
             return self._submit()
         if found := _READ.fullmatch(line):
             return self._file(found[1])

@@ -21,8 +21,15 @@ LONGEST = 10_000
 SHOWN = 1000
 """Number of characters of an output that are shown."""
 _ANSWER = re.compile(r"(?:final )?answer(?: is)?[ \t]*[:=]?[ \t]*(\S.{0,100})", re.IGNORECASE)
+_BLOCK = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 _GROUPED = re.compile(r"(?<=\d)[_ ](?=\d{3}(?!\d))")
 _LIMITS = Limits(memory=32 << 20)
+
+
+def _answers(text: str) -> bool:
+    """Whether a line of a text is an answer with an integer."""
+    lines = (_ANSWER.fullmatch(command(line)) for line in text.splitlines())
+    return any(found and parse_integer(_GROUPED.sub("", found[1])) is not None for found in lines)
 
 
 @dataclass
@@ -120,6 +127,8 @@ class PythonMath(TextEnv):
             self.state.answered, self.state.right = True, given == problem_of(self.task)[1]
             return self._look("Right." if self.state.right else "Wrong.")
         cell = "\n".join(code_blocks(action))
+        if cell.strip() and _answers(_BLOCK.sub("", action)):
+            return self._invalid("Reply with one action only: a code block, or an answer.")
         if not cell.strip():
             return self._invalid("Reply with a Python code block, or with answer and an integer.")
         if len(cell) > LONGEST:

@@ -17,7 +17,7 @@ from agentgym.utils.action_parsing import command, plain
 
 SHOWN = 1500
 """Number of characters of the output that are shown."""
-_SUBMIT = re.compile(r"submit(?:[ \t]+(.*))?", re.DOTALL)
+_SUBMIT = re.compile(r"submit(?:(?:[ \t]*:[ \t]*|[ \t]+)(.*)|[.!])?", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class CommandLine(TextEnv):
         return self._look("")
 
     def _advance(self, action: str) -> TimeStep:
-        line, state = command(action), self.state
+        line, state = command(action).removeprefix("$ "), self.state
         if submitted := _SUBMIT.fullmatch(line):
             state.submitted, state.right = True, self._judge(plain(submitted[1] or "", cased=True))
             return self._look("Right." if state.right else "Wrong.")

@@ -15,8 +15,16 @@ from agentgym.utils.action_parsing import command
 LONGEST = 100
 """Maximum number of characters of a typed text."""
 _ACTION = re.compile(
-    r"(click|type|select|clear)[ \t]+\[?(\d{1,3})\]?(?:[ \t]+(\S.*))?", re.IGNORECASE
+    r"(click|type|select|clear)[ \t]+\[?(\d{1,3})\]?[.:]?(?:[ \t]+(\S.*))?", re.IGNORECASE
 )
+_SECOND = re.compile(
+    r"(?:^|[,;.&]|\b(?:and|then)\b)[ \t]*(?:(?:and|then)[ \t]+)*"
+    r"(?:(?:click|type|select|clear)[ \t]+)?\[?\d{1,3}\]?(?:[ \t]|$)",
+    re.IGNORECASE,
+)
+"""The beginning of a second action, or a second number, in the text of the first one."""
+_QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'|`([^`]+)`")
+_VERBS = ("click", "type", "select", "clear")
 _CLICKED = ("button", "link", "tab", "checkbox", "radio")
 
 
@@ -35,6 +43,25 @@ class State:
     page: str = ""
     fields: dict[str, str] = field(default_factory=dict)
     failed: bool = False
+
+
+def _unquoted(text: str) -> str:
+    """Returns the text of an action without quotes around it."""
+    quoted = _QUOTED.fullmatch(text.strip())
+    return next(filter(None, quoted.groups())) if quoted else text.strip()
+
+
+def _is_second(verb: str, text: str) -> bool:
+    """Whether the text of an action has another one, as in "type 1 Ada, type 2 tea"."""
+    found = _SECOND.search(text)
+    named = found is not None and any(each in found[0].lower() for each in _VERBS)
+    return found is not None and (named or verb in ("click", "clear"))
+
+
+def _names(text: str, widget: Widget) -> bool:
+    """Whether the text behind a click is empty, or the label or the role of the widget."""
+    words, label = _unquoted(text.strip(" ().:-")).strip(" ().").casefold(), widget.label.casefold()
+    return words in ("", label, widget.role, f"{widget.role} {label}", f"{label} {widget.role}")
 
 
 class MiniWoBText(TextEnv):
@@ -143,13 +170,19 @@ class MiniWoBText(TextEnv):
         widgets, number = self.site.pages[self.state.page], int(found[2])
         if not 1 <= number <= len(widgets):
             return self._invalid(f"The page has the widgets 1 to {len(widgets)}, got {number}.")
-        widget, verb, text = widgets[number - 1], found[1].lower(), found[3] or ""
+        widget, verb, text = widgets[number - 1], found[1].lower(), _unquoted(found[3] or "")
+        if _is_second(verb, text):
+            return self._invalid("Reply with one action only.")
+        if verb in ("click", "clear") and not _names(text, widget):
+            return self._invalid(f"Widget {number} is the {widget.role} {widget.label!r}.")
         if verb == "click" and widget.role in _CLICKED:
             return self._click(widget)
         if verb == "type" and widget.role == "textbox" and 0 < len(text) <= LONGEST:
             return self._set(widget, text.strip())
-        if verb == "select" and text in widget.options:
-            return self._set(widget, text)
+        if verb == "select":
+            options = [each for each in widget.options if each.casefold() == text.casefold()]
+            if len(options) == 1:
+                return self._set(widget, options[0])
         if verb == "clear" and widget.role in ("textbox", "combobox"):
             return self._set(widget, "")
         return self._invalid(f"{action[:60]!r} is not possible with the {widget.role} {number}.")

@@ -185,3 +185,17 @@ def test_generation_is_the_same_for_the_same_task():
     bug = bug_of("test/5", 2)
     bug_of.cache_clear()
     assert bug_of("test/5", 2) == bug
+
+
+@pytest.mark.parametrize("form", ["Read {}", "read `{}`", "**read {}**", "read {}.", 'cat "{}"'])
+def test_actions_may_have_capitals_and_marks(form: str):
+    env = started()
+    name = next(iter(env.state.files))
+    expected = env.step(f"read {name}")
+    assert env.step(form.format(name))[0] == expected[0]
+    assert env.step("Test.")[0].startswith("Public tests passed")
+    first = env.state.files[name].split("\n")[0]
+    for edit in ("Edit `{}` line 1:", "edit {} 1 :", "edit {} lines 1-1"):
+        assert env.step(f"{edit.format(name)}\n```python\n{first}\n```")[4]["valid"]
+    assert not env.step(f"do not read {name}")[4]["valid"]
+    assert not env.step(f"read {name} and {name}")[4]["valid"]

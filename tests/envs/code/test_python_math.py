@@ -98,3 +98,17 @@ def test_lines_may_end_with_carriage_returns():
     env.reset(seed=0)
     observation, *_, info = env.step("```python\r\nx = 41\r\nx + 1\r\n```")
     assert info["valid"] and "Output:\n42\n" in observation
+
+
+@pytest.mark.parametrize(
+    "answer", ["answer 45", "**Answer: 45**", "Final answer: 45.", "answer(45)"]
+)
+def test_a_cell_and_an_answer_are_two_actions(answer: str):
+    env = PythonMath()
+    env.reset(seed=0)
+    cell = "```python\nprint(1)\n```"
+    for action in (f"{cell}\n{answer}", f"{answer}\n{cell}", f"{cell}\n\nSo:\n{answer}\n"):
+        text, _, ended, _, info = env.step(action)
+        assert "one action only" in text and not info["valid"] and not ended
+    assert env.step(f"The answer is not known yet.\n{cell}")[0].startswith("Output:\n1")
+    assert env.step("```python\nprint('answer 45')\n```")[0].startswith("Output:\nanswer 45")

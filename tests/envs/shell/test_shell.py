@@ -466,3 +466,26 @@ def test_no_request_is_in_both_splits(kind: str):
         {task_of(f"{split}/{i}", kind, 0.5).text for i in range(300)} for split in ("train", "test")
     )
     assert not train & test and len(test) > 200
+
+
+@pytest.mark.parametrize(
+    "form", ["Submit {}", "submit: {}", "**submit {}**", "SUBMIT {}.", "$ submit {}"]
+)
+def test_a_submission_may_have_marks(form: str):
+    env = Shell()
+    for task in env.tasks.train:
+        env.reset(seed=0, options={"task": task})
+        if env.problem.answer:
+            break
+    answer = str(env.problem.answer)
+    assert env.step(form.format(answer))[1:3] == (1, True)
+    env.reset(seed=0, options={"task": task})
+    for text in ("do not submit", f"submitted {answer}", f"echo {answer} > submit"):
+        assert not env.step(text)[2]
+
+
+def test_a_prompt_before_a_command_is_left_out():
+    env = Shell()
+    env.reset(seed=0)
+    assert env.step("$ pwd")[0].startswith(HOME)
+    assert env.step("echo $ 5")[0].startswith("$ 5")

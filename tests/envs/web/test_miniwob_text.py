@@ -141,3 +141,38 @@ def test_equal_keys_have_equal_outcomes(kind: str):
             outcomes.setdefault((key, action), set()).add((info["state_key"], float(reward)))
     assert all(len(found) == 1 for found in outcomes.values())
     assert len(outcomes) > 1
+
+
+def login() -> MiniWoBText:
+    env = MiniWoBText(kind="log-in")
+    env.reset(seed=0)
+    return env
+
+
+@pytest.mark.parametrize(
+    "form", ['type 1 "{}"', "type 1 '{}'", "type [1] \u201c{}\u201d", "type 1: {}"]
+)
+def test_quotes_around_a_text_are_not_typed(form: str):
+    env = login()
+    env.step(form.format("Henry Ford"))
+    assert list(env.state.fields.values()) == ["Henry Ford"]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "type 1 Ada, type 2 tea", "type 1 Ada and type 2 tea", "type 1 Ada; click 3",
+        "click 3 and 4", "click 3, 4", "click 3 (Cancel)", "click 3 later", "clear 1 and 2",
+        "type 1 Ada then click 3", "type 1 Ada. Click 3",
+    ],
+)  # fmt: skip
+def test_two_actions_are_none(action: str):
+    env = login()
+    text, _, ended, _, info = env.step(action)
+    assert not info["valid"] and not ended and not env.state.fields
+    assert text.startswith(("Reply with", "Widget 3 is the button 'Log in'."))
+
+
+@pytest.mark.parametrize("action", ["Click 3.", "click [3]", "click 3 (Log in)", "click 3 button"])
+def test_a_click_may_name_its_widget(action: str):
+    assert login().step(action)[2]
