@@ -22,13 +22,25 @@ from agentgym.envs.tabular.tables import (
     table_of,
 )
 from agentgym.errors import ConfigError
+from agentgym.reading import plain_operators
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import command
 
 GOOD = 0.9
 """Score of a success."""
-_ACTION = re.compile(r"(add|remove|fill|look)[ \t]+(\S+)|submit", re.IGNORECASE)
+_ACTION = re.compile(r"(add|remove|fill|look)[ \t]+(?:at[ \t]+)?(\S+)|submit", re.IGNORECASE)
+_POWER = re.compile(r"[ \t]*(?:\*\*|\^)[ \t]*2\b|\u00b2")
+_PRODUCT = re.compile(r"[ \t]*\*[ \t]*")
+_LOG = re.compile(r"\b(?:log|ln)[ \t]*\(?[ \t]*(\w+)[ \t]*\)?(?=[*\s.!]|$)", re.IGNORECASE)
+_SQUARE = re.compile(r"\b(\w+)\*\1\b", re.IGNORECASE)
+
+
+def _usual_form(action: str) -> str:
+    """Returns an action with "age^2" and "age*speed" for other forms of powers and products."""
+    text = _POWER.sub("^2", plain_operators(action).replace("`", ""))
+    text = _LOG.sub(r"log(\1)", _PRODUCT.sub("*", text)).rstrip(".!")
+    return _SQUARE.sub(r"\1^2", text)
 
 
 @dataclass
@@ -152,7 +164,7 @@ class SmallML(TextEnv):
         return self._look("")
 
     def _advance(self, action: str) -> TimeStep:
-        found = _ACTION.fullmatch(command(action))
+        found = _ACTION.fullmatch(_usual_form(command(action)))
         if found is None:
             return self._invalid("Reply with add, remove, fill or look and a name, or with submit.")
         if found[1] is None:

@@ -473,11 +473,11 @@ def test_no_request_is_in_both_splits(kind: str):
 )
 def test_a_submission_may_have_marks(form: str):
     env = Shell()
-    for task in env.tasks.train:
-        env.reset(seed=0, options={"task": task})
+    for number in range(100):
+        env.reset(seed=0, options={"task": f"train/{number}"})
         if env.problem.answer:
             break
-    answer = str(env.problem.answer)
+    task, answer = env.task, str(env.problem.answer)
     assert env.step(form.format(answer))[1:3] == (1, True)
     env.reset(seed=0, options={"task": task})
     for text in ("do not submit", f"submitted {answer}", f"echo {answer} > submit"):

@@ -172,3 +172,35 @@ def test_a_damaged_snapshot_is_refused(env: SmallML):
 def test_arguments_out_of_range(arguments: dict):
     with pytest.raises(ConfigError, match=f"^{next(iter(arguments))} must be"):
         SmallML(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("add {0}\u00b2", "add {0}^2"),
+        ("add {0}**2", "add {0}^2"),
+        ("add {0} ^ 2.", "add {0}^2"),
+        ("add {0}*{0}", "add {0}^2"),
+        ("add {0} * {1}", "add {0}*{1}"),
+        ("add {1} \u00d7 {0}", "add {0}*{1}"),
+        ("**add `log({0})`**", "add log({0})"),
+        ("Add ln({0})", "add log({0})"),
+        ("add log {0}", "add log({0})"),
+        ("look at {0}", "look {0}"),
+    ],
+)
+def test_features_may_be_written_as_in_mathematics(said: str, meant: str):
+    env = SmallML()
+    env.reset(seed=0)
+    columns = env.table.numeric[:2]
+    expected = env.step(meant.format(*columns))
+    env.reset(seed=0)
+    got = env.step(said.format(*columns))
+    assert got == expected and got[4]["valid"]
+
+
+@pytest.mark.parametrize("said", ["add {0}^3", "add {0}^2*{1}", "add {0} and {1}", "add {0} {1}"])
+def test_other_features_are_refused(said: str):
+    env = SmallML()
+    env.reset(seed=0)
+    assert not env.step(said.format(*env.table.numeric[:2]))[4]["valid"]

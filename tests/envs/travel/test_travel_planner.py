@@ -382,3 +382,37 @@ def test_arguments_are_checked():
     other.reset(seed=0)
     assert other.state.request.days == 7 and other.state.request.people > 1
     assert other.state.request.origin in {city.name for city in world(1).cities}
+
+
+@pytest.mark.parametrize("form", ["{}.", "- {}", "1. {}", "**{}**", "* **{}**", "\u2022 {}."])
+@pytest.mark.parametrize(
+    "line",
+    ["search cities in Dorvania", "day 1 hotel: Red Inn, Norport", "day 1 lunch: -", "submit"],
+)
+def test_lines_may_have_bullets_and_full_stops(line: str, form: str):
+    env = TravelPlanner()
+    env.reset(seed=0)
+    expected = env.step(line)
+    env.reset(seed=0)
+    assert env.step(form.format(line)) == expected
+
+
+@pytest.mark.parametrize(
+    ("date", "valid"),
+    [
+        ("March 5, 2024", True),
+        ("5 March", True),
+        ("Tuesday, 5 March 2024", True),
+        ("March 5 or March 6", False),
+        ("5 April 2024", False),
+        ("the first day", False),
+    ],
+)
+def test_dates_of_flights_may_be_written_out(date: str, valid: bool):
+    env = TravelPlanner()
+    env.reset(seed=0)
+    search = f"search flights from {env.state.request.origin} to {env.country.cities[0].name} on "
+    expected = env.step(f"{search}2024-03-05")
+    env.reset(seed=0)
+    got = env.step(search + date)
+    assert got[4]["valid"] == valid == (got == expected)
