@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ LEVELS = (
 """The forty levels of the reference, in its order."""
 TEST_SEEDS = 25
 COMPLETED = "The task is completed."
+_PICK_UP = re.compile(r"\bpick[ -]up\b", re.IGNORECASE)
 """Feedback of the reference when a mission ends, whether it succeeded or failed."""
 
 TOGGLE = "- toggle: open the closed door or the box right in front of you. An opened box is gone."
@@ -197,6 +199,9 @@ class BabyAIText(TextEnv):
         if name not in self._loaded:
             self._loaded[name] = Level(name)
         return self._loaded[name]
+
+    def _parse(self, action: str) -> str:
+        return super()._parse(_PICK_UP.sub("pickup", action))
 
     def _advance(self, action: str) -> TimeStep:
         name = " ".join(action[:200].lower().split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -14,6 +15,7 @@ from agentgym.envs.cards import duel
 
 FACES = 6
 NAMES = ("one", "two", "three", "four", "five", "six")
+LIAR = "liar"
 NO_BID = -1
 SLIP = 0.02
 """Assumed probability of an action that the model of a player excludes."""
@@ -27,6 +29,36 @@ def bid_name(bid: int) -> str:
     """Returns the name of a bid: 0 is "1 one", 5 "1 six", 6 "2 ones"."""
     quantity, face = bid // FACES + 1, NAMES[bid % FACES]
     return f"{quantity} {face}" + ("" if quantity == 1 else "es" if face == "six" else "s")
+
+
+_COUNTS = (*NAMES, "seven", "eight", "nine", "ten")
+_BID = re.compile(
+    rf"(?:i )?(?:bid ?:? ?)?(?P<count>\d{{1,2}}|{'|'.join(_COUNTS)}) ?(?:x|\*|of)? ?"
+    rf"(?:(?P<face>{'|'.join(NAMES)})(?:e?s)?|(?P<digit>[1-6])'?s)"
+)
+_CHALLENGE = re.compile(
+    r"(?:i )?(?:call (?:a |you a |the bid a )?(?:liar|lie)|challenge)|that's a lie"
+)
+
+
+def usual_bid(text: str) -> str:
+    """Returns "2 sixes" for other words of a bid, such as "two 6s", and "liar" for a challenge.
+
+    Args:
+        text: an action in its plain form.
+
+    Returns:
+        The name of the bid, or the text if it is none.
+    """
+    if _CHALLENGE.fullmatch(text):
+        return LIAR
+    found = _BID.fullmatch(text)
+    if found is None:
+        return text
+    count, face = found["count"], found["face"]
+    quantity = int(count) if count.isdigit() else _COUNTS.index(count) + 1
+    which = NAMES.index(face) if face else int(found["digit"]) - 1
+    return bid_name((quantity - 1) * FACES + which) if quantity else text
 
 
 def is_true(bid: int, hands: list[Hand]) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from agentgym.envs.cards import duel
 from agentgym.envs.cards.bidding import (
     FACES,
+    LIAR,
     SIMPLE,
     Hand,
     State,
@@ -18,6 +19,7 @@ from agentgym.envs.cards.bidding import (
     is_true,
     look_ahead,
     policy,
+    usual_bid,
 )
 from agentgym.envs.cards.duel_form import DuelForm
 from agentgym.errors import ConfigError
@@ -27,8 +29,8 @@ from agentgym.multiagent.rules import Rewards
 from agentgym.rendering import Scene, hand, table
 from agentgym.tasks import Tasks, task_draws
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import plain, undressed
 
-LIAR = "liar"
 FORESEEN = 4
 """Largest number of later rounds whose dice a critic reads."""
 
@@ -234,6 +236,12 @@ class LiarsDice(TextGame):
     def _dice(self, hands: list[Hand]) -> str:
         named = zip(self.possible_agents, hands, strict=True)
         return ", ".join(f"{name}: {_shown(hand) or 'out'}" for name, hand in named)
+
+    def _parse(self, agent: str, action: str) -> str:
+        if action not in self.actions:
+            usual = usual_bid(plain(undressed(action)))
+            action = usual if usual in self.actions else action
+        return super()._parse(agent, action)
 
     def _advance(self, moves: dict[str, str]) -> Rewards:
         state = self.state

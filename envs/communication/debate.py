@@ -35,7 +35,8 @@ Judge = Callable[[str], str]
 """Maps a transcript to a text. Its last "pro" or "con" is the verdict, otherwise a draw."""
 
 MOVE = re.compile(
-    r"(?:card )?(\d{1,2})\s*(?::\s*(.*)|[,.](?!\s*(?:and |or )?\d)\s*(.*))?",
+    r"(?:(?:i )?play )?(?:card )?#?(\d{1,2})\s*"
+    r"(?::\s*(.*)|(?:[,.]|\s-(?=\s))(?!\s*(?:and |or )?\d)\s*(.*))?",
     re.DOTALL | re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n")
@@ -305,7 +306,8 @@ class Debate(TextGame):
             return super()._parse(agent, action)
         options = self._options(agent)
         listed = match_action(action, options)
-        match = MOVE.fullmatch(listed or normalized(bare(action[: 10 * MAX_MESSAGE])))
+        said = normalized(bare(action[: 10 * MAX_MESSAGE])).replace("**", "")
+        match = MOVE.fullmatch(listed or said)
         if match is None or str(int(match[1])) not in options:
             raise InvalidMove(
                 f"{action[:40]!r} is not a valid move. Give the number of one of your unplayed "

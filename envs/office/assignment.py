@@ -88,6 +88,8 @@ class AssignmentEnv(ToolEnv):
     def read_call(self, action: str) -> Call | None:
         """Returns the call in an action, with the plain form of typographic characters."""
         call = super().read_call(action)
+        if call is not None and call.name == "finish":
+            call = Call(call.name, {key: _as_answer(each) for key, each in call.arguments.items()})
         if action.isascii() and "\\u" not in action:
             return call
         return call and Call(call.name, _plain(call.arguments))
@@ -189,6 +191,14 @@ def _entries(answer: str) -> list[str]:
     parts = normalized(answer).casefold().split(";")
     entries = (_ARTICLE.sub("", " ".join(part.split()).strip(" .'\"")) for part in parts)
     return sorted(str(parse_number(entry) or entry) for entry in entries)
+
+
+def _as_answer(value: Any) -> Any:
+    """Returns an answer that is a number, or a list of numbers and texts, as text."""
+    if isinstance(value, list) and value and all(isinstance(_as_answer(v), str) for v in value):
+        return "; ".join(map(_as_answer, value))
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if number else value
 
 
 def _plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -413,3 +414,15 @@ def test_a_room_where_every_cell_faces_a_thing_does_not_hang_the_generator():
     missions = [level.reset(1741) for _ in range(2)]  # found by a scan: one of 600 seeds
     assert missions[0] == missions[1]
     assert level.map.cells[level.map.ahead] in (EMPTY, WALL)
+
+
+@pytest.mark.parametrize("form", ["pick up {}", "Pick up the {}.", "**pick-up {}**", "PICK UP {}"])
+def test_things_are_picked_up_in_two_words_as_well(form: str):
+    results = []
+    for template in ("pickup {}", form):
+        env: Any = gymnasium.make("AgentGym/BabyAI-Text-v0")
+        _, info = env.reset(seed=0)
+        picked = next(a for a in info["admissible"] if a.startswith("pickup "))
+        results.append(env.step(template.format(picked.removeprefix("pickup "))))
+        assert not env.step("do not pick up anything")[4]["valid"]
+    assert results[0] == results[1] and results[0][4]["valid"]

@@ -12,7 +12,7 @@ import pytest
 import agentgym
 from agentgym.envs.cards import bidding as dice
 from agentgym.envs.cards import duel
-from agentgym.envs.cards.bidding import State
+from agentgym.envs.cards.bidding import State, usual_bid
 from agentgym.envs.cards.liars_dice import LIAR, LiarsDice
 
 ID = "LiarsDice-v0"
@@ -234,3 +234,28 @@ def test_a_doubt_is_the_first_choice_of_the_policy(level, own, total):
                 dice.doubt_chance(level, hand, total, last)
                 == dice.policy(level, hand, total, last)[0]
             )
+
+
+@pytest.mark.parametrize(
+    ("text", "bid"),
+    [
+        ("two sixes", "2 sixes"),
+        ("2 six", "2 sixes"),
+        ("2 6s", "2 sixes"),
+        ("i bid three 1's", "3 ones"),
+        ("bid: 2x fours", "2 fours"),
+        ("one threes", "1 three"),
+        ("call liar", "liar"),
+        ("i challenge", "liar"),
+    ],
+)
+def test_bids_in_other_words(text: str, bid: str):
+    assert usual_bid(text) == bid == usual_bid(bid)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2 6", "zero ones", "0 ones", "not 2 sixes", "2 sevens", "2 sixes or liar", "a liar", "6"],
+)
+def test_other_words_are_no_bid(text: str):
+    assert usual_bid(text) == text

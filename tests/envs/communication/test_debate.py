@@ -22,6 +22,7 @@ from agentgym.envs.communication.evidence import (
     weights,
 )
 from agentgym.multiagent.messages import MAX_MESSAGE
+from agentgym.multiagent.rules import InvalidMove
 
 
 def case_of(attackers: list[set[int]], strengths: tuple[int, ...] = (1, 1, 1, 1)) -> Case:
@@ -241,3 +242,32 @@ def test_bad_arguments():
     for wrong in bad:
         with pytest.raises(ValueError):
             Debate(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("action", "argument"),
+    [
+        ("**{}**: It is law.", "It is law."),
+        ("**Card {}:** It is **law**.", "It is law."),
+        ("I play {}", ""),
+        ("{} - it is law", "it is law"),
+        ("{} \u2013 it is law", "it is law"),
+        ("#{}", ""),
+    ],
+)
+def test_a_card_may_be_bold_and_have_a_dash_behind_it(action: str, argument: str):
+    game = Debate()
+    game.reset(seed=0)
+    agent = game.acting[0]
+    card = game.seen(agent).admissible[-1]
+    assert game._parse(agent, action.format(card)) == f"{card}: {argument}"
+
+
+@pytest.mark.parametrize("action", ["{0} - {1}", "{0} or {1}", "not {0}", "{0} because of {1}"])
+def test_two_cards_are_no_move(action: str):
+    game = Debate()
+    game.reset(seed=0)
+    agent = game.acting[0]
+    cards = game.seen(agent).admissible
+    with pytest.raises(InvalidMove):
+        game._parse(agent, action.format(cards[0], cards[1]))

@@ -276,3 +276,24 @@ def test_the_order_of_changes_does_not_matter_at_work():
         assert env.step(call("finish"))[-1]["success"]
         made |= {change.name for change in changes}
     assert made == {name for name in env.tools if not name.startswith((*looks, "finish"))}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(5, "5"), (-2.5, "-2.5"), (["Rome", 3], "Rome; 3"), ("5", "5"), ("a; b", "a; b")],
+)
+def test_an_answer_may_be_a_number_or_a_list(value: object, text: str):
+    env = Weather()
+    env.reset(seed=0)
+    assert env.step(json.dumps({"name": "finish", "arguments": {"answer": value}}))[2]
+    assert env.state.answer == text
+
+
+@pytest.mark.parametrize("value", [True, None, [], {"x": 1}, [True], [{"x": 1}]])
+def test_other_answers_are_refused(value: object):
+    env = Weather()
+    env.reset(seed=0)
+    text, _, ended, _, info = env.step(
+        json.dumps({"name": "finish", "arguments": {"answer": value}})
+    )
+    assert not ended and not info["valid"] and "must be string" in text
