@@ -16,7 +16,7 @@ from agentgym.reading import (
     without_end_marks,
 )
 from agentgym.reading.number_words import SMALL, TENS
-from agentgym.utils.action_parsing import LONGEST, command, without_label
+from agentgym.utils.action_parsing import LONGEST, command, undressed, without_label
 
 MAX_MESSAGE = 280
 _NUMERIC = re.compile(rf"\d|(?<!\w)(?:{'|'.join((*SMALL, *TENS))})", re.IGNORECASE)
@@ -92,7 +92,7 @@ def amount(action: str, most: int) -> str:
     if action.isascii() and action.isdigit() and len(action) <= 6 and int(action) <= most:
         return str(int(action))
     try:
-        text = final_answer(command(action))
+        text = final_answer(undressed(command(action)))
         digits = not _LETTER.search(text) and not _FOREIGN_DIGIT.search(action[:LONGEST])
         number = parse_whole(text, most) if digits else None
     except NotUnderstood:

@@ -60,7 +60,8 @@ _ENCLOSED = re.compile(
 _NAMED = re.compile(
     r"[>*_# ]{0,9}(?:(?:so|my|the|our|final|next|best|chosen) ){0,3}"
     r"(?:answer|action|move|choice|decision|vote|bid|guess|command|response|reply|pick|selection"
-    r"|question)[ *_]{0,4}(?:\d{1,3}[ *_]{0,4})?(?::|=|\bis\b:?)[ *_]{0,4}([^\n]+)",
+    r"|question|clue|word|card|column|cell|position|square|number|amount)"
+    r"[ *_]{0,4}(?:\d{1,3}[ *_]{0,4})?(?::|=|\bis\b:?)[ *_]{0,4}([^\n]+)",
     re.IGNORECASE,
 )
 _CLOSING = " \t\r\n.!$*_`\"')]}"
@@ -305,7 +306,8 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
         known: their plain forms.
     """
     forms = [plain(undressed(each)) for each in (first_paragraph(answer), _last_answer(answer))]
-    for change in (str, _without_articles):
+    spoken = _ARTICLES.isdisjoint(known)  # else articles are actions, as in a text word by word
+    for change in (str, _without_articles) if spoken else (str,):
         wanted = {change(form) for form in forms} - {""}
         pairs = zip(actions, known, strict=True)
         found = [each for each, form in pairs if change(form) in wanted]

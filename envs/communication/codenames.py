@@ -25,7 +25,7 @@ from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.rendering.scene import BLUE, GREY, INK, PAPER, RED, Cell, Scene
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain
+from agentgym.utils.action_parsing import plain, undressed
 
 TEAMS = ("red", "blue")
 PAINT = {"red": RED, "blue": BLUE, "neutral": GREY, "assassin": INK}
@@ -334,7 +334,7 @@ class Codenames(TextGame):
         return menu(barred(words))
 
     def _parse(self, agent: str, action: str) -> str:
-        action = plain(action[:200])
+        action = plain(undressed(action[:200]))
         if self.state.guesses > 0 or self.clues == "menu":
             return super()._parse(agent, action if action.startswith("[") else f"[{action}]")
         match = CLUE.fullmatch(action)

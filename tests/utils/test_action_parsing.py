@@ -272,6 +272,13 @@ def test_articles_do_not_matter_but_letters_do(said: str, action: str | None):
     assert match_action(said, actions) == action
 
 
+def test_articles_that_are_actions_matter():
+    words = ("the", "a", "tall", "end")
+    assert match_action("The", words) == "the"
+    for said in ("the tall", "a tall", "tall the", "the end"):
+        assert match_action(said, words) is None
+
+
 @given(st.text(max_size=30).filter(str.strip), st.lists(st.sampled_from(BOXED), max_size=3))
 def test_nothing_but_marks_is_left_out(text: str, forms: list[str]):
     for form in forms:

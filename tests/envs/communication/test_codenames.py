@@ -18,6 +18,7 @@ from agentgym.envs.communication.codenames_players import (
     strategic_clue,
     strategic_guess,
 )
+from agentgym.multiagent.rules import InvalidMove
 
 RED = ["lion", "tiger", "shark", "apple", "plum", "moon", "star", "owl", "snow"]
 BLUE = ["wolf", "cup", "table", "pen", "boat", "hat", "bell", "rope"]
@@ -229,3 +230,14 @@ def test_the_limit_of_turns():
         game.play({game.acting[0]: said})
     assert game.acting == () and game.truncated("player_0") and not game.terminated("player_0")
     assert "It is the turn of player_3." in game.steps["player_0"].text
+
+
+@pytest.mark.parametrize(
+    "form", ["{}", "Clue: {}", "My clue is [{}].", "**Clue:** [{}]", "\\[{}\\]"]
+)
+def test_a_clue_may_have_a_label(form: str):
+    game = Codenames()
+    game.reset(seed=0)
+    assert game._parse(game.acting[0], form.format("galaxy 2")) == "[galaxy 2]"
+    with pytest.raises(InvalidMove):
+        game._parse(game.acting[0], form.format("galaxy 2 or planet 1"))

@@ -17,7 +17,8 @@ from agentgym.envs.social.commons import (
     wish,
 )
 from agentgym.envs.social.commons_harvest import CommonsHarvest
-from agentgym.multiagent.messages import MAX_MESSAGE, proposal
+from agentgym.multiagent.messages import MAX_MESSAGE, amount, proposal
+from agentgym.multiagent.rules import InvalidMove
 
 ID = "CommonsHarvest-v0"
 ALL = [f"player_{i}" for i in range(5)]
@@ -224,3 +225,11 @@ def test_impossible_arguments_are_refused(wrong):
 )
 def test_numbers_in_names_of_players_are_no_proposals(message, number):
     assert proposal([message]) == number
+
+
+@pytest.mark.parametrize("form", ["Amount: {}", "My answer is {}.", "[{}]", "**Number:** {}"])
+def test_an_amount_may_have_a_label(form: str):
+    assert amount(form.format(8), 10) == "8"
+    for text in ("8 or 9", "-8", "8 tons", "not 8", "11"):
+        with pytest.raises(InvalidMove):
+            amount(form.format(text), 10)
