@@ -64,6 +64,7 @@ _NAMED = re.compile(
     r"[ *_]{0,4}(?:\d{1,3}[ *_]{0,4})?(?::|=|\bis\b:?)[ *_]{0,4}([^\n]+)",
     re.IGNORECASE,
 )
+_PAIRED = ("**", "*", "`", '"', "'")
 _CLOSING = " \t\r\n.!$*_`\"')]}"
 _ARTICLES = frozenset(("the", "a", "an"))
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
@@ -232,11 +233,15 @@ def undressed(text: str) -> str:
     text, before = normalized(text[:LONGEST]).strip(), None
     while text != before:
         before = text
-        text = text.strip("*`\"' ")
+        for mark in _PAIRED:
+            inner = text.removeprefix(mark).removesuffix(mark)
+            if len(text) == len(inner) + 2 * len(mark) and mark not in inner:
+                text = inner.strip() or text
         if enclosed := _ENCLOSED.fullmatch(text):
             text = (enclosed[1] or enclosed[2] or enclosed[3] or enclosed[5]).strip()
         elif named := _NAMED.fullmatch(text):
             text = named[1].strip()
+            text = text.removesuffix("**").rstrip() if text.count("**") == 1 else text
     return _ESCAPED.sub(r"\1", text)
 
 

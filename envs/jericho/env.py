@@ -15,6 +15,7 @@ from agentgym.envs.jericho.emulator import Emulator, EmulatorFailed, EmulatorSto
 from agentgym.errors import ConfigError, DataError, MissingExtraError
 from agentgym.tasks import Tasks, warn_not_held_out
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import bare
 
 SUFFIX = re.compile(r"\.z[1-8]")
 WON = re.compile(r"\bwon\b|\bthe end\b|victor", re.IGNORECASE)
@@ -161,9 +162,12 @@ class Jericho(TextEnv):
             raise DataError(f"Jericho cannot play {self.task!r}: {error}") from error
 
     def _advance(self, action: str) -> TimeStep:
-        command = " ".join(action.split())
+        lines = bare(action).removeprefix("> ").splitlines()
+        command = " ".join(lines[0].split()) if lines else ""
         if not command:
             return self._invalid("Answer with a short command, for example: look.")
+        if len(lines) > 1:
+            return self._invalid("Answer with one command on one line, for example: look.")
         if _typed(command) != command:
             long = len(command) > LONGEST
             problem = "The command is too long" if long else "A character cannot be typed"

@@ -230,3 +230,22 @@ def test_errors_of_the_emulator_are_named(fake: Jericho):
         fake.step("fail")
     fake.close()
     assert fake._emulator is not None and not fake._emulator.alive
+
+
+@installed
+@pytest.mark.parametrize("form", ["{}", "Action: {}", "**{}**", "`{}`", "> {}", "```\n{}\n```"])
+def test_marks_around_a_command_are_not_typed(form: str):
+    env = Jericho()
+    env.reset(seed=0)
+    assert env.step(form.format("go west"))[4]["valid"]
+    assert env.state.commands == ["go west"]
+
+
+@installed
+def test_two_lines_are_not_typed_as_one():
+    env = Jericho()
+    env.reset(seed=0)
+    for action in ("go west\nlook", "I go west, then north.\n\ngo west"):
+        text, *_, info = env.step(action)
+        assert not info["valid"] and "one command on one line" in text
+    assert env.state.commands == []
