@@ -17,6 +17,7 @@ from agentgym.envs.service.caller import (
 )
 from agentgym.envs.service.database import Record, Tables, copied
 from agentgym.envs.service.desk import DeskState
+from agentgym.envs.service.device_lines import ALONE, PHONE, device_line
 from agentgym.envs.service.instructions import read_instructions
 from agentgym.envs.service.phone import (
     APN,
@@ -37,8 +38,6 @@ from agentgym.envs.service.telecom_world import TODAY, operator, operator_keys
 from agentgym.envs.service.user import reveals
 from agentgym.tools import Call, Tool
 
-PHONE = "PHONE:"
-"""Start of the lines with which a user that is a model, a function or an agent uses the phone."""
 CHANGE_KINDS = {
     "refuel_data": "data",
     "send_payment_request": "bill",
@@ -259,9 +258,10 @@ class Telecom(TelecomTools):
 
         None: the words are a message to the agent.
         """
-        if not words.startswith(PHONE):
-            return None
-        found = read_instructions(words.removeprefix(PHONE))
+        line = device_line(words)
+        if not line:
+            return line if line is None else ALONE
+        found = read_instructions(line)
         if not found.clear or found.clear != [action for action, _ in found.steps]:
             return "The phone cannot do that."
         if len(found.clear) > 1:

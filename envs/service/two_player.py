@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,8 @@ from agentgym.tools.calls import message_of
 AGENT, USER = "player_0", "player_1"
 MOST_USES = 5
 """Uses of a device per message of the user."""
+_GAP = re.compile(r"(?<=\d)[ .)-]{1,2}(?=\d)")
+"""Between groups of digits: "555 011 234"."""
 SHORTEST_CODE = 3
 """Number of characters from which on a number or code can be invented."""
 QUESTION = "Is there anything else?"
@@ -277,12 +280,17 @@ class ServiceTwoPlayer(EnvGame):
 
     def _invents(self, words: str) -> bool:
         """Whether the user's own words hold a code that nobody has told it."""
-        found = {code for code in codes(words) if len(code) >= SHORTEST_CODE}
+        found = self._codes(words)
         if not found or words == self.inner.scripted_words(self.state.message):
             return False
         told = [text for who, text in self.inner.state.conversation if who == "agent"]
-        known = [self.inner.case.instruction, self.state.message, *told, *self.state.reports]
-        return not found <= codes("\n".join(known))
+        known = codes(
+            "\n".join([self.inner.case.instruction, self.state.message, *told, *self.state.reports])
+        )
+        return not (found <= known or self._codes(_GAP.sub("", words)) <= known)
+
+    def _codes(self, words: str) -> set[str]:
+        return {code for code in codes(words) if len(code) >= SHORTEST_CODE}
 
     def _random(self, agent: str, rng: np.random.Generator) -> str:
         sentences = self.inner.case.instruction.split(". ") if agent == USER else MESSAGES

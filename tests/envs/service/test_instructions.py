@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.service.caller import CallerState, ScriptedCaller
+from agentgym.envs.service.device_lines import ALONE
 from agentgym.envs.service.instructions import instructions, read_instructions
 from agentgym.envs.service.phone import (
     ACCESS,
@@ -226,12 +227,29 @@ def test_only_the_right_price_is_agreed_to(gigabytes: int, price: int):
         ("PHONE: do not restart the phone", "The phone cannot do that."),
         ("PHONE: turn off the VPN and restart the phone", "The phone does one thing at a time."),
         ("PHONE: if it rains, restart the phone", "The phone cannot do that."),
+        ("**PHONE: check the SIM card**", "The SIM card is active."),
+        ("**PHONE:** check the SIM card.", "The SIM card is active."),
+        ("Phone: check the SIM card", "The SIM card is active."),
+        ("PHONE check the SIM card", "The SIM card is active."),
+        ("I look.\nPHONE: check the SIM card", ALONE),
+        ("PHONE: check the SIM card\nWhat now?", ALONE),
+        ("PHONE: check the SIM card\nPHONE: restart the phone", ALONE),
     ],
 )
 def test_a_line_to_the_phone_is_one_action(words: str, report: str):
     env = Telecom()
     env.reset(seed=0, options={"task": task_with(env, "active")})
     assert env.use_device(words) == report
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Phone: 555-011234", "My phone is new.", "Phones are nice.", "Phone", "phone: no"],
+)
+def test_other_words_about_phones_are_messages(words: str):
+    env = Telecom()
+    env.reset(seed=0)
+    assert env.use_device(words) is None
 
 
 def task_with(env: Telecom, sim: str) -> str:

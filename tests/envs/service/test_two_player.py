@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -313,3 +314,16 @@ def test_wrong_arguments_and_snapshots_are_refused():
         with pytest.raises(SnapshotError):
             talk.restore(bad)
     assert talk.snapshot() == good
+
+
+@pytest.mark.parametrize(
+    ("form", "cost"),
+    [("{0}-{1}", 0.0), ("{0} {1}", 0.0), ("({0}) {1}", 0.0), ("{0}.{1}", 0.0), ("{1}-{0}", -0.5)],
+)
+def test_digits_in_other_groups_are_not_invented(form: str, cost: float):
+    games = (game("Telecom", f"train/{i}", invention_cost=0.5) for i in range(50))
+    talk = next(each for each in games if "phone number is" in each.inner.case.instruction)
+    number = re.search(r"(\d{3})-(\d{6})", talk.inner.case.instruction)
+    assert number
+    says(talk, f"My number is {form.format(*number.groups())}.")
+    assert talk.info("player_1")["reward_terms"]["cost"] == cost
