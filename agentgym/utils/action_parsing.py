@@ -60,7 +60,8 @@ _ENCLOSED = re.compile(
 _NAMED = re.compile(
     r"[>*_# ]{0,9}(?:(?:so|my|the|our|final|next|best|chosen) ){0,3}"
     r"(?:answer|action|move|choice|decision|vote|bid|guess|command|response|reply|pick|selection"
-    r"|question|clue|word|card|column|cell|position|square|number|amount)"
+    r"|question|clue|word|card|column|cell|position|square|number|amount|team|proposal"
+    r"|description|expression|task|target|victim|film|title|player|name)"
     r"[ *_]{0,4}(?:\d{1,3}[ *_]{0,4})?(?::|=|\bis\b:?)[ *_]{0,4}([^\n]+)",
     re.IGNORECASE,
 )
@@ -303,7 +304,7 @@ def match_action(action: str, actions: Sequence[str], *, cased: bool = False) ->
 
 
 def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Returns the actions that match the one marked answer of a reply, or that differ in articles.
+    """Returns the actions that match the marked answer of a reply, or differ in articles and "_".
 
     Args:
         answer: an agent's action that matches none.
@@ -332,8 +333,11 @@ def _last_answer(answer: str) -> str:
 
 
 def _without_articles(form: str) -> str:
-    """Returns a plain form without articles. Letters, as in "a to c" and "a b o u t", are kept."""
-    words = form.split()
+    """Returns a plain form without articles, and with "player 1" for "player_1".
+
+    Letters, as in "a to c" and "a b o u t", are kept.
+    """
+    words = form.replace("_", " ").split()
     following = (*words[1:], "")
     pairs = zip(words, following, strict=False)
     kept = [w for w, n in pairs if w not in _ARTICLES or len(n) < 3 or not n[0].isalpha()]

@@ -22,10 +22,9 @@ from agentgym.errors import ConfigError
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
-from agentgym.reading import normalized
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import match_action
+from agentgym.utils.action_parsing import command, match_action, undressed
 
 LONGEST_WORD = 20
 
@@ -324,7 +323,7 @@ class ReferentialGame(TextGame):
             return self._picks()[named.index(picked)] if picked else super()._parse(agent, action)
         if self.menu:
             return super()._parse(agent, action)
-        words = normalized(action).replace(",", " ").split(maxsplit=self.max_words)
+        words = undressed(command(action)).replace(",", " ").split(maxsplit=self.max_words)
         if not 1 <= len(words) <= self.max_words:
             raise InvalidMove(
                 f"Give a description of 1 to {self.max_words} words, for example red circle."

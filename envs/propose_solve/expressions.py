@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -14,9 +15,11 @@ from agentgym.multiagent.rules import InvalidMove
 from agentgym.reading import plain_operators
 from agentgym.reading.expressions import parse_integer
 from agentgym.tasks import draw_level, is_test_level
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import command, undressed
 
 OPERATORS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
+_ASKED = re.compile(r"\s*=\s*\??$|[.?]$")
+"""What may follow an expression, as in "3 + 4 = ?"."""
 LONGEST = 100
 LONGEST_TERM = 15
 """Characters of a number with its operator and parentheses, where there are many numbers."""
@@ -97,6 +100,7 @@ class Expressions(Domain):
         if len(proposal) > longest:
             raise InvalidMove(f"The expression must have at most {longest} characters.")
         try:
-            return ast.parse(plain_operators(command(proposal)), mode="eval").body
+            asked = plain_operators(undressed(command(proposal)))
+            return ast.parse(_ASKED.sub("", asked), mode="eval").body
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             raise InvalidMove(f"{proposal[:20]!r} is not an expression.") from None

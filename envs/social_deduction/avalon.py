@@ -37,7 +37,7 @@ from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import Tasks, draw_level, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain
+from agentgym.utils.action_parsing import plain, undressed
 
 APPROVE, REJECT = "approve", "reject"
 SUCCESS, FAIL = "success", "fail"
@@ -325,7 +325,8 @@ class Avalon(TextGame):
             return clip(action)
         if state.phase != "propose":
             return super()._parse(agent, action)
-        words, size = plain(action), TEAM_SIZES[len(self.hand)][len(state.results)]
+        words = plain(undressed(action)).replace("player ", "player_")
+        size = TEAM_SIZES[len(self.hand)][len(state.results)]
         named = NAMES.fullmatch(words) is not None
         team = {int(number) for number in re.findall(r"player_([0-9])", words) if named}
         if len(team) != size or max(team) >= len(self.hand):

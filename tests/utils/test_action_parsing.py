@@ -256,6 +256,7 @@ def test_other_words_beside_a_marked_answer_are_not_dropped(said: str):
         ("Make a wood pickaxe.", "make wood pickaxe"),
         ("the red jar", "red jar"),
         ("player\\_1", "player_1"),
+        ("Player 1", "player_1"),
         ("b o u t", None),
         ("to C", None),
         ("10", None),

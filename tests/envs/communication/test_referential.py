@@ -253,3 +253,12 @@ def test_fewer_attributes(attributes, pick_by):
 def test_bad_arguments(wrong):
     with pytest.raises(ValueError):
         ReferentialGame(**wrong)
+
+
+@pytest.mark.parametrize(
+    "form", ["{}", "Action: {}", "Description: {}", '"{}"', "**{}**", "\\boxed{{{}}}"]
+)
+def test_marks_are_no_part_of_a_description(form: str):
+    game = ReferentialGame()
+    game.reset(seed=0)
+    assert game._parse("player_0", form.format("red circle")) == "red circle"

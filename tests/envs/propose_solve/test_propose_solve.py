@@ -346,3 +346,16 @@ def test_every_expression_that_is_drawn_may_be_proposed(terms: int, largest: int
     domain, rng = Expressions(terms, largest), np.random.default_rng(number)
     drawn = domain.sample(f"train/{number}", "", lambda below: int(rng.integers(below)))
     assert domain.verify("", drawn, test=False).proposal == drawn
+
+
+@pytest.mark.parametrize(
+    "form", ["{}", "Task: {}", "{} = ?", "**{}**", "\\boxed{{{}}}", "{}.", "Expression: `{}`"]
+)
+def test_a_proposed_expression_may_have_marks(form: str):
+    domain = Expressions(3, 20)
+    assert (
+        domain.verify("value", form.format("3 \u00d7 (4 + 5)"), test=True).proposal == "3 * (4 + 5)"
+    )
+    for text in ("3 + 4 = 7", "3 + 4 or 5", "compute 3 + 4"):
+        with pytest.raises(InvalidMove):
+            domain.verify("value", form.format(text), test=True)

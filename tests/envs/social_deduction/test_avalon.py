@@ -38,6 +38,7 @@ from agentgym.envs.social_deduction.avalon_rules import (
     known_evil,
 )
 from agentgym.errors import ConfigError
+from agentgym.multiagent.rules import InvalidMove
 
 FIVE = [MERLIN, SERVANT, SERVANT, MINION, ASSASSIN]
 SEVEN = [MERLIN, PERCIVAL, SERVANT, SERVANT, MORGANA, MORDRED, ASSASSIN]
@@ -280,3 +281,27 @@ def test_a_fail_is_proof():
 def test_invalid_arguments(kwargs, message):
     with pytest.raises(ConfigError, match=message):
         agentgym.make_parallel("Avalon-v0", **kwargs)
+
+
+@pytest.mark.parametrize(
+    "team",
+    [
+        "player_0, player_3", "[player_3, player_0]", "Team: player_0 and player_3.",
+        "player\\_0, player\\_3", "My proposal: **player_0, player_3**", "Player 0, Player 3",
+        "\\boxed{player_0, player_3}",
+    ],
+)  # fmt: skip
+def test_a_team_may_have_marks_and_a_label(team: str):
+    game = Avalon()
+    game.reset(seed=0)
+    assert game._parse(game.acting[0], team) == "player_0, player_3"
+
+
+@pytest.mark.parametrize(
+    "team", ["not player_0, player_3", "player_0 or player_3", "0, 3", "player_0 with player_3"]
+)
+def test_anything_else_is_no_team(team: str):
+    game = Avalon()
+    game.reset(seed=0)
+    with pytest.raises(InvalidMove):
+        game._parse(game.acting[0], team)
