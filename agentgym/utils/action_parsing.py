@@ -311,6 +311,8 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
         actions: the admissible actions.
         known: their plain forms.
     """
+    if answer.rstrip().endswith("?") and not any("?" in each for each in actions):
+        return []
     forms = [plain(undressed(each)) for each in (first_paragraph(answer), _last_answer(answer))]
     spoken = _ARTICLES.isdisjoint(known)  # else articles are actions, as in a text word by word
     for change in (str, _without_articles) if spoken else (str,):
