@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from agentgym.core import TextEnv, TimeStep, TurnLimit
 from agentgym.envs.diary.pages import RELATIONS, Pages, Question, enough_questions, pages_of
 from agentgym.errors import ConfigError
-from agentgym.reading import NotUnderstood, asserted, final_answer
+from agentgym.reading import NotUnderstood, asserted, final_answer, find_numbers
 from agentgym.tasks import Tasks
 from agentgym.utils.action_parsing import command, plain
 
@@ -216,13 +216,21 @@ class Diary(TextEnv):
         return f"note {fact.who} {RELATIONS[fact.relation].name}: {fact.value}{earlier}"
 
 
+_TIMES = {"once": "1", "twice": "2", "thrice": "3"}
+
+
 def _named(action: str, options: Sequence[str]) -> list[str]:
     """Returns the options that an answer claims: "not Rome", "Rome?" and "if Rome" claim none."""
     try:
         text = final_answer(action)
     except NotUnderstood:
         return []
-    words = set(re.findall(r"\w+", " ".join(asserted(text)).casefold()))
+    claimed = " ".join(asserted(text))
+    words = set(re.findall(r"\w+", claimed.casefold()))
+    if all(option.isdecimal() for option in options):  # "five times"
+        words |= {str(number.value) for number in find_numbers(claimed)}
+        words.add(text.casefold())  # "once" alone is no condition
+        words |= {number for word, number in _TIMES.items() if word in words}
     return [option for option in options if words >= {*option.casefold().split()}]
 
 

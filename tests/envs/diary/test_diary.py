@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.envs.diary.diary import Diary
+from agentgym.envs.diary.diary import Diary, _named
 from agentgym.envs.diary.pages import RELATIONS, Pages, pages_of
 from agentgym.errors import ConfigError
 
@@ -194,3 +194,16 @@ def test_the_longest_diary_is_drawn_with_many_questions():
     env = Diary(entries=2000, questions=200)
     env.reset(seed=0)
     assert len({question.text for question in env.pages.questions}) == 200
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("five", ["5"]), ("Five times.", ["5"]), ("5 (five)", ["5"]), ("She moved twice.", ["2"]),
+        ("Once.", ["1"]), ("once or twice", []), ("not five", []), ("five?", []), ("half", []),
+        ("two, I think", ["2"]),
+    ],
+)  # fmt: skip
+def test_numbers_may_be_words(said: str, named: list[str]):
+    assert _named(said, [str(n) for n in range(10)]) == named
+    assert _named(said, ["Rome", "Lima"]) == []
