@@ -12,6 +12,7 @@ from agentgym.core import TextEnv, TurnLimit
 from agentgym.errors import did_you_mean
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import match_action
 
 ARMS = {"easy": 10, "hard": 30}
 """Number of films (the two sizes of EVOLvE)."""
@@ -261,6 +262,13 @@ class ContextualBandit(TextEnv):
         for _ in range(EXAMPLE_USERS):
             self._rate(state, world, self._best(state), rng)
         return state.told
+
+    def _parse(self, action: str) -> str:
+        """Returns the title of an action, which may have the genre behind it as it is shown."""
+        genres = make_world(self.task, len(self.titles)).genres
+        shown = [f"{title} ({genre})" for title, genre in zip(self.titles, genres, strict=True)]
+        found = None if action in self._numbers else match_action(action, shown)
+        return super()._parse(self.titles[shown.index(found)] if found else action)
 
     def _advance(self, action: str) -> TimeStep:
         film = self._numbers.get(action)

@@ -11,6 +11,7 @@ from agentgym.core import TextEnv
 from agentgym.rendering import Scene, hand, table
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import plain, undressed
 
 RANKS = ("A", "2", "3", "4", "5", "6", "7", "8", "9", "10", "J", "Q", "K")
 CHANCES = {**dict.fromkeys(range(1, 10), 1 / 13), 10: 4 / 13}
@@ -18,7 +19,10 @@ CHANCES = {**dict.fromkeys(range(1, 10), 1 / 13), 10: 4 / 13}
 DEALER_STANDS = 17
 BLACKJACK = 22
 """Represents the dealer's 21 with two cards, against which a blackjack draws."""
-ACTIONS = {"hit": "hit", "stand": "stand", "stick": "stand"}
+ACTIONS = {
+    **{"hit": "hit", "hit me": "hit", "stand": "stand"},
+    **{"stick": "stand", "stay": "stand", "stand pat": "stand"},
+}
 
 
 @dataclass
@@ -139,7 +143,7 @@ class Blackjack(TextEnv):
     an infinite deck, no doubling, splitting or insurance.
 
     ## Action Space
-    Text: `hit` or `stand` (or `stick`).
+    Text: `hit` or `stand` (or `stick`, `stay`).
 
     ## Observation Space
     Text: the player's cards, their total, and the dealer's visible card.
@@ -232,7 +236,7 @@ class Blackjack(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        chosen = ACTIONS.get(action[:20].strip().lower())
+        chosen = ACTIONS.get(plain(undressed(action)))
         player, dealer = self.state.player, self.state.dealer
         if chosen is None:
             return self._invalid(f"Invalid action {action[:40]!r}. Expected: hit or stand.")

@@ -189,3 +189,13 @@ def test_demonstrations_are_games_of_the_expert_with_other_preferences():
         assert len(paid) == 20 and np.mean(paid[10:]) > 0.55
     with pytest.raises(ValueError, match="demonstrations"):
         ContextualBandit(demonstrations=11)
+
+
+def test_a_title_may_have_its_genre_behind_it():
+    env = ContextualBandit()
+    text, info = env.reset(seed=0)
+    shown = text.partition("Films: ")[2].partition("\n")[0].split(", ")
+    for film, title in zip(shown, info["admissible"], strict=True):
+        assert env._parse(f"**{film}**") == title == env._parse(title)
+        wrong = film.replace(" (", " (un")
+        assert env._parse(wrong) == wrong

@@ -148,3 +148,23 @@ def test_words_for_standing_and_nonsense():
     text, reward, *_, info = env.step("double")
     assert "hit or stand" in text and not info["valid"] and reward == -1
     assert env.step(" Stick ")[2]
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [("Hit me!", "hit"), ("Stay.", "stand"), ("**stick**", "stand"), ("Answer: stay", "stand")],
+)
+def test_usual_words_for_the_two_actions(said: str, meant: str):
+    results = []
+    for action in (said, meant):
+        env = Blackjack()
+        env.reset(seed=3)
+        results.append(env.step(action))
+    assert results[0] == results[1] and results[0][4]["valid"]
+
+
+@pytest.mark.parametrize("said", ["do not hit", "hit or stand", "staying", "hit twice"])
+def test_other_words_are_no_action(said: str):
+    env = Blackjack()
+    env.reset(seed=3)
+    assert not env.step(said)[4]["valid"]
