@@ -242,7 +242,7 @@ def undressed(text: str) -> str:
             text = (enclosed[1] or enclosed[2] or enclosed[3] or enclosed[5]).strip()
         elif named := _NAMED.fullmatch(text):
             text = named[1].strip()
-            text = text.removesuffix("**").rstrip() if text.count("**") == 1 else text
+            text = text.replace("**", "") if text.count("**") == 1 else text
     return _ESCAPED.sub(r"\1", text)
 
 

@@ -20,12 +20,13 @@ from agentgym.envs.lmrl.city_answers import (
 )
 from agentgym.envs.lmrl.oracle import INVALID, NO, YES, Oracle, make_oracle, verdict
 from agentgym.envs.lmrl.phrases import words
-from agentgym.envs.lmrl.questions import asked_so_far, bare_question
+from agentgym.envs.lmrl.questions import asked_so_far, bare_question, is_several
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
 
 MOST_WORDS = 40
 SHOWN = 160
+ONE_QUESTION = "Ask only one question at a time."
 ONE_AT_A_TIME = "Name only one city per question."
 CLOSED = "- a yes-or-no question, for example: Is your city on the coast?\n"
 OPEN = "- a question with a short sentence as its answer, for example: Which country is it in?\n"
@@ -167,6 +168,8 @@ class GuessMyCity(TextEnv):
             return self._record(action, INVALID)
         question = " ".join(parts)
         question = question[0].upper() + question[1:].rstrip("?.! ") + "?"
+        if is_several(question):
+            return self._record(question, ONE_QUESTION)
         mentioned = lexicon().mentions(question)
         if len(mentioned) > 1:
             return self._record(question, ONE_AT_A_TIME)

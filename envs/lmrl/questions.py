@@ -13,6 +13,14 @@ from agentgym.utils.action_parsing import command, undressed
 _NUMBER = re.compile(r"(?:>|-|\d{1,2}[.)]|q[ .#]{0,2}\d{0,2}[:.)])\s+", re.IGNORECASE)
 
 
+_SEVERAL = re.compile(r"\?[\"')]?\s+(?!$)\W{0,3}\w")
+
+
+def is_several(question: str) -> bool:
+    """Whether a text has words behind a question mark, such as another question."""
+    return _SEVERAL.search(question) is not None
+
+
 def bare_question(said: str) -> str:
     """Returns a question without its label or number, and the quotes or other marks around it."""
     text = command(said).strip('"\u201c\u201d ')

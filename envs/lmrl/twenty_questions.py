@@ -12,7 +12,7 @@ from agentgym.core import TextEnv, UnreadableAction
 from agentgym.envs.lmrl.objects import PLAIN, things
 from agentgym.envs.lmrl.oracle import INVALID, NO, YES, Oracle, make_oracle, verdict
 from agentgym.envs.lmrl.phrases import Lexicon, Question, words
-from agentgym.envs.lmrl.questions import asked_so_far, bare_question
+from agentgym.envs.lmrl.questions import asked_so_far, bare_question, is_several
 from agentgym.envs.lmrl.traits import FILLERS, rows
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
@@ -129,11 +129,13 @@ def truth(meaning: str) -> np.ndarray:
 
 
 def well_formed(question: str) -> bool:
-    """Returns whether a text has the form of a question in LMRL-Gym: start, end and length."""
+    """Returns whether a text has the form of one question in LMRL-Gym: start, end and length."""
     parts = question.split(maxsplit=MOST_WORDS)
     if not parts or len(parts) > MOST_WORDS or parts[0].lower() not in STARTERS:
         return False
-    return len(question) <= 1000 and not question.removesuffix("?").endswith(".")
+    if len(question) > 1000 or is_several(question):
+        return False
+    return not question.removesuffix("?").endswith(".")
 
 
 def guessed(question: str) -> int | None:

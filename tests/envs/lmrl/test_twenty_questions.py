@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from agentgym.core import UnreadableAction
 from agentgym.envs.lmrl.objects import things
 from agentgym.envs.lmrl.oracle import INVALID, make_oracle, verdict
+from agentgym.envs.lmrl.questions import is_several
 from agentgym.envs.lmrl.tables import entries
 from agentgym.envs.lmrl.traits import rows
 from agentgym.envs.lmrl.twenty_questions import (
@@ -364,3 +365,27 @@ def test_two_questions_or_a_reason_are_no_label():
         made = gymnasium.make("AgentGym/TwentyQuestions-v0")
         made.reset(seed=0)
         assert not made.step(text)[4]["valid"]
+
+
+@pytest.mark.parametrize(
+    ("text", "several"),
+    [
+        ("Is it big? Is it red?", True),
+        ("Is it big?\nIs it red?", True),
+        ("Is it big? I think so.", True),
+        ('Is it "big?" Or red?', True),
+        ("Is it big?", False),
+        ("Is it big? ", False),
+        ('"Is it big?"', False),
+        ("Is it big??", False),
+        ("**Is it big?**", False),
+    ],
+)
+def test_two_questions_have_no_single_answer(text: str, several: bool):
+    assert is_several(text) == several
+    for env in ("TwentyQuestions-v0", "GuessMyCity-v0"):
+        made = gymnasium.make(f"AgentGym/{env}")
+        made.reset(seed=0)
+        observation, *_, info = made.step(text)
+        refused = observation.endswith(("Invalid question.", "only one question at a time."))
+        assert refused == several and not (several and info["valid"])
