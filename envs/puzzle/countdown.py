@@ -15,7 +15,7 @@ from agentgym.reading import NotUnderstood, final_answer
 from agentgym.reading.expressions import plain_expression
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import command, undressed
 
 OPERATORS = "+-*/"
 LARGEST = 99
@@ -144,7 +144,7 @@ def readable(action: str) -> str:
     if not DIGIT.search(action):
         return ""
     try:
-        answer = plain_expression(final_answer(command(action)))
+        answer = plain_expression(final_answer(undressed(command(action))))
     except NotUnderstood:
         return ""
     return answer if len(answer) <= LONGEST else ""

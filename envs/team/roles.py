@@ -18,7 +18,7 @@ SCORES = ("1", "2", "3")
 ACCEPT, REJECT = "accept", "reject"
 MAX_NOTE = 1000
 """Characters of a message."""
-_REPLY = re.compile(r"(accept|reject)(?![\w?-])[ :,.!-]{0,9}(.*)", re.IGNORECASE | re.DOTALL)
+_REPLY = re.compile(r"(accept|reject)(?:ed)?(?![\w?-])[ :,.!-]{0,9}(.*)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)

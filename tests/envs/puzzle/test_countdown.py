@@ -273,6 +273,14 @@ def test_a_step_may_name_its_result(action: str, rest: tuple[int, ...] | None):
     assert env.state.numbers == (rest or (10, 11, 69, 94))
 
 
+@pytest.mark.parametrize(
+    "form",
+    ["Expression: {}", "**My answer is:** {}", "Final action: {}", "[{}]", "<answer>{}</answer>"],
+)
+def test_an_expression_may_have_a_label(form: str):
+    assert readable(form.format("(3 + 7) * 5 - 2")) == "(3 + 7) * 5 - 2"
+
+
 def test_an_equation_is_told_to_be_an_expression():
     env = Countdown()
     env.reset(seed=0)

@@ -366,3 +366,11 @@ def test_a_copy_continues_independently():
     says(twin, "Go up!", "+")
     assert (where(twin), where(game)) == (start + 1, start)
     assert game.acting == ("player_0",) and not game.inner._turn
+
+
+@pytest.mark.parametrize("reply", ["Accepted.", "Accepted: it is right", "Rejected: it is wrong"])
+def test_a_checker_may_answer_in_the_past(reply: str):
+    game = team("proposer-checker", attempts=2)
+    start = where(game)
+    says(game, "+", reply)
+    assert where(game) == start + reply.startswith("Accepted")
