@@ -134,3 +134,23 @@ def test_thoughts_before_an_action_change_nothing(id: str):
             got = effect(env, thoughts + state.action)
             assert got[:6] == state.result[:6]
             assert "think>" not in got[7]
+
+
+MARKS = ("Answer: {}", "\\boxed{{{}}}", "**{}**", "<answer>{}</answer>", "My move is {}", "- {}")
+
+
+@pytest.mark.parametrize("id", parameters())
+def test_a_marked_answer_acts_as_the_listed_action_or_is_refused(id: str):
+    env, found = states(id)
+    inner: Any = env.unwrapped
+    for state in found[:4]:
+        _, info = inner.restore(state.snapshot)
+        if state.action not in info["admissible"]:
+            continue
+        for form in MARKS[: -1 if id.endswith("Drafts-v0") else None]:  # a bullet is text there
+            said = form.format(state.action)
+            assert not difference(env, state, said)
+            if "?" in state.action or inner.cased:  # questions and texts may have any words
+                continue
+            inner.restore(state.snapshot)
+            assert not env.step(form.format(f"not {state.action}"))[4]["valid"]

@@ -10,7 +10,7 @@ from agentgym.errors import ConfigError
 from agentgym.reading import normalized
 from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import command, undressed
 from agentgym.utils.fast_pcg64 import Draws
 
 GREETINGS = ("Dear {},", "Hi {},", "{},")
@@ -190,7 +190,8 @@ class Drafts(TextEnv):
 
     def _parse(self, action: str) -> str:
         matched = super()._parse(action)
-        return " ".join(normalized(command(matched)).split())
+        text = command(matched)
+        return " ".join(normalized(text if "\n" in text else undressed(text)).split())
 
     def _advance(self, action: str) -> TimeStep:
         if not action:
