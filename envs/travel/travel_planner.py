@@ -17,16 +17,15 @@ from agentgym.envs.travel.checks import (
     check,
     read_ride,
 )
+from agentgym.envs.travel.lines import iso_date, plain_line
 from agentgym.envs.travel.solver import LENGTHS, LEVELS, draw_request, solve
 from agentgym.envs.travel.world import CUISINES, DATES, RULES, STATES, World, world
 from agentgym.errors import did_you_mean
-from agentgym.reading import find_dates, normalized
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import command
 
 LONGEST = 10_000
-_BULLET = re.compile(r"^(?:[-*\u2022]|\d{1,2}[.)]) ")
 LINES = 60
 LINE = 500
 ENTRY = re.compile(rf"day (\d{{1,2}}) ({'|'.join(SLOTS)}):(.*)", re.ASCII | re.IGNORECASE)
@@ -61,21 +60,6 @@ def solution(seed: int, request: Request) -> list[Day]:
     plan = solve(world(seed), request)
     assert plan is not None
     return plan
-
-
-def _plain(line: str) -> str:
-    """Returns a line without a bullet or number before it, bold type and a full stop."""
-    text = " ".join(line.replace("**", "").split())
-    return (_BULLET.sub("", text) or text).rstrip(".")
-
-
-def _iso(text: str) -> str:
-    """Returns a date such as "March 5, 2024" as in `DATES`, and other text as it is."""
-    found = find_dates(text) if text not in DATES else []
-    if len(found) == 1 and (found[0].start, found[0].stop) == (0, len(normalized(text))):
-        date = found[0]
-        return f"{date.year or DATES[0][:4]}-{date.month:02}-{date.day:02}"
-    return text
 
 
 def asked(request: Request) -> str:
@@ -256,7 +240,7 @@ class TravelPlanner(TextEnv):
     def _advance(self, action: str) -> TimeStep:
         if len(action) > LONGEST:
             return self._invalid(f"An action must have at most {LONGEST:,} characters.")
-        lines = [_plain(line) for line in command(action).splitlines() if line.strip()]
+        lines = [plain_line(line) for line in command(action).splitlines() if line.strip()]
         if not 1 <= len(lines) <= LINES:
             return self._invalid(f"An action must have 1 to {LINES} lines, got {len(lines)}.")
         if max(map(len, lines)) > LINE:
@@ -319,7 +303,7 @@ class TravelPlanner(TextEnv):
             return f"{what} in {cities[0]}", f"{what.capitalize()} in {cities[0]}:\n{listed}", ""
         way = f"from {cities[0]} to {cities[1]}"
         if asked["date"]:
-            date = _iso(asked["date"])
+            date = iso_date(asked["date"])
             if date not in DATES:
                 return "", "", f"Dates are {DATES[0]} to {DATES[-1]}."
             flights = "\n".join(map(str, country.flights(cities[0], cities[1], date)))
