@@ -61,7 +61,7 @@ _NAMED = re.compile(
     r"[>*_# ]{0,9}(?:(?:so|my|the|our|final|next|best|chosen) ){0,3}"
     r"(?:answer|action|move|choice|decision|vote|bid|guess|command|response|reply|pick|selection"
     r"|question|clue|word|card|column|cell|position|square|number|amount|team|proposal"
-    r"|description|expression|task|target|victim|film|title|player|name|message|draft)"
+    r"|description|expression|task|target|victim|film|title|player|message|draft)"
     r"[ *_]{0,4}(?:\d{1,3}[ *_]{0,4})?(?::|=|\bis\b:?)[ *_]{0,4}([^\n]+)",
     re.IGNORECASE,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agentgym.envs.travel.world import DATES
-from agentgym.reading import find_dates, normalized
+from agentgym.reading import find_dates, normalized, same_date
 
 _BULLET = re.compile(r"^(?:[-*\u2022]|\d{1,2}[.)]) ")
 
@@ -21,5 +21,6 @@ def iso_date(text: str) -> str:
     found = find_dates(text) if text not in DATES else []
     if len(found) == 1 and (found[0].start, found[0].stop) == (0, len(normalized(text))):
         date = found[0]
-        return f"{date.year or DATES[0][:4]}-{date.month:02}-{date.day:02}"
+        written = f"{date.year or DATES[0][:4]}-{date.month:02}-{date.day:02}"
+        return written if same_date(text, written) else text  # "Monday" can contradict it
     return text

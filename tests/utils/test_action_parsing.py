@@ -242,7 +242,7 @@ def test_a_marked_answer_is_the_action(form: str, action: str):
         "\\boxed{up} or \\boxed{down}", "Answer: up\nAnswer: down", "Avoid: up", "Move: up, down",
         "If the answer is up, I lose", "I thought \\boxed{up}, but there is a wall.", "[up] [down]",
         "The answer is up?", "Answer: up\n\nNo wait, down", "up\n\nNo wait, down", "Answer: not up",
-        "move: up?  no",
+        "move: up?  no", "My name is up",
     ],
 )  # fmt: skip
 def test_other_words_beside_a_marked_answer_are_not_dropped(said: str):

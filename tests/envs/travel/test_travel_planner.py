@@ -403,6 +403,7 @@ def test_lines_may_have_bullets_and_full_stops(line: str, form: str):
         ("March 5, 2024", True),
         ("5 March", True),
         ("Tuesday, 5 March 2024", True),
+        ("Monday, 5 March 2024", False),
         ("March 5 or March 6", False),
         ("5 April 2024", False),
         ("the first day", False),
