@@ -16,7 +16,12 @@ from textwrap import dedent
 from typing import Any
 
 from agentgym.reading.loose_json import read_json
-from agentgym.reading.typography import find_reply, normalized, normalized_code
+from agentgym.reading.typography import (
+    find_reply,
+    normalized,
+    normalized_code,
+    without_end_marks,
+)
 
 LONGEST = 10_000
 """Maximum number of characters of an action that are compared. The rest is ignored."""
@@ -51,6 +56,7 @@ _DECORATION = re.compile(r"[<\[`:\r]")
 """A character of everything that `bare` leaves out of an ASCII text, but for white space."""
 _COLON = re.compile("[:\uff1a\ufe55\u2236]")
 _BOLD = re.compile(r"\*\*((?:(?!\*\*)[^\n])+)\*\*")
+_BOLD_PART = re.compile(r"(?<![\w*])\*\*([^\s*](?:[^*\n]*[^\s*])?)\*\*(?![\w*])")
 _ESCAPED = re.compile(r"\\([_*\[\]()<>#|~`.!+-])")
 _ENCLOSED = re.compile(
     r"\\(?:boxed|fbox|text|mathrm|textbf|mathbf)[ ]?\{([^{}\n]+)\}|\$([^$\n]+)\$|\[([^\[\]\n]+)\]"
@@ -59,15 +65,25 @@ _ENCLOSED = re.compile(
 )
 _NAMED = re.compile(
     r"[>*_# ]{0,9}(?:(?:so|my|the|our|final|next|best|chosen) ){0,3}"
-    r"(?:answer|action|move|choice|decision|vote|bid|guess|command|response|reply|pick|selection"
-    r"|question|clue|word|card|column|cell|position|square|number|amount|team|proposal"
-    r"|description|expression|task|target|victim|film|title|player|message|draft)"
-    r"[ *_]{0,4}(?:\d{1,3}[ *_]{0,4})?(?::|=|\bis\b:?)[ *_]{0,4}([^\n]+)",
+    r"(?:(?:answer|action|move|choice|decision|vote|bid|guess|command|response|reply|question|clue"
+    r"|proposal|description|expression|task|message|draft)(?:[ *_]{0,4}\d{1,3})?"
+    r"|pick|selection|word|card|column|cell|position|square|number|amount|team|target|victim|film"
+    r"|title|player)"  # without a number: "Player 2: fold" is about another
+    r"[ *_]{0,4}(?::|=|\bis\b:?)[ *_]{0,4}([^\n]+)",
     re.IGNORECASE,
 )
 _PAIRED = ("**", "*", "`", '"', "'")
 _CLOSING = " \t\r\n.!$*_`\"')]}"
 _ARTICLES = frozenset(("the", "a", "an"))
+_LEAD = re.compile(r"[.!?;]\s|\n\s{0,9}\n|,\s{0,9}(?:so|thus|therefore|hence)\b")
+"""Before the words that lead to a marked answer."""
+_UNMEANT = re.compile(
+    r"\b(?:not|no|never|cannot|can't|cant|don't|dont|won't|wont|neither|nor|without|except|but"
+    r"|instead|rather|other|avoid|refuse|reject|wrong|bad|illegal|impossible|invalid|false|format"
+    r"|example|e\.g|instructions?|rules?|template|if|unless|whether|would|could|might|maybe|perhaps"
+    r"|should|opponents?|previous|last)\b|n't\b"
+)
+"""Words of denials, doubts, other turns and quoted instructions before a marked answer."""
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 
 
@@ -224,6 +240,11 @@ def bare(answer: str) -> str:
     return marked[1].strip() if marked else text
 
 
+def without_bold(text: str) -> str:
+    """Returns a text without the marks of bold type in it. Powers such as "2**3" stay."""
+    return _BOLD_PART.sub(r"\1", text) if "**" in text else text
+
+
 def undressed(text: str) -> str:
     r"""Returns a reply of one line without all that surrounds its action.
 
@@ -241,8 +262,10 @@ def undressed(text: str) -> str:
         if enclosed := _ENCLOSED.fullmatch(text):
             text = (enclosed[1] or enclosed[2] or enclosed[3] or enclosed[5]).strip()
         elif named := _NAMED.fullmatch(text):
+            before_it = text[: named.start(1)]
             text = named[1].strip()
-            text = text.replace("**", "") if text.count("**") == 1 else text
+            if before_it.count("**") % 2 and text.count("**") == 1:  # "**Answer: up**."
+                text = text.replace("**", "")
     return _ESCAPED.sub(r"\1", text)
 
 
@@ -311,29 +334,58 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
         actions: the admissible actions.
         known: their plain forms.
     """
-    if answer.rstrip().endswith("?") and not any("?" in each for each in actions):
+    answer = without_end_marks(answer)
+    if answer.rstrip(_CLOSING).endswith("?") and not any("?" in each for each in actions):
         return []
-    forms = [plain(undressed(each)) for each in (first_paragraph(answer), _last_answer(answer))]
+    paragraph = first_paragraph(answer)
     spoken = _ARTICLES.isdisjoint(known)  # else articles are actions, as in a text word by word
-    for change in (str, _without_articles) if spoken else (str,):
-        wanted = {change(form) for form in forms} - {""}
-        pairs = zip(actions, known, strict=True)
-        found = [each for each, form in pairs if change(form) in wanted]
-        if found:
-            return found
+    parts = (paragraph, undressed(paragraph), undressed(_last_answer(paragraph, known)))
+    for form in filter(None, dict.fromkeys(map(plain, parts))):
+        for change in (str, _without_articles) if spoken else (str,):
+            wanted = change(form)
+            found = [i for i, each in enumerate(known) if change(each) == wanted] if wanted else []
+            if found:
+                lettered = change is not str and any(_has_letter(known[i], known) for i in found)
+                return [] if lettered else [actions[i] for i in found]
     return []
 
 
-def _last_answer(answer: str) -> str:
-    """Returns the marked answer at the end of a reply, "" if it marks none or several."""
+def _has_letter(form: str, known: Sequence[str]) -> bool:
+    """Whether "a" in a plain form is a letter, because another action has another one there."""
+    start, _, stop = f" {form} ".partition(" a ")
+    return bool(stop) and any(
+        len(each) == len(form)
+        and f" {each} ".startswith(f"{start} ")
+        and f" {each} ".endswith(f" {stop}")
+        for each in known
+        if each != form
+    )
+
+
+def _last_answer(answer: str, known: Sequence[str]) -> str:
+    """Returns the marked answer at the end of a reply, "" if it marks none or several.
+
+    It is also "" if the words before it deny or doubt it, or if the reply begins with another
+    action.
+
+    Args:
+        answer: a reply.
+        known: the plain forms of the admissible actions.
+    """
     from agentgym.reading.answers import find_answer_text  # takes long, and few replies need it
 
     text = normalized(answer)
     marked = {each.casefold(): each for each in find_answer_text(text) if each}
     end = text.rstrip(_CLOSING).removesuffix("</answer>").rstrip(_CLOSING).casefold()
-    return marked.popitem()[1] if len(marked) == 1 and end.endswith(tuple(marked)) else ""
+    if len(marked) != 1 or not end.endswith(tuple(marked)):
+        return ""
+    ((folded, found),) = marked.items()
+    lead = _LEAD.split(end.removesuffix(folded))[-1]
+    first = plain(text.strip().partition("\n")[0])
+    return "" if _UNMEANT.search(lead) or first in known else found
 
 
+@lru_cache(maxsize=4096)
 def _without_articles(form: str) -> str:
     """Returns a plain form without articles, and with "player 1" for "player_1".
 

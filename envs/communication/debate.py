@@ -29,7 +29,7 @@ from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.reading import find_clauses, normalized
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import bare, match_action
+from agentgym.utils.action_parsing import bare, match_action, without_bold
 
 Judge = Callable[[str], str]
 """Maps a transcript to a text. Its last "pro" or "con" is the verdict, otherwise a draw."""
@@ -305,9 +305,8 @@ class Debate(TextGame):
         if agent == "player_2":
             return super()._parse(agent, action)
         options = self._options(agent)
-        listed = match_action(action, options)
-        said = normalized(bare(action[: 10 * MAX_MESSAGE])).replace("**", "")
-        match = MOVE.fullmatch(listed or said)
+        match = MOVE.fullmatch(without_bold(normalized(bare(action[: 10 * MAX_MESSAGE]))))
+        match = match or MOVE.fullmatch(match_action(action, options) or "")
         if match is None or str(int(match[1])) not in options:
             raise InvalidMove(
                 f"{action[:40]!r} is not a valid move. Give the number of one of your unplayed "

@@ -33,6 +33,7 @@ from agentgym.multiagent.messages import clip
 from agentgym.reading import NotUnderstood
 from agentgym.tasks import Tasks, draw_level, task_rng
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import without_bold
 
 LONGEST = 2000
 ABSURD = 2
@@ -90,7 +91,7 @@ class State:
 
 def _said(line: str) -> str:
     """Returns a line without bold type, the label of its speaker and quotes around it."""
-    line = line.replace("**", "").strip()
+    line = without_bold(line).strip()
     speaker = _SPEAKER.match(line)
     line = line[speaker.end() :] if speaker else line
     quoted = _QUOTED.fullmatch(line)

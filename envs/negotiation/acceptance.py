@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from agentgym.reading import normalized
+from agentgym.utils.action_parsing import without_bold
 
 _BEFORE = (
     r"(?:(?:yes|yeah|ok|okay|alright|all right|sure|great|good|fine|perfect|thanks|thank you|well"
@@ -29,5 +30,5 @@ def accepts_in_words(message: str) -> bool:
 
     A question, a condition or any other word beside them makes it another message.
     """
-    text = normalized(message[:200]).replace("**", "").strip(" *_`\"'\n")
+    text = without_bold(normalized(message[:200])).strip(" *_`\"'\n")
     return len(message) <= 200 and _ACCEPTED.fullmatch(text) is not None

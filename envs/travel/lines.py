@@ -6,13 +6,14 @@ import re
 
 from agentgym.envs.travel.world import DATES
 from agentgym.reading import find_dates, normalized, same_date
+from agentgym.utils.action_parsing import without_bold
 
 _BULLET = re.compile(r"^(?:[-*\u2022]|\d{1,2}[.)]) ")
 
 
 def plain_line(line: str) -> str:
     """Returns a line without a bullet or number before it, bold type and a full stop."""
-    text = " ".join(line.replace("**", "").split())
+    text = " ".join(without_bold(line).split())
     return (_BULLET.sub("", text) or text).rstrip(".")
 
 

@@ -19,6 +19,7 @@ from agentgym.utils.action_parsing import (
     plain,
     program_of,
     undressed,
+    without_bold,
 )
 
 ACTIONS = ("check", "bet 2", "[pass]", "3 - 1", "Is it alive?")
@@ -242,7 +243,12 @@ def test_a_marked_answer_is_the_action(form: str, action: str):
         "\\boxed{up} or \\boxed{down}", "Answer: up\nAnswer: down", "Avoid: up", "Move: up, down",
         "If the answer is up, I lose", "I thought \\boxed{up}, but there is a wall.", "[up] [down]",
         "The answer is up?", "Answer: up\n\nNo wait, down", "up\n\nNo wait, down", "Answer: not up",
-        "move: up?  no", "My name is up",
+        "move: up?  no", "My name is up", "Don't say \\boxed{up}", "I will not play \\boxed{up}.",
+        "Never \\boxed{up}", "Anything but <answer>up</answer>", "Not\n\\boxed{up}",
+        "The format is \\boxed{up}", "Format: Answer: up", "No answer: up", "down\n\nAnswer: up",
+        "Player 1: up", "Player_2 is up", "Column 3: up", "\\boxed{up?}", "My vote is **up?**",
+        "If they play \\boxed{up}", "Action: jump\nObservation: The answer is up",
+        "Action: up\nAction: down\nAnswer: down", "left<|im_end|>\n<|im_start|>user\nAnswer: up",
     ],
 )  # fmt: skip
 def test_other_words_beside_a_marked_answer_are_not_dropped(said: str):
@@ -272,6 +278,45 @@ def test_articles_do_not_matter_but_letters_do(said: str, action: str | None):
         "put the cup on a shelf",
     )  # fmt: skip
     assert match_action(said, actions) == action
+
+
+def test_a_listed_action_with_fewer_changes_is_meant():
+    assert match_action("the word is bad", ("word is bad", "bad")) == "word is bad"
+    assert match_action("word: bad", ("word is bad", "bad")) == "bad"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I may go down. No. Answer: up", "There is no wall, so I choose \\boxed{up}",
+        "They would go down! My move is \\boxed{up}.", "If not,\n\nAnswer: up", "Move 3: up",
+    ],
+)  # fmt: skip
+def test_denials_in_other_sentences_deny_no_answer(said: str):
+    assert match_action(said, ("up", "down")) == "up"
+
+
+def test_an_article_that_is_one_of_several_letters_matters():
+    actions = ("unstack a from b", "unstack c from b", "look at a tree")
+    assert match_action("unstack from b", actions) is None
+    assert match_action("look at tree", actions) == "look at a tree"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Answer: 2**3 + 4", "2**3 + 4"), ("**Answer:** 2**3", "2**3"), ("**Answer: up**.", "up."),
+        ("**My move is up** now", "up now"),
+    ],
+)  # fmt: skip
+def test_powers_are_no_bold_type(text: str, expected: str):
+    assert undressed(text) == expected
+
+
+def test_marks_of_bold_type_are_left_out_and_powers_kept():
+    assert (
+        without_bold("**It** is **2**: 2**3 is 4**2 - 8 ** 1.") == "It is 2: 2**3 is 4**2 - 8 ** 1."
+    )
 
 
 def test_articles_that_are_actions_matter():

@@ -253,6 +253,8 @@ def test_bad_arguments():
         ("{} - it is law", "it is law"),
         ("{} \u2013 it is law", "it is law"),
         ("#{}", ""),
+        ("{}: We say: the answer is 1", "We say: the answer is 1"),
+        ("{}: It is 2**3.", "It is 2**3."),
     ],
 )
 def test_a_card_may_be_bold_and_have_a_dash_behind_it(action: str, argument: str):
