@@ -33,7 +33,7 @@ def bid_name(bid: int) -> str:
 
 _COUNTS = (*NAMES, "seven", "eight", "nine", "ten")
 _BID = re.compile(
-    rf"(?:i )?(?:bid ?:? ?)?(?P<count>\d{{1,2}}|{'|'.join(_COUNTS)}) ?(?:x|\*|of)? ?"
+    rf"(?:i )?(?:bid ?:? ?)?(?P<count>\d{{1,2}}|{'|'.join(_COUNTS)})(?: ?(?:x|\*|of) ?| |(?=[a-z]))"
     rf"(?:(?P<face>{'|'.join(NAMES)})(?:e?s)?|(?P<digit>[1-6])'?s)"
 )
 _CHALLENGE = re.compile(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from agentgym.envs.negotiation.acceptance import accepts_in_words
 from agentgym.envs.negotiation.trading import (
     CHEAPEST,
     DEAREST,
@@ -282,6 +283,8 @@ class ResourceTrading(TextGame):
             raise InvalidMove(
                 f"Invalid offer: {error}. Expected a format such as [Offer: 3 salt -> 2 copper]."
             ) from error
+        if not taken and state.offer is not None and accepts_in_words(message):
+            raise InvalidMove("To accept, write [Accept] with its brackets.")
         if offer is None and lacks_brackets(message):
             raise InvalidMove(
                 "An offer needs brackets to have an effect, for example "

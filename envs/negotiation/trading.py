@@ -9,7 +9,6 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from agentgym.envs.negotiation.acceptance import accepts_in_words
 from agentgym.reading import NotUnderstood, find_clauses, normalized, read_counts
 
 PRICES = {"salt": 5, "grain": 10, "cloth": 15, "copper": 25, "silver": 40}
@@ -34,6 +33,8 @@ _MEANT = re.compile(
     r"\[\s*(?:accept|den[iy]|reject|offer|counter|trade|propos)[^\[\]]*\]", re.IGNORECASE
 )
 _CONDITION = re.compile(r"\s*,?\s*(?:only )?(?:if|unless|provided|when|once)\b", re.IGNORECASE)
+_AMOUNT = re.compile(rf"\d ?(?:units? of |x )?(?:{'|'.join(PRICES)})")
+_EARLIER = re.compile(r"\byour\b|\byou (?:offer|said|propos|want|ask|would|just|have)|\blast\b")
 _ASKED = re.compile(r"[*_`\s]*\?")
 _ARROW = re.compile(r"-{1,2}>|=>|\u2192|\u27a1|\u21d2")
 _PARTS = re.compile(r"[,;&+]|\b(?:and|plus)\b")
@@ -82,7 +83,7 @@ def accepts(message: str) -> bool:
 
     Raises:
         ValueError: if it also denies, if the tag is denied, quoted, a question or under a
-            condition, or if a tag is unknown or lacks its brackets.
+            condition, or if a tag is unknown.
     """
     message = _unescaped(message)
     for tag in _MEANT.finditer(message):
@@ -90,8 +91,6 @@ def accepts(message: str) -> bool:
             raise ValueError(f"{tag[0][:40]} is none of [Accept], [Deny] and [Offer: ...]")
     found = _ACCEPT.search(message)
     if found is None:
-        if accepts_in_words(message):
-            raise ValueError("to accept, write [Accept] with its brackets")
         return False
     if _DENY.search(message):
         raise ValueError("the message has both [Accept] and [Deny]")
@@ -120,10 +119,16 @@ def offer_in(message: str) -> Offer | None:
 
 
 def lacks_brackets(message: str) -> bool:
-    """Whether a message has goods on both sides of an arrow, but not in a tag."""
-    for line in re.split(r"[.!?\n](?=\s|$)", _TAG.sub(" ", _unescaped(message))):
-        sides = _ARROW.split(line.casefold())
-        if len(sides) == 2 and all(any(good in side for good in GOODS) for side in sides):
+    """Whether a message has amounts of goods on both sides of an arrow, but no tag.
+
+    A sentence about an earlier offer ("You offered ...") does not count.
+    """
+    message = _unescaped(message)
+    if any(tag.search(message) for tag in (_ACCEPT, _DENY, _OFFER)):
+        return False
+    for line in re.split(r"[.!?\n](?=\s|$)", _TAG.sub(" ", message).casefold()):
+        sides = _ARROW.split(line)
+        if len(sides) == 2 and all(map(_AMOUNT.search, sides)) and not _EARLIER.search(line):
             return True
     return False
 

@@ -255,7 +255,18 @@ def test_bids_in_other_words(text: str, bid: str):
 
 @pytest.mark.parametrize(
     "text",
-    ["2 6", "zero ones", "0 ones", "not 2 sixes", "2 sevens", "2 sixes or liar", "a liar", "6"],
+    [
+        "2 6",
+        "11s",
+        "26s",
+        "zero ones",
+        "0 ones",
+        "not 2 sixes",
+        "2 sevens",
+        "2 sixes or liar",
+        "a liar",
+        "6",
+    ],
 )
 def test_other_words_are_no_bid(text: str):
     assert usual_bid(text) == text

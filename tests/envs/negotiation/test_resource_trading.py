@@ -270,9 +270,18 @@ def test_a_tag_in_other_words_does_not_lose_the_turn(message: str, hint: str):
         "\\[Accept\\]", "[Accept]. No problem!", "I would accept 3 salt.", "[Deny] Would you?",
         "I cannot accept that.", "How about [Offer: 1 salt -> 1 grain]?", "Salt is cheap -> no.",
         "[Hello] salt and grain", "[Offer: 1 salt -> 1 grain]. No salt, no deal.",
+        "[Deny] 1 salt -> 1 grain is bad.", "You offered 3 salt -> 2 copper before.",
+        "Salt -> grain is my wish.",
     ],
 )  # fmt: skip
 def test_other_messages_stay_messages(message: str):
     game = ResourceTrading()
     at(game, offer=Offer([1, 0, 0, 0, 0], [0, 0, 0, 0, 1]))
     assert game._parse("player_0", message) == message
+
+
+def test_an_agreement_without_an_offer_is_a_message():
+    game = ResourceTrading()
+    game.reset(seed=0)
+    agent = game.acting[0]
+    assert game._parse(agent, "Okay, deal!") == "Okay, deal!"
