@@ -13,6 +13,8 @@ ALONE = "To use the phone, write one line that begins with PHONE: and nothing el
 _MARKS = " \t\n*_`\"'"
 _EXACT = re.compile(r"[*_`\"'\s]{0,9}PHONE[*_ ]{0,3}:")
 _LOOSE = re.compile(r"[*_`\"'\s]{0,9}phone[*_ ]{0,3}:?", re.IGNORECASE)
+_TALK = re.compile(r"[\n?\d]|[.!,;]\s|^[,.]")
+"""A mark of a message to the agent: "Phone number: 555-011234, check it", "Phone. Restart it?"."""
 _LATER = re.compile(r"^[*_`\"' \t]{0,9}PHONE[*_ ]{0,3}:", re.MULTILINE)
 
 
@@ -33,4 +35,4 @@ def device_line(words: str) -> str | None:
         return ""
     loose = _LOOSE.match(text)
     line = text[loose.end() :].strip(_MARKS) if loose else ""
-    return line if line and "\n" not in line and read_instructions(line).clear else None
+    return line if line and not _TALK.search(line) and read_instructions(line).clear else None

@@ -379,6 +379,8 @@ def test_two_questions_or_a_reason_are_no_label():
         ('"Is it big?"', False),
         ("Is it big??", False),
         ("**Is it big?**", False),
+        ("Is it big? (yes or no)", False),
+        ("Is it big? Yes or no?", False),
     ],
 )
 def test_two_questions_have_no_single_answer(text: str, several: bool):

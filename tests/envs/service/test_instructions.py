@@ -244,7 +244,17 @@ def test_a_line_to_the_phone_is_one_action(words: str, report: str):
 
 @pytest.mark.parametrize(
     "words",
-    ["Phone: 555-011234", "My phone is new.", "Phones are nice.", "Phone", "phone: no"],
+    [
+        "Phone: 555-011234",
+        "My phone is new.",
+        "Phones are nice.",
+        "Phone",
+        "phone: no",
+        "Phone: turn off airplane mode?",
+        "Phone number: 555-011234, restart the phone",
+        "Phone restart the phone again? It did nothing.",
+        "Phone, check the SIM card",
+    ],
 )
 def test_other_words_about_phones_are_messages(words: str):
     env = Telecom()
