@@ -34,8 +34,8 @@ LEVELS = (
 """The forty levels of the reference, in its order."""
 TEST_SEEDS = 25
 COMPLETED = "The task is completed."
-_PICK_UP = re.compile(r"\bpick[ -]up\b", re.IGNORECASE)
 """Feedback of the reference when a mission ends, whether it succeeded or failed."""
+_PICK_UP = re.compile(r"\bpick[ -]up\b", re.IGNORECASE)
 
 TOGGLE = "- toggle: open the closed door or the box right in front of you. An opened box is gone."
 TOGGLE_ORIGINAL = "- toggle: open the closed door right in front of you"

@@ -145,7 +145,7 @@ class BugFix(TextEnv):
         if plain(line) == "test":
             self.state.tested += 1
             return self._look(self._tested())
-        if plain(line) == "submit":
+        if plain(line) == "submit" and "?" not in line:
             return self._submit()
         if found := _READ.fullmatch(line):
             return self._file(found[1])

@@ -151,16 +151,18 @@ def readable(action: str) -> str:
 
 
 def expression_of(equation: str) -> str:
-    """Returns the first side of an equation that is not only a number, "" if it is not true.
+    """Returns the side of an equation that is not only a number.
 
-    A text without an equals sign is returned as it is.
+    A text without an equals sign is returned as it is. The result is "" if the equation is not
+    true, or has two such sides, as in "94 - 10 = 7 * 12".
     """
     if "=" not in equation:
         return equation
     sides = [side.strip() for side in equation.split("=")]
     if len({value(side) for side in sides}) > 1 or value(sides[0]) is None:
         return ""
-    return next((side for side in sides if not NUMBER.fullmatch(side)), sides[0])
+    found = [side for side in sides if not NUMBER.fullmatch(side)] or sides[:1]
+    return found[0] if len(found) == 1 else ""
 
 
 def generate(task: str, count: int, operators: str) -> State:

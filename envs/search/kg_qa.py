@@ -128,7 +128,8 @@ class KGQA(TextEnv):
 
     def _advance(self, action: str) -> TimeStep:
         assert self._last is not None
-        action = match_action(_usual_form(action), self._last.admissible) or ""
+        listed = self._last.admissible
+        action = action if action in listed else match_action(_usual_form(action), listed) or ""
         if not action:
             return self._invalid("Reply with get[known entity | relation] or answer[value found].")
         kind, _, rest = action.rstrip("]").partition("[")

@@ -20,6 +20,13 @@ SHOWN = 1500
 _SUBMIT = re.compile(r"submit(?:(?:[ \t]*:[ \t]*|[ \t]+)(.*)|[.!])?", re.DOTALL | re.IGNORECASE)
 
 
+def _without_prompts(text: str) -> str:
+    """Returns commands without "$ " if each line begins with it. Else it may be an output."""
+    lines = text.split("\n")
+    prompted = all(line.startswith("$ ") for line in lines)
+    return "\n".join(line[2:] for line in lines) if prompted else text
+
+
 @dataclass(frozen=True)
 class Problem:
     """A task of a shell.
@@ -76,7 +83,7 @@ class CommandLine(TextEnv):
         return self._look("")
 
     def _advance(self, action: str) -> TimeStep:
-        line, state = command(action).removeprefix("$ "), self.state
+        line, state = _without_prompts(command(action)), self.state
         if submitted := _SUBMIT.fullmatch(line):
             state.submitted, state.right = True, self._judge(plain(submitted[1] or "", cased=True))
             return self._look("Right." if state.right else "Wrong.")

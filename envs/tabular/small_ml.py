@@ -30,9 +30,11 @@ from agentgym.utils.action_parsing import command
 GOOD = 0.9
 """Score of a success."""
 _ACTION = re.compile(r"(add|remove|fill|look)[ \t]+(?:at[ \t]+)?(\S+)|submit", re.IGNORECASE)
-_POWER = re.compile(r"[ \t]*(?:\*\*|\^)[ \t]*2\b|\u00b2")
-_PRODUCT = re.compile(r"[ \t]*\*[ \t]*")
-_LOG = re.compile(r"\b(?:log|ln)[ \t]*\(?[ \t]*(\w+)[ \t]*\)?(?=[*\s.!]|$)", re.IGNORECASE)
+_POWER = re.compile(r"[ \t]{0,9}(?:\*\*|\^)[ \t]{0,9}2\b|\u00b2")
+_PRODUCT = re.compile(r"[ \t]{0,9}\*[ \t]{0,9}")
+_LOG = re.compile(
+    r"\b(?:log|ln)[ \t]{0,9}\(?[ \t]{0,9}(\w+)[ \t]{0,9}\)?(?=[*\s.!]|$)", re.IGNORECASE
+)
 _SQUARE = re.compile(r"\b(\w+)\*\1\b", re.IGNORECASE)
 
 

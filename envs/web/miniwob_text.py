@@ -18,7 +18,7 @@ _ACTION = re.compile(
     r"(click|type|select|clear)[ \t]+\[?(\d{1,3})\]?[.:]?(?:[ \t]+(\S.*))?", re.IGNORECASE
 )
 _SECOND = re.compile(
-    r"(?:^|[,;.&]|\b(?:and|then)\b)[ \t]*(?:(?:and|then)[ \t]+)*"
+    r"(?:^|[,;.&]|\b(?:and|then)\b)[ \t]{0,9}(?:(?:and|then)[ \t]{1,9}){0,2}"
     r"(?:(?:click|type|select|clear)[ \t]+)?\[?\d{1,3}\]?(?:[ \t]|$)",
     re.IGNORECASE,
 )

@@ -199,3 +199,5 @@ def test_actions_may_have_capitals_and_marks(form: str):
         assert env.step(f"{edit.format(name)}\n```python\n{first}\n```")[4]["valid"]
     assert not env.step(f"do not read {name}")[4]["valid"]
     assert not env.step(f"read {name} and {name}")[4]["valid"]
+    _, _, ended, _, info = env.step("Submit?")
+    assert not ended and not info["valid"]

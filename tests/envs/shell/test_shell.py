@@ -489,3 +489,5 @@ def test_a_prompt_before_a_command_is_left_out():
     env.reset(seed=0)
     assert env.step("$ pwd")[0].startswith(HOME)
     assert env.step("echo $ 5")[0].startswith("$ 5")
+    assert env.step("$ cd /\n$ pwd")[0] == env.step("cd /\npwd")[0]
+    assert not env.step("$ cd /\n/home")[4]["valid"]
