@@ -16,7 +16,8 @@ from agentgym.reading import (
     without_end_marks,
 )
 from agentgym.reading.number_words import SMALL, TENS
-from agentgym.utils.action_parsing import LONGEST, command, undressed, without_label
+from agentgym.utils.action_parsing import LONGEST, command, without_label
+from agentgym.utils.marks import undressed
 
 MAX_MESSAGE = 280
 _NUMERIC = re.compile(rf"\d|(?<!\w)(?:{'|'.join((*SMALL, *TENS))})", re.IGNORECASE)

@@ -22,9 +22,7 @@ from agentgym.reading.typography import (
     normalized_code,
     without_end_marks,
 )
-
-LONGEST = 10_000
-"""Maximum number of characters of an action that are compared. The rest is ignored."""
+from agentgym.utils.marks import CLOSING, LONGEST, last_answer, undressed
 
 # Quantifiers are bounded, so that matching takes linear time for every answer.
 _BLANK = r" \t\u00a0\u2009\u202f\u3000"
@@ -56,34 +54,7 @@ _DECORATION = re.compile(r"[<\[`:\r]")
 """A character of everything that `bare` leaves out of an ASCII text, but for white space."""
 _COLON = re.compile("[:\uff1a\ufe55\u2236]")
 _BOLD = re.compile(r"\*\*((?:(?!\*\*)[^\n])+)\*\*")
-_BOLD_PART = re.compile(r"(?<![\w*])\*\*([^\s*](?:[^*\n]*[^\s*])?)\*\*(?![\w*])")
-_ESCAPED = re.compile(r"\\([_*\[\]()<>#|~`.!+-])")
-_ENCLOSED = re.compile(
-    r"\\(?:boxed|fbox|text|mathrm|textbf|mathbf)[ ]?\{([^{}\n]+)\}|\$([^$\n]+)\$|\[([^\[\]\n]+)\]"
-    r"|<(answer|final_answer|action|move|command|choice)>\s{0,9}([^<>\n]+?)\s{0,9}</\4>",
-    re.IGNORECASE,
-)
-_NAMED = re.compile(
-    r"[>*_# ]{0,9}(?:(?:so|my|the|our|final|next|best|chosen) ){0,3}"
-    r"(?:(?:answer|action|move|choice|decision|vote|bid|guess|command|response|reply|question|clue"
-    r"|proposal|description|expression|task|message|draft)(?:[ *_]{0,4}\d{1,3})?"
-    r"|pick|selection|word|card|column|cell|position|square|number|amount|team|target|victim|film"
-    r"|title|player)"  # without a number: "Player 2: fold" is about another
-    r"[ *_]{0,4}(?::|=|\bis\b:?)[ *_]{0,4}([^\n]+)",
-    re.IGNORECASE,
-)
-_PAIRED = ("**", "*", "`", '"', "'")
-_CLOSING = " \t\r\n.!$*_`\"')]}"
 _ARTICLES = frozenset(("the", "a", "an"))
-_LEAD = re.compile(r"[.!?;]\s|\n\s{0,9}\n|,\s{0,9}(?:so|thus|therefore|hence)\b")
-"""Before the words that lead to a marked answer."""
-_UNMEANT = re.compile(
-    r"\b(?:not|no|never|cannot|can't|cant|don't|dont|won't|wont|neither|nor|without|except|but"
-    r"|instead|rather|other|avoid|refuse|reject|wrong|bad|illegal|impossible|invalid|false|format"
-    r"|example|e\.g|instructions?|rules?|template|if|unless|whether|would|could|might|maybe|perhaps"
-    r"|should|opponents?|previous|last)\b|n't\b"
-)
-"""Words of denials, doubts, other turns and quoted instructions before a marked answer."""
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 
 
@@ -230,43 +201,15 @@ def bare(answer: str) -> str:
     It is for actions that cannot be listed, such as a query or a program. Text behind an end mark
     of a chat model is left out, and typographic forms outside strings are plain.
     """
-    if answer.isascii() and not _DECORATION.search(answer) and not answer.endswith("**"):
-        return answer.strip()
+    stripped = answer.strip()
+    if answer.isascii() and not _DECORATION.search(answer) and not stripped.endswith("**"):
+        return stripped
     start, stop = find_reply(answer)
     text = normalized_code(answer[start:stop])
     text = unfenced(text.replace("\r\n", "\n").strip())
     text = unfenced((":" in text and labelled(text)) or text).strip()
     marked = _CODE.fullmatch(text) or _BOLD.fullmatch(text)
     return marked[1].strip() if marked else text
-
-
-def without_bold(text: str) -> str:
-    """Returns a text without the marks of bold type in it. Powers such as "2**3" stay."""
-    return _BOLD_PART.sub(r"\1", text) if "**" in text else text
-
-
-def undressed(text: str) -> str:
-    r"""Returns a reply of one line without all that surrounds its action.
-
-    That is a label ("My move: e4", "The answer is e4"), a box or brackets (`\boxed{e4}`, `[e4]`), a
-    tag (`<move>e4</move>`), bold type, and Markdown's backslash before marks. Only marks around the
-    whole line are left out, so that every word beside them is kept.
-    """
-    text, before = normalized(text[:LONGEST]).strip(), None
-    while text != before:
-        before = text
-        for mark in _PAIRED:
-            inner = text.removeprefix(mark).removesuffix(mark)
-            if len(text) == len(inner) + 2 * len(mark) and mark not in inner:
-                text = inner.strip() or text
-        if enclosed := _ENCLOSED.fullmatch(text):
-            text = (enclosed[1] or enclosed[2] or enclosed[3] or enclosed[5]).strip()
-        elif named := _NAMED.fullmatch(text):
-            before_it = text[: named.start(1)]
-            text = named[1].strip()
-            if before_it.count("**") % 2 and text.count("**") == 1:  # "**Answer: up**."
-                text = text.replace("**", "")
-    return _ESCAPED.sub(r"\1", text)
 
 
 def command(answer: str) -> str:
@@ -335,11 +278,13 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
         known: their plain forms.
     """
     answer = without_end_marks(answer)
-    if answer.rstrip(_CLOSING).endswith("?") and not any("?" in each for each in actions):
+    if answer.rstrip(CLOSING).endswith("?") and not any("?" in each for each in actions):
         return []
     paragraph = first_paragraph(answer)
     spoken = _ARTICLES.isdisjoint(known)  # else articles are actions, as in a text word by word
-    parts = (paragraph, undressed(paragraph), undressed(_last_answer(paragraph, known)))
+    begins = plain(answer.strip().partition("\n")[0])  # "left" and later "Answer: up" are two
+    marked = "" if begins in known else last_answer(paragraph)
+    parts = (paragraph, undressed(paragraph), undressed(marked))
     for form in filter(None, dict.fromkeys(map(plain, parts))):
         for change in (str, _without_articles) if spoken else (str,):
             wanted = change(form)
@@ -360,29 +305,6 @@ def _has_letter(form: str, known: Sequence[str]) -> bool:
         for each in known
         if each != form
     )
-
-
-def _last_answer(answer: str, known: Sequence[str]) -> str:
-    """Returns the marked answer at the end of a reply, "" if it marks none or several.
-
-    It is also "" if the words before it deny or doubt it, or if the reply begins with another
-    action.
-
-    Args:
-        answer: a reply.
-        known: the plain forms of the admissible actions.
-    """
-    from agentgym.reading.answers import find_answer_text  # takes long, and few replies need it
-
-    text = normalized(answer)
-    marked = {each.casefold(): each for each in find_answer_text(text) if each}
-    end = text.rstrip(_CLOSING).removesuffix("</answer>").rstrip(_CLOSING).casefold()
-    if len(marked) != 1 or not end.endswith(tuple(marked)):
-        return ""
-    ((folded, found),) = marked.items()
-    lead = _LEAD.split(end.removesuffix(folded))[-1]
-    first = plain(text.strip().partition("\n")[0])
-    return "" if _UNMEANT.search(lead) or first in known else found
 
 
 @lru_cache(maxsize=4096)

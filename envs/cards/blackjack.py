@@ -11,7 +11,8 @@ from agentgym.core import TextEnv
 from agentgym.rendering import Scene, hand, table
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain, undressed
+from agentgym.utils.action_parsing import plain
+from agentgym.utils.marks import undressed
 
 RANKS = ("A", "2", "3", "4", "5", "6", "7", "8", "9", "10", "J", "Q", "K")
 CHANCES = {**dict.fromkeys(range(1, 10), 1 / 13), 10: 4 / 13}

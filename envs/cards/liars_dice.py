@@ -29,7 +29,8 @@ from agentgym.multiagent.rules import Rewards
 from agentgym.rendering import Scene, hand, table
 from agentgym.tasks import Tasks, task_draws
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain, undressed
+from agentgym.utils.action_parsing import plain
+from agentgym.utils.marks import undressed
 
 FORESEEN = 4
 """Largest number of later rounds whose dice a critic reads."""

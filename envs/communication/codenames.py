@@ -25,7 +25,8 @@ from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.rendering.scene import BLUE, GREY, INK, PAPER, RED, Cell, Scene
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain, undressed
+from agentgym.utils.action_parsing import plain
+from agentgym.utils.marks import undressed
 
 TEAMS = ("red", "blue")
 PAINT = {"red": RED, "blue": BLUE, "neutral": GREY, "assassin": INK}

@@ -29,7 +29,8 @@ from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.reading import find_clauses, normalized
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import bare, match_action, without_bold
+from agentgym.utils.action_parsing import bare, match_action
+from agentgym.utils.marks import without_bold
 
 Judge = Callable[[str], str]
 """Maps a transcript to a text. Its last "pro" or "con" is the verdict, otherwise a draw."""

@@ -24,7 +24,8 @@ from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command, match_action, undressed
+from agentgym.utils.action_parsing import command, match_action
+from agentgym.utils.marks import undressed
 
 LONGEST_WORD = 20
 

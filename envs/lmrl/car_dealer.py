@@ -33,7 +33,7 @@ from agentgym.multiagent.messages import clip
 from agentgym.reading import NotUnderstood
 from agentgym.tasks import Tasks, draw_level, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import without_bold
+from agentgym.utils.marks import without_bold
 
 LONGEST = 2000
 ABSURD = 2

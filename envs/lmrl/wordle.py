@@ -17,8 +17,9 @@ from agentgym.rendering import Cell, Scene
 from agentgym.rendering.scene import DARK, GOLD, GREEN, PALE
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain, undressed
+from agentgym.utils.action_parsing import plain
 from agentgym.utils.file_cache import Shared, cached_by_files
+from agentgym.utils.marks import undressed
 
 LENGTH = 5
 TRIES = 6

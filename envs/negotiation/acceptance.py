@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agentgym.reading import normalized
-from agentgym.utils.action_parsing import without_bold
+from agentgym.utils.marks import without_bold
 
 _BEFORE = (
     r"(?:(?:yes|yeah|ok|okay|alright|all right|sure|great|good|fine|perfect|thanks|thank you|well"

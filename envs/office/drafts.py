@@ -10,8 +10,9 @@ from agentgym.errors import ConfigError
 from agentgym.reading import normalized
 from agentgym.tasks import Tasks, draw_level, task_draws
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command, undressed
+from agentgym.utils.action_parsing import command
 from agentgym.utils.fast_pcg64 import Draws
+from agentgym.utils.marks import undressed
 
 GREETINGS = ("Dear {},", "Hi {},", "{},")
 CLOSINGS = ("Best regards", "Thanks", "Cheers")

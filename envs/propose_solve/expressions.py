@@ -15,7 +15,8 @@ from agentgym.multiagent.rules import InvalidMove
 from agentgym.reading import plain_operators
 from agentgym.reading.expressions import parse_integer
 from agentgym.tasks import draw_level, is_test_level
-from agentgym.utils.action_parsing import command, undressed
+from agentgym.utils.action_parsing import command
+from agentgym.utils.marks import undressed
 
 OPERATORS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
 _ASKED = re.compile(r"\s*=\s*\??$|[.?]$")

@@ -15,7 +15,8 @@ from agentgym.reading import NotUnderstood, final_answer
 from agentgym.reading.expressions import plain_expression
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command, undressed
+from agentgym.utils.action_parsing import command
+from agentgym.utils.marks import undressed
 
 OPERATORS = "+-*/"
 LARGEST = 99

@@ -19,7 +19,8 @@ from agentgym.rendering import Cell, Scene, from_map
 from agentgym.rendering.scene import BLUE, DARK, GREEN, GREY, INK, PALE, PURPLE, RED
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain, undressed
+from agentgym.utils.action_parsing import plain
+from agentgym.utils.marks import undressed
 
 _VERB = r"\s*(?:(?:open|reveal|uncover|click)\s*)?(?:(?:the )?(?:cell|square)\s*)?(?:at\s*)?"
 _ROW = r"(?:row|r)\s*[=:]?\s*([0-9]{1,2})"

@@ -10,7 +10,8 @@ from agentgym.rendering import Cell, Scene
 from agentgym.rendering.scene import BLUE, GOLD, GREEN, PURPLE, RED
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain, undressed
+from agentgym.utils.action_parsing import plain
+from agentgym.utils.marks import undressed
 
 RODS = "ABC"
 MOVE = re.compile(

@@ -37,7 +37,8 @@ from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.tasks import Tasks, draw_level, task_rng
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import plain, undressed
+from agentgym.utils.action_parsing import plain
+from agentgym.utils.marks import undressed
 
 APPROVE, REJECT = "approve", "reject"
 SUCCESS, FAIL = "success", "fail"

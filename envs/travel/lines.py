@@ -6,7 +6,7 @@ import re
 
 from agentgym.envs.travel.world import DATES
 from agentgym.reading import find_dates, normalized, same_date
-from agentgym.utils.action_parsing import without_bold
+from agentgym.utils.marks import without_bold
 
 _BULLET = re.compile(r"^(?:[-*\u2022]|\d{1,2}[.)]) ")
 

@@ -18,9 +18,8 @@ from agentgym.utils.action_parsing import (
     object_of,
     plain,
     program_of,
-    undressed,
-    without_bold,
 )
+from agentgym.utils.marks import undressed, without_bold
 
 ACTIONS = ("check", "bet 2", "[pass]", "3 - 1", "Is it alive?")
 MARKED = ("{}", " {}\n", "{}.", "{}!", '"{}".', "“{}.”", "`{}`", "**{}**", "```\n{}\n```")
@@ -341,4 +340,4 @@ def test_an_action_that_is_not_listed_may_be_bold(id: str):
     action = env.unwrapped.expert()
     expected = env.step(action)
     env.reset(seed=0)
-    assert env.step(f"**{action}**") == expected
+    assert env.step(f"**{action}**\n") == expected

@@ -1,0 +1,84 @@
+"""The marks around an action in a model's reply: labels, boxes, tags and bold type."""
+
+from __future__ import annotations
+
+import re
+
+from agentgym.reading.typography import normalized
+
+LONGEST = 10_000
+"""Maximum number of characters of an action that are compared. The rest is ignored."""
+
+_BOLD_PART = re.compile(r"(?<![\w*])\*\*([^\s*](?:[^*\n]*[^\s*])?)\*\*(?![\w*])")
+_ESCAPED = re.compile(r"\\([_*\[\]()<>#|~`.!+-])")
+_ENCLOSED = re.compile(
+    r"\\(?:boxed|fbox|text|mathrm|textbf|mathbf)[ ]?\{([^{}\n]+)\}|\$([^$\n]+)\$|\[([^\[\]\n]+)\]"
+    r"|<(answer|final_answer|action|move|command|choice)>\s{0,9}([^<>\n]+?)\s{0,9}</\4>",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(
+    r"[>*_# ]{0,9}(?:(?:so|my|the|our|final|next|best|chosen) ){0,3}"
+    r"(?:(?:answer|action|move|choice|decision|vote|bid|guess|command|response|reply|question|clue"
+    r"|proposal|description|expression|task|message|draft)(?:[ *_]{0,4}\d{1,3})?"
+    r"|pick|selection|word|card|column|cell|position|square|number|amount|team|target|victim|film"
+    r"|title|player)"  # without a number: "Player 2: fold" is about another
+    r"[ *_]{0,4}(?::|=|\bis\b:?)[ *_]{0,4}([^\n]+)",
+    re.IGNORECASE,
+)
+_PAIRED = ("**", "*", "`", '"', "'")
+CLOSING = " \t\r\n.!$*_`\"')]}"
+"""Marks behind an answer that do not change it."""
+_LEAD = re.compile(r"[.!?;]\s|\n\s{0,9}\n|,\s{0,9}(?:so|thus|therefore|hence)\b")
+"""Before the words that lead to a marked answer."""
+_UNMEANT = re.compile(
+    r"\b(?:not|no|never|cannot|can't|cant|don't|dont|won't|wont|neither|nor|without|except|but"
+    r"|instead|rather|other|avoid|refuse|reject|wrong|bad|illegal|impossible|invalid|false|format"
+    r"|example|e\.g|instructions?|rules?|template|if|unless|whether|would|could|might|maybe|perhaps"
+    r"|should|opponents?|previous|last)\b|n't\b"
+)
+"""Words of denials, doubts, other turns and quoted instructions before a marked answer."""
+
+
+def without_bold(text: str) -> str:
+    """Returns a text without the marks of bold type in it. Powers such as "2**3" stay."""
+    return _BOLD_PART.sub(r"\1", text) if "**" in text else text
+
+
+def undressed(text: str) -> str:
+    r"""Returns a reply of one line without all that surrounds its action.
+
+    That is a label ("My move: e4", "The answer is e4"), a box or brackets (`\boxed{e4}`, `[e4]`), a
+    tag (`<move>e4</move>`), bold type, and Markdown's backslash before marks. Only marks around the
+    whole line are left out, so that every word beside them is kept.
+    """
+    text, before = normalized(text[:LONGEST]).strip(), None
+    while text != before:
+        before = text
+        for mark in _PAIRED:
+            inner = text.removeprefix(mark).removesuffix(mark)
+            if len(text) == len(inner) + 2 * len(mark) and mark not in inner:
+                text = inner.strip() or text
+        if enclosed := _ENCLOSED.fullmatch(text):
+            text = (enclosed[1] or enclosed[2] or enclosed[3] or enclosed[5]).strip()
+        elif named := _NAMED.fullmatch(text):
+            before_it = text[: named.start(1)]
+            text = named[1].strip()
+            if before_it.count("**") % 2 and text.count("**") == 1:  # "**Answer: up**."
+                text = text.replace("**", "")
+    return _ESCAPED.sub(r"\1", text)
+
+
+def last_answer(answer: str) -> str:
+    """Returns the marked answer at the end of a reply, "" if it marks none or several.
+
+    It is also "" if the words before it deny or doubt it.
+    """
+    from agentgym.reading.answers import find_answer_text  # takes long, and few replies need it
+
+    text = normalized(answer)
+    marked = {each.casefold(): each for each in find_answer_text(text) if each}
+    end = text.rstrip(CLOSING).removesuffix("</answer>").rstrip(CLOSING).casefold()
+    if len(marked) != 1 or not end.endswith(tuple(marked)):
+        return ""
+    ((folded, found),) = marked.items()
+    return "" if _UNMEANT.search(_LEAD.split(end.removesuffix(folded))[-1]) else found
