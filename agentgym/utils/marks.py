@@ -25,6 +25,12 @@ _NAMED = re.compile(
     r"[ *_]{0,4}(?::|=|\bis\b:?)[ *_]{0,4}([^\n]+)",
     re.IGNORECASE,
 )
+_ASKS = re.compile(
+    r"(?:is|are|was|were|do|does|did|can|could|will|would|has|have|what|which|who|where|when|how"
+    r"|why)\b",
+    re.IGNORECASE,
+)
+"""The beginning of an action that is a question, as in "My guess: Is it a potato?"."""
 _PAIRED = ("**", "*", "`", '"', "'")
 CLOSING = " \t\r\n.!$*_`\"')]}"
 """Marks behind an answer that do not change it."""
@@ -49,7 +55,8 @@ def undressed(text: str) -> str:
 
     That is a label ("My move: e4", "The answer is e4"), a box or brackets (`\boxed{e4}`, `[e4]`), a
     tag (`<move>e4</move>`), bold type, and Markdown's backslash before marks. Only marks around the
-    whole line are left out, so that every word beside them is kept.
+    whole line are left out, so that every word beside them is kept. A label stays before a question
+    about the answer, as in "The answer is e4?".
     """
     text, before = normalized(text[:LONGEST]).strip(), None
     while text != before:
@@ -61,10 +68,12 @@ def undressed(text: str) -> str:
         if enclosed := _ENCLOSED.fullmatch(text):
             text = (enclosed[1] or enclosed[2] or enclosed[3] or enclosed[5]).strip()
         elif named := _NAMED.fullmatch(text):
-            before_it = text[: named.start(1)]
-            text = named[1].strip()
-            if before_it.count("**") % 2 and text.count("**") == 1:  # "**Answer: up**."
-                text = text.replace("**", "")
+            label, rest = text[: named.start(1)], named[1].strip()
+            if rest.rstrip(CLOSING).endswith("?") and not _ASKS.match(rest):
+                if "question" not in label.lower():  # "The answer is up?" asks
+                    break
+            opened = label.count("**") % 2 and rest.count("**") == 1  # "**Answer: up**."
+            text = rest.replace("**", "") if opened else rest
     return _ESCAPED.sub(r"\1", text)
 
 

@@ -312,6 +312,17 @@ def test_powers_are_no_bold_type(text: str, expected: str):
     assert undressed(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The answer is liar?", "The answer is liar?"), ("**My bid: 2 ones?**", "My bid: 2 ones?"),
+        ("My guess: Is it a potato?", "Is it a potato?"), ("Question: In Asia?", "In Asia?"),
+    ],
+)  # fmt: skip
+def test_a_question_about_an_answer_keeps_its_label(text: str, expected: str):
+    assert undressed(text) == expected
+
+
 def test_marks_of_bold_type_are_left_out_and_powers_kept():
     assert (
         without_bold("**It** is **2**: 2**3 is 4**2 - 8 ** 1.") == "It is 2: 2**3 is 4**2 - 8 ** 1."
