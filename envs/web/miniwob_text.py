@@ -171,7 +171,7 @@ class MiniWoBText(TextEnv):
         if not 1 <= number <= len(widgets):
             return self._invalid(f"The page has the widgets 1 to {len(widgets)}, got {number}.")
         widget, verb, text = widgets[number - 1], found[1].lower(), _unquoted(found[3] or "")
-        if _is_second(verb, text):
+        if text == (found[3] or "").strip() and _is_second(verb, text):  # quoted texts are texts
             return self._invalid("Reply with one action only.")
         if verb in ("click", "clear") and not _names(text, widget):
             return self._invalid(f"Widget {number} is the {widget.role} {widget.label!r}.")

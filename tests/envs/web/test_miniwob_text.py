@@ -158,6 +158,12 @@ def test_quotes_around_a_text_are_not_typed(form: str):
     assert list(env.state.fields.values()) == ["Henry Ford"]
 
 
+def test_a_quoted_text_may_name_actions():
+    env = login()
+    env.step('type 1 "Ada and click 3"')
+    assert list(env.state.fields.values()) == ["Ada and click 3"]
+
+
 @pytest.mark.parametrize(
     "action",
     [
