@@ -12,7 +12,7 @@ from agentgym.utils.action_parsing import command
 from agentgym.utils.marks import undressed
 
 _NUMBER = re.compile(r"(?:>|-|\d{1,2}[.)]|q[ .#]{0,2}\d{0,2}[:.)])\s+", re.IGNORECASE)
-_SEVERAL = re.compile(r"\?[\"')]?\s+(?!\(?yes(?: or |/)no\)?[?.]?$)\W{0,3}\w", re.IGNORECASE)
+_SEVERAL = re.compile(r"\?[\"')]?[,;]?\s+(?!\(?yes(?: or |/)no\)?[?.]?$)\W{0,3}\w", re.IGNORECASE)
 
 
 def is_several(question: str) -> bool:

@@ -372,6 +372,7 @@ def test_two_questions_or_a_reason_are_no_label():
     [
         ("Is it big? Is it red?", True),
         ("Is it big?\nIs it red?", True),
+        ("Is it big?, then is it red?", True),
         ("Is it big? I think so.", True),
         ('Is it "big?" Or red?', True),
         ("Is it big?", False),
