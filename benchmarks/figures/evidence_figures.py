@@ -60,7 +60,7 @@ def _line(runs: dict[int, dict[str, Any]], seeds: list[int]) -> tuple[str, ...]:
 
 
 def evidence_seeds() -> str:
-    """Returns the reward of recipes that have several seeds of a rate, and the gain over clones."""
+    """Returns the reward of recipes with several seeds of a rate, and gains paired by seed."""
     content = results_if_any("evidence")
     if content is None:
         return NOTHING
@@ -75,17 +75,23 @@ def evidence_seeds() -> str:
         env, adapter, demonstrations, trained, recipe, lr = key
         if len(seeds) == 1 or env not in measured():
             continue
-        found, rate, gain = list(seeds.values()), "-", "-"
-        if trained:
-            clone = env, adapter, demonstrations, False
-            clones = next(each for other, each in rewards.items() if other[:4] == clone)
-            rate = f"{lr:g}"
-            gain = _over_seeds([reward - clones[seed] for seed, reward in seeds.items()])
-        worst = f"{min(found):.2f}"
-        row = f"`{env}`", adapter, recipe, rate, str(len(seeds)), _over_seeds(found), worst, gain
-        rows.append(row)
-    header = "Environment", "Adapter", "Recipe", "Rate", "Seeds", "Reward", "Worst seed", "Gain"
+        start, found = (env, adapter, demonstrations), list(seeds.values())
+        clones = next(each for other, each in rewards.items() if other[:4] == (*start, False))
+        grpo = {} if recipe == "grpo" else rewards.get((*start, True, "grpo", lr), {})
+        row = f"`{env}`", adapter, recipe, f"{lr:g}" if trained else "-", str(len(seeds))
+        gains = (_gain(seeds, each) if trained else "-" for each in (clones, grpo))
+        rows.append((*row, _over_seeds(found), f"{min(found):.2f}", *gains))
+    header = (
+        *("Environment", "Adapter", "Recipe", "Rate", "Seeds", "Reward", "Worst seed"),
+        *("Over its clone", "Over `grpo`"),
+    )
     return table(header, rows)
+
+
+def _gain(seeds: dict[int, float], base: dict[int, float]) -> str:
+    """Returns the mean difference of the seeds of both with its t interval."""
+    both = sorted(seeds.keys() & base.keys())
+    return _over_seeds([seeds[seed] - base[seed] for seed in both]) if len(both) > 1 else "-"
 
 
 def evidence_adapters() -> str:
