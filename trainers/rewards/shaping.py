@@ -187,7 +187,7 @@ def _are_numbers(given: Any, count: int) -> bool:
     """Returns whether a function of the user has returned so many numbers."""
     try:
         found = np.asarray(given)
-    except ValueError:  # lists of different lengths
+    except (TypeError, ValueError):  # lists of different lengths, tensors on a GPU
         return False
     return found.shape == (count,) and found.dtype.kind in "biuf"
 
