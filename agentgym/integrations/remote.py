@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium
 
+from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError, SnapshotError, needs_extra
 from agentgym.integrations.remote_pages import (
     LONGEST,
@@ -25,13 +26,14 @@ from agentgym.integrations.remote_values import (
     checked_snapshot,
     names_of,
 )
+from agentgym.serving.protocol import UNREADABLE
 from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_limits import TIMED_OUT
 from agentgym.time_step import INFO_KEYS, UNJUDGED, state_digest
 from agentgym.utils.action_parsing import check_text, text_of
-from agentgym.utils.arguments import own
+from agentgym.utils.arguments import check_reset_options
 from agentgym.utils.masking import masked_text
 
 
@@ -95,6 +97,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
         self.tasks = tasks or Tasks.generated()
         self._task, self._turn = "", 0
         self._can_save: bool | None = None  # unknown before the first snapshot
+        self._shown: str | None = None  # the last observation of an episode in progress
         self._here: dict[str, Any] | None = None  # the server's snapshot of the current state
         self._seed: int | None = None  # of `reseed`, not yet sent
 
@@ -109,17 +112,18 @@ class RemoteEnv(gymnasium.Env[str, str]):
 
         Raises:
             UnknownTaskError: if there is no such task.
+            TypeError, ValueError: for options that `TextEnv.reset` refuses.
             RemoteError: if the server cannot be reached, or refuses.
         """
-        super().reset(seed=seed)
-        options = {name: own(value) for name, value in (options or {}).items()}  # for JSON
+        options = check_reset_options(options, None)
+        given = None if (name := options.get("task")) is None else self.tasks.check(name)
+        super().reset(seed=seed)  # not before: what is refused changes nothing
         drawn = int(self.np_random.integers(len(self.tasks.train)))
-        task = options.get("task")
-        self._task = self.tasks.train[drawn] if task is None else self.tasks.check(task)
-        self._turn = 0
+        self._task = self.tasks.train[drawn] if given is None else given
+        self._turn, self._shown = 0, None
         if self._own:
             data = {"task": self._task, "seed": int(self.np_random.integers(2**31))}
-            data |= {"max_turns": options["max_turns"]} if options.get("max_turns") else {}
+            data |= {} if options["max_turns"] is None else {"max_turns": options["max_turns"]}
             if seed is not None:
                 data["seed"] = seed
         else:
@@ -139,8 +143,21 @@ class RemoteEnv(gymnasium.Env[str, str]):
         if self._seed is not None:
             self._continue(self._saved(), self._seed)
         self._here = None
+        data: dict[str, Any] = {self._action: text_of(action)}
+        if isinstance(action, UnreadableAction):
+            if not self._own:
+                return self._unread(action)
+            data["metadata"] = {UNREADABLE: action.feedback}
         self._turn += 1
-        return self._read(self._ask("step", {self._action: text_of(action)}))
+        return self._read(self._ask("step", data))
+
+    def _unread(self, action: UnreadableAction) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Plays a turn with an unreadable action, which a server of others would play."""
+        if self._socket is None or self._shown is None:
+            raise gymnasium.error.ResetNeeded("Call reset() before step().")
+        self._turn += 1
+        seen = self._read({"observation": {self._observation: self._shown}})
+        return f"{action.feedback}\n\n{seen[0]}", *seen[1:4], seen[4] | {"valid": False}
 
     def snapshot(self) -> dict[str, Any]:
         """Returns the complete state of the episode as a JSON-serialisable dictionary.
@@ -279,6 +296,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
         done = checked(data.get("done") or False, "done", bool)
         truncated = done and checked(seen.get("truncated", False), "truncated", bool)
         success = done and not truncated and reward > 0
+        self._shown = None if done else text
         info: dict[str, Any] = {
             "task": self._task,
             "turn": self._turn,

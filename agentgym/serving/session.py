@@ -14,12 +14,14 @@ from typing import Any
 
 from gymnasium.error import ResetNeeded
 
+from agentgym.core import UnreadableAction
 from agentgym.errors import AgentGymError
 from agentgym.registration.making import TextGym
 from agentgym.serving.protocol import (
     CAPACITY_REACHED,
     EXECUTION_ERROR,
     UNKNOWN_TYPE,
+    UNREADABLE,
     VALIDATION_ERROR,
     ProtocolError,
 )
@@ -106,6 +108,8 @@ class Session:
     def step(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """Plays a turn. `data` is the action, with the key `text`.
 
+        With `unreadable` in its `metadata`, it is invalid, and this text is the feedback.
+
         Raises:
             ProtocolError: if the action is not text, or there is no episode in progress.
         """
@@ -114,6 +118,10 @@ class Session:
             raise ProtocolError(
                 VALIDATION_ERROR, f'An action is {{"text": "..."}}, got {dict(data)!r:.80}.'
             )
+        metadata = data.get("metadata")
+        feedback = metadata.get(UNREADABLE) if isinstance(metadata, dict) else None
+        if isinstance(feedback, str):
+            text = UnreadableAction(text, feedback)
         had_chance = chance_probe(self._env)
         try:
             observation, reward, terminated, truncated, self._info = self._env.step(text)
