@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentgym.data.messages import THOUGHTS
 from agentgym.tools.calls import Call, write_call
 
 Body = Mapping[str, Any]
@@ -86,7 +87,8 @@ def _chat(last: TreeCall, seen: set[int]) -> dict[str, Any]:
 
 def plain(message: Body) -> dict[str, Any]:
     """Returns a message as its role and its text, with thoughts and calls of tools in it."""
-    thought, text = message.get("reasoning_content"), message.get("content")
+    thought = next((message[key] for key in THOUGHTS if message.get(key)), None)
+    text = message.get("content") or message.get("refusal")
     parts = [f"<think>\n{thought}\n</think>\n"] if thought else []
     parts += [text] if text else []
     parts += [_written(call["function"]) for call in message.get("tool_calls") or ()]

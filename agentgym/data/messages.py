@@ -19,7 +19,8 @@ _ROLES = ("role", "from")
 _TEXTS = ("content", "value")
 _WEIGHTS = ("weight", "loss", "train")
 _CALLS = ("tool_calls", "function_call")
-_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+"""Names that servers and packages give to the thought before a reply."""
 _TRUTHS = {"true": 1.0, "false": 0.0}
 _FACTS = ("name", "id", "tool_call_id", "timestamp")
 """Keys beside an empty text that are no part of the reply."""
@@ -76,7 +77,7 @@ def _message(row: Any) -> Message:
     if role not in (*SYSTEM, *OTHERS, *AGENT):
         raise ValueError(f"unknown role {role!r}: {', '.join((*SYSTEM, *OTHERS, *AGENT))}")
     call = _call(row)
-    for key in _THOUGHTS:
+    for key in THOUGHTS:
         if row.get(key):
             raise ValueError(f"{key} is not read: write it into the text, or remove it")
     if call and not any(row.get(key) for key in _TEXTS):

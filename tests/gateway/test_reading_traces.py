@@ -143,6 +143,33 @@ def test_a_refusal_of_nemo_gym_is_the_text_of_its_reply(tmp_path: Path):
     assert "web_search" in str(found.instructions)
 
 
+@pytest.mark.parametrize("project", ["openenv", "verifiers"])
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning", "thinking"])
+def test_the_thought_of_a_reply_is_read_whatever_its_name(project: str, key: str, tmp_path: Path):
+    reply = {"role": "assistant", "content": "up", key: "It is above."}
+    assert read_reply(project, reply, tmp_path) == "<think>\nIt is above.\n</think>\n\nup"
+
+
+@pytest.mark.parametrize("project", ["openenv", "verifiers"])
+def test_a_refusal_is_the_text_of_its_reply(project: str, tmp_path: Path):
+    reply = {"role": "assistant", "content": None, "refusal": "I cannot."}
+    assert read_reply(project, reply, tmp_path) == "I cannot."
+
+
+def read_reply(project: str, reply: dict[str, Any], folder: Path) -> str:
+    """Returns the action of an episode with one reply, written in the format of a project."""
+    asked = {"role": "user", "content": "Where?"}
+    nodes = [{"message": asked}, {"message": reply, "parent": 0, "sampled": True}]
+    rows = {
+        "openenv": {"schema_version": 1, "turns": [turn([asked], reply)]},
+        "verifiers": {"version": 1, "task": {}, "agent": {}, "nodes": nodes},
+    }
+    file = folder / "traces.jsonl"
+    file.write_text(json.dumps(rows[project]), "utf-8")
+    [found] = read_episodes(file)
+    return found.turns[0].action
+
+
 @pytest.mark.parametrize("format", READ)
 @pytest.mark.parametrize(
     "change",
