@@ -448,6 +448,36 @@ def test_info_and_expert_of_a_plain_text_environment_are_used(guessing: None):
     assert evaluate("Menu-v0", "random", tasks=8).aggregate()["valid"].mean == 1.0
 
 
+def told(**info: Any) -> agentgym.TextEnv:
+    """Returns an environment of text whose info has more keys."""
+
+    class Telling(GuessNumber):
+        def reset(self, **kwargs: Any) -> Any:
+            observation, known = super().reset(**kwargs)
+            return observation, known | info
+
+        def step(self, action: str) -> Any:
+            *result, known = super().step(action)
+            return *result, known | info
+
+    return agentgym.textify(Telling())
+
+
+def test_none_in_the_info_of_a_plain_text_environment_is_no_answer():
+    plain, env = told(), told(success=None, progress=None, valid=None, admissible=None)
+    assert env.reset(seed=0) == plain.reset(seed=0)
+    secret = env.env.unwrapped.secret  # type: ignore[attr-defined]
+    assert env.step("guess 88") == plain.step("guess 88")
+    result = env.step(f"guess {secret}")
+    assert result == plain.step(f"guess {secret}") and result[4]["success"]
+
+
+@pytest.mark.parametrize("admissible", ["look", 3])
+def test_admissible_actions_that_are_no_list_are_an_error(admissible: Any):
+    with pytest.raises(TypeError, match="'admissible' must list actions"):
+        told(admissible=admissible).reset(seed=0)
+
+
 def test_a_plain_text_environment_is_played_in_the_shell(guessing: None, capsys: Any):
     assert main(["play", "Menu-v0", "--agent", "expert", "--task", "test/0"]) == 0
     assert "[picture]" in capsys.readouterr().out

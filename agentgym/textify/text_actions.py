@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import gymnasium
@@ -46,8 +47,9 @@ class TextActionEnv(Textified):
     **Observations, rewards, endings**: those of the environment.
 
     **Info**: `success`, `progress`, `valid` and `admissible` are taken from the environment's own
-    info if it has them. By default, `success` is whether the last reward of a terminated episode is
-    positive, `progress` is 1 after success and 0 before, and actions are valid.
+    info if it has them, and they are not None. By default, `success` is whether the last reward of
+    a terminated episode is positive, `progress` is 1 after success and 0 before, and actions are
+    valid.
 
     **Instructions**: the argument, or the environment's attribute `instructions`, or "".
 
@@ -110,7 +112,13 @@ class TextActionEnv(Textified):
         return self._shown
 
     def _admissible(self, now: Look) -> tuple[str, ...]:
-        return tuple(map(str, now.info.get("admissible", ())))
+        actions = _told(now.info, "admissible", ())
+        if isinstance(actions, str) or not isinstance(actions, Iterable):
+            raise TypeError(
+                f"{self.env.unwrapped}: the info key 'admissible' must list actions, got "
+                f"{actions!r:.80}."
+            )
+        return tuple(map(str, actions))
 
     def _take(self, action: str) -> TimeStep:
         problem = _problem(self._space, action)
@@ -122,13 +130,10 @@ class TextActionEnv(Textified):
     def _look(self) -> TimeStep:
         step = super()._look()
         info = self._now.info
-        success = bool(info.get("success", step.success))
-        own: dict[str, Any] = {"success": success, "progress": max(step.progress, float(success))}
-        if "progress" in info:
-            own["progress"] = float(info["progress"])
-        if "valid" in info:
-            own["valid"] = bool(info["valid"])
-        return dataclasses.replace(step, **own)
+        success = bool(_told(info, "success", step.success))
+        progress = float(_told(info, "progress", max(step.progress, float(success))))
+        valid = bool(_told(info, "valid", step.valid))
+        return dataclasses.replace(step, success=success, progress=progress, valid=valid)
 
     def expert(self) -> str | None:
         """Returns the action of the environment's own `expert()`, if it has one."""
@@ -153,6 +158,12 @@ def _problem(space: Text, action: str) -> str:
         wrong = "".join(sorted(set(action) - space.character_set))
         return f"The action has characters that are not allowed: {wrong[:40]!r}."
     return ""
+
+
+def _told(info: dict[str, Any], name: str, default: Any) -> Any:
+    """Returns a value of the environment's own info. None stands for an unknown one."""
+    value = info.get(name)
+    return default if value is None else value
 
 
 def _attribute(env: gymnasium.Env[Any, Any], name: str) -> Any:
