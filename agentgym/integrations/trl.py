@@ -8,7 +8,8 @@ import gymnasium
 
 from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
-from agentgym.registration.registry import find
+from agentgym.registration.making import make_env, starts_of
+from agentgym.textify.text_actions import as_text_env
 
 
 class ToolEnvironment:
@@ -27,7 +28,7 @@ class ToolEnvironment:
     Args:
         env: id of an environment or game (of which the model plays one seat), or an environment
             object, such as a wrapped one. Each `ToolEnvironment` needs an object of its own.
-        **kwargs: arguments of the environment. Only with an id.
+        **kwargs: arguments of the environment, as in `make_env`. Only with an id.
 
     Raises:
         ConfigError: for an unknown id, an environment without text actions, or arguments with an
@@ -102,12 +103,14 @@ def _text(action: Any) -> str:
 
 def _made(env: str | gymnasium.Env[str, str], kwargs: dict[str, Any]) -> gymnasium.Env[str, str]:
     if isinstance(env, str):
-        return gymnasium.make(find(env).id, **kwargs)
-    if kwargs:
+        made = make_env(env, **kwargs)
+    elif kwargs:
         raise ConfigError(f"Arguments need an id, but env is an environment. Got {kwargs}.")
-    if not isinstance(getattr(env, "action_space", None), gymnasium.spaces.Text):
+    else:
+        made = as_text_env(env) if isinstance(env, gymnasium.Env) else env
+    if not isinstance(getattr(made, "action_space", None), gymnasium.spaces.Text):
         raise ConfigError(f"Expected an id or an environment with text actions, got {env!r:.80}.")
-    return env
+    return made
 
 
 def tool_rows(
@@ -124,8 +127,6 @@ def tool_rows(
     Raises:
         ConfigError: for an unknown id, or a count below 1.
     """
-    from agentgym.registration.making import starts_of
-
     made = _made(env, kwargs)
     starts = starts_of(made, count, split)
     if isinstance(env, str):

@@ -15,6 +15,7 @@ import pytest
 import agentgym
 from agentgym.errors import ConfigError
 from agentgym.integrations.nemo_gym_rows import nemo_gym_rows
+from agentgym.registration.making import make_env
 from agentgym.wrappers import ExtractAction
 
 PAGE = (Path(__file__).parents[2] / "docs" / "libraries.md").read_text(encoding="utf-8")
@@ -144,6 +145,43 @@ def test_an_environment_with_wrappers_is_a_tool_too():
     for other in (gymnasium.make("CartPole-v1"), 5):
         with pytest.raises(ConfigError, match="an environment with text actions, got"):
             agentgym.ToolEnvironment(other)  # pyright: ignore[reportArgumentType]
+
+
+class Counted(gymnasium.Env[str, str]):
+    """A plain Gymnasium environment with text actions."""
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
+    instructions = "Say a number."
+    observation_space = action_space = gymnasium.spaces.Text(20)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        return f"level {self.np_random.integers(10**6)}", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return "end", float(action), True, False, {}
+
+
+def test_a_plain_text_environment_is_a_tool_with_tasks():
+    id = "Counted-v0"
+    gymnasium.register(id, lambda **_: Counted())
+    try:
+        made = [make_env(id), agentgym.ToolEnvironment(id)]
+        rows = agentgym.tool_rows(id, 2)
+    finally:
+        del gymnasium.registry[id]
+    assert rows == agentgym.tool_rows(Counted(), 2)
+    assert rows[1]["prompt"][0]["content"] == Counted.instructions
+    expected = made[0].reset(seed=1, options={"task": "train/1"})[0]
+    for tool in (made[1], agentgym.ToolEnvironment(Counted())):
+        assert tool.reset(**rows[1]) == expected
+        tool.act("2")
+        assert tool.get_reward() == 2 and tool.over
+
+
+def test_an_id_may_have_wrappers():
+    tool = agentgym.ToolEnvironment("NumberLine-v0", wrap=["ExtractAction:format=tags"])
+    assert "<action>" in tool.instructions
 
 
 def test_rows_name_instructions_and_tasks():
