@@ -1,9 +1,9 @@
 """`agentgym mcp`: an environment as a server of the Model Context Protocol (MCP) over stdio.
 
-The tools of a tool environment are offered as they are. Any other environment, and one that reads
-messages too, has the tool `act`, whose argument is the action or the message. `reset` starts an
-episode. The result is the observation as text, with the reward and the end of the episode as
-structured content.
+The tools of a tool environment are offered as they are. Any other environment, one that reads
+messages too, and one in a wrapper that reads actions of its own, has the tool `act`, whose argument
+is the action or the message. `reset` starts an episode. The result is the observation as text, with
+the reward and the end of the episode as structured content.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from mcp.server.stdio import stdio_server  # pyright: ignore[reportMissingImport
 from agentgym.errors import UnknownTaskError
 from agentgym.registration.making import TextGym, env_name
 from agentgym.tools.calls import Call, write_call
+from agentgym.tools.env import callable_tools
 from agentgym.utils.printable import encodable
 from agentgym.version import __version__
 
@@ -52,11 +53,7 @@ class Played:
 
     def __init__(self, env: TextGym):
         self.env = env
-        try:
-            own = dict(env.get_wrapper_attr("tools"))
-            self._format = env.get_wrapper_attr("call_format")
-        except AttributeError:
-            own = {}
+        own, self._format = callable_tools(env)
         self.own = own
         self.start = "reset" if "reset" not in own else "reset_environment"
         begins = "Starts an episode and returns its rules and its first observation."
@@ -95,7 +92,8 @@ class Played:
     def _play(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
         if name == self.start:
             options = {"task": arguments["task"]} if "task" in arguments else {}
-            text, info = self.env.reset(seed=arguments.get("seed"), options=options)
+            seed = int(arguments["seed"]) if "seed" in arguments else None  # 1.0 is one in JSON
+            text, info = self.env.reset(seed=seed, options=options)
             rules = self.env.get_wrapper_attr("instructions")
             return _result(f"{rules}\n\n{text}", None, False, info)
         own = name in self.own

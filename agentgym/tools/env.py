@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import gymnasium
+
 from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.reading.typography import normalized
@@ -226,3 +228,27 @@ def _declared(cls: type) -> list[Tool]:
         for name, value in vars(base).items():
             found.setdefault(name, value)
     return [value for value in found.values() if isinstance(value, Tool)]
+
+
+def action_reader(env: gymnasium.Env[Any, Any]) -> gymnasium.Wrapper[Any, Any, Any, Any] | None:
+    """Returns the wrapper that reads actions of its own, None without one."""
+    while env is not env.unwrapped:
+        if not isinstance(env, gymnasium.Wrapper):  # a `Mixture`
+            env = env.get_wrapper_attr("playing")
+            continue
+        if isinstance(env, gymnasium.ActionWrapper) or getattr(env, "own_actions", False):
+            return env
+        env = env.env
+    return None
+
+
+def callable_tools(env: gymnasium.Env[Any, Any]) -> tuple[dict[str, Tool], CallFormat]:
+    """Returns the tools that calls reach, by name, and the format of calls.
+
+    There are none in an environment without tools, and in a wrapper that reads actions of its own:
+    it would read a call as an answer, a thought or the action of another task.
+    """
+    inner = env.unwrapped
+    if not isinstance(inner, ToolEnv) or action_reader(env) is not None:
+        return {}, "json"
+    return dict(inner.tools), inner.call_format

@@ -10,6 +10,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from agentgym import make_env
+from agentgym.registration.mixture import Mixture
 from agentgym.serving.protocol import ProtocolError
 from agentgym.trainers.gateway.environment import HeldEnv
 from agentgym.trainers.gateway.environment_routes import environment_routes, mcp_reply
@@ -62,6 +63,16 @@ def test_tools_are_played_and_reported_by_name():
     found = env.call(name, {})
     assert found["observation"]["text"] == str(env.observation)
     assert (steps[0][4].name, steps[0][4].arguments) == (name, "{}")
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_wrapper_that_reads_actions_is_played_as_text(mixed: bool):
+    wrapped = make_env("Todo-v0", wrap=["ExtractAction:format=tags"])
+    env = HeldEnv(Mixture({"Todo-v0": wrapped}) if mixed else wrapped, "", 3)
+    env.attach(lambda *outcome, call: None)
+    assert not env.tools and [tool["name"] for tool in env.mcp_tools] == ["act"]
+    env.call("act", {"action": '<action>{"name": "list_projects", "arguments": {}}</action>'})
+    assert env.info["valid"]
 
 
 @pytest.mark.parametrize(

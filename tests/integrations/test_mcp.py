@@ -119,6 +119,12 @@ def test_a_client_calls_the_tools_of_a_tool_environment():
     with_client(["Todo-v0"], talk)
 
 
+def test_a_seed_may_be_written_with_a_point():
+    played = Played(make_env("NumberLine-v0"))
+    whole, pointed = (played.call("reset", {"task": "train/0", "seed": s}) for s in (3, 3.0))
+    assert not by_alias(pointed)["isError"] and pointed.content == whole.content
+
+
 def test_an_agent_can_talk_where_messages_are_read():
     played = Played(make_env("Retail-v0"))
     names = [tool.name for tool in played.tools]
@@ -129,6 +135,28 @@ def test_an_agent_can_talk_where_messages_are_read():
     todo = Played(make_env("Todo-v0"))
     refused = todo.call("act", {"action": "Hello"})
     assert by_alias(refused)["isError"] and "no tool 'act'" in refused.content[0].text
+
+
+@pytest.mark.parametrize(
+    ("wrap", "action"),
+    [
+        ("ExtractAction:format=tags", "<action>{}</action>"),
+        ("Compose:n=2,ids=NumberLine-v0", "{}"),
+    ],
+)
+def test_a_wrapper_that_reads_actions_is_played_by_the_tool_act(wrap: str, action: str):
+    played = Played(make_env("Todo-v0", wrap=[wrap]))
+    assert [tool.name for tool in played.tools] == ["reset", "act"]
+    played.call("reset", {"task": "train/0", "seed": 0})
+    call = '{"name": "list_projects", "arguments": {}}'
+    assert told(played.call("act", {"action": action.format(call)}))["valid"]
+
+
+def test_a_wrapper_of_observations_leaves_the_tools():
+    played = Played(make_env("Todo-v0", wrap=["HistoryObservation:k=1"]))
+    assert "list_projects" in [tool.name for tool in played.tools]
+    played.call("reset", {"task": "train/0", "seed": 0})
+    assert told(played.call("list_projects", {}))["valid"]
 
 
 def test_calls_at_the_same_time_are_played_one_after_another():

@@ -28,6 +28,7 @@ from agentgym.time_limits import (
     unstarted_info,
 )
 from agentgym.tools.calls import Call, write_call
+from agentgym.tools.env import callable_tools
 from agentgym.trainers.gateway.task_file import TaskFile
 from agentgym.trainers.gateway.wire import ToolCall
 from agentgym.trainers.rollout.env_pool import instructions_of, turns_of
@@ -219,13 +220,10 @@ class HeldEnv:
 
 def _tools(env: gymnasium.Env[Any, Any]) -> tuple[dict[str, dict[str, Any]], str]:
     """Returns the tools of an environment by name, and the format of its calls."""
-    try:
-        own, format = env.get_wrapper_attr("tools"), env.get_wrapper_attr("call_format")
-    except AttributeError:
-        return {}, "json"
+    own, format = callable_tools(env)
     found = {
         name: {"name": name, "description": tool.description, "parameters": tool.parameters}
-        for name, tool in dict(own).items()
+        for name, tool in own.items()
     }
     return found, format
 
