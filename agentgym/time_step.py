@@ -28,6 +28,8 @@ INFO_KEYS = (
 UNJUDGED = "unjudged"
 """Key of `info` that is True at the end of an episode whose outcome a judge should have decided, if
 its reply is unreadable. Otherwise it is absent. Training leaves the episode out."""
+UNREADABLE = "unreadable"
+"""Key in the `metadata` of an action for a server: the feedback of an `UnreadableAction`."""
 LARGEST_REWARD = 1e100
 """Largest absolute value of a reward term: sums and squares of smaller ones stay finite."""
 

@@ -26,12 +26,11 @@ from agentgym.integrations.remote_values import (
     checked_snapshot,
     names_of,
 )
-from agentgym.serving.protocol import UNREADABLE
 from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks, task_rng
 from agentgym.time_limits import TIMED_OUT
-from agentgym.time_step import INFO_KEYS, UNJUDGED, state_digest
+from agentgym.time_step import INFO_KEYS, UNJUDGED, UNREADABLE, state_digest
 from agentgym.utils.action_parsing import check_text, text_of
 from agentgym.utils.arguments import check_reset_options
 from agentgym.utils.masking import masked_text

@@ -9,8 +9,6 @@ from agentgym.reading.loose_json import strict_json
 INVALID_JSON, UNKNOWN_TYPE = "INVALID_JSON", "UNKNOWN_TYPE"
 VALIDATION_ERROR, EXECUTION_ERROR = "VALIDATION_ERROR", "EXECUTION_ERROR"
 CAPACITY_REACHED, SESSION_ERROR = "CAPACITY_REACHED", "SESSION_ERROR"
-UNREADABLE = "unreadable"
-"""Key in the `metadata` of an action that a wrapper of the client could not read: the feedback."""
 
 
 class ProtocolError(Exception):

@@ -37,7 +37,7 @@ from agentgym.serving.protocol import (
     read_message,
 )
 from agentgym.serving.seal import Seal
-from agentgym.serving.session import RESET, RESTORE, Session, fork_seeds
+from agentgym.serving.session import Session, fork_seeds
 from agentgym.serving.sessions import Limits, Sessions
 
 STATUS = {CAPACITY_REACHED: 503, EXECUTION_ERROR: 409, SESSION_ERROR: 404}
@@ -128,20 +128,17 @@ class _Served:
 
     async def reset(self, request: Request) -> Any:
         """Starts an episode, in a new session unless `session_id` names one."""
-        return await self._start_episode(request, Session.reset, RESET)
+        return await self._start_episode(request, Session.reset)
 
-    async def _start_episode(
-        self, request: Request, method: Callable[..., Any], known: Collection[str]
-    ) -> Any:
+    async def _start_episode(self, request: Request, method: Callable[..., Any]) -> Any:
         """Runs a method that starts an episode, in a new session or that of the request."""
         data = await self._body(request)
-        id = data.get("session_id")
-        arguments = {name: value for name, value in data.items() if name in known}
+        id = data.pop("session_id", None)
         new = id is None
         if new:
             id = await self.sessions.start(self.name, self.begin)
         try:
-            return await self._call(id, method, arguments)
+            return await self._call(id, method, data)
         except ProtocolError:
             if new:
                 self.sessions.end(id)
@@ -162,7 +159,7 @@ class _Served:
 
     async def restore(self, request: Request) -> Any:
         """Continues from a snapshot, in a new session unless `session_id` names one."""
-        return await self._start_episode(request, Session.restore, RESTORE)
+        return await self._start_episode(request, Session.restore)
 
     async def fork(self, request: Request) -> Any:
         """Starts several sessions in the state of the session `session_id`."""

@@ -21,14 +21,13 @@ from agentgym.serving.protocol import (
     CAPACITY_REACHED,
     EXECUTION_ERROR,
     UNKNOWN_TYPE,
-    UNREADABLE,
     VALIDATION_ERROR,
     ProtocolError,
 )
 from agentgym.serving.seal import Seal
 from agentgym.snapshots import chance_probe, restore_snapshot, snapshot_of
 from agentgym.time_limits import TIMED_OUT, limit_env
-from agentgym.time_step import INFO_KEYS, UNJUDGED
+from agentgym.time_step import INFO_KEYS, UNJUDGED, UNREADABLE
 
 RESET: dict[str, type] = {"seed": int, "episode_id": str, "task": str, "max_turns": int}
 """The arguments of a reset and their types. Each may be left out or null."""

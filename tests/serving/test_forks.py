@@ -270,6 +270,8 @@ def test_snapshot_restore_and_fork_over_http(server: tuple[str, Any]):
     for path, body, code in [
         ("restore", {"snapshot": saved["snapshot"][:-8]}, (422, "VALIDATION_ERROR")),
         ("restore", {"snapshot": saved["snapshot"], "seed": "1"}, (422, "VALIDATION_ERROR")),
+        ("restore", {"snapshot": saved["snapshot"], "sead": 1}, (422, "VALIDATION_ERROR")),
+        ("reset", {"tsak": "train/3"}, (422, "VALIDATION_ERROR")),
         ("NumberLine-v0/restore", {"snapshot": saved["snapshot"]}, (422, "VALIDATION_ERROR")),
         ("fork", {"session_id": id, "count": 9}, (503, "CAPACITY_REACHED")),
         ("fork", {"session_id": id, "count": 5}, (503, "CAPACITY_REACHED")),
