@@ -107,7 +107,13 @@ def certify_url(
                 found[each.id] = Result(each.id, "skip", reason=reason)
             else:
                 found[each.id] = _result(each, own[each.id])
-        scores = {} if _fails(found[STARTUP]) else server.scores()
+        scores: dict[str, PlayerScore] = {}
+        if not _fails(found[STARTUP]):
+            try:
+                scores = server.scores()
+            except AgentGymError as error:
+                [check] = [each for each in CHECKS if each.id == DETERMINISM]
+                found[DETERMINISM] = _no_answer(check, error)
         return Report(url, tuple(found.values()), scores, None, digest(server.tasks))
 
 
@@ -120,8 +126,13 @@ def _result(check: Check, run: Callable[[], list[Finding]]) -> Result:
         return result_of(check, run(), "")
     except Unchecked as reason:
         return Result(check.id, "skip", reason=str(reason))
-    except AgentGymError as error:  # the server refuses, or a connection is lost
-        return Result(check.id, "error", (f"{error!s:.300}",), remedy=check.remedy)
+    except AgentGymError as error:
+        return _no_answer(check, error)
+
+
+def _no_answer(check: Check, error: AgentGymError) -> Result:
+    """Returns the result of a check in which the server refuses, or a connection is lost."""
+    return Result(check.id, "error", (f"{error!s:.300}",), remedy=check.remedy)
 
 
 _HOSTS = Check(

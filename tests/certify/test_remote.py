@@ -75,6 +75,20 @@ def test_planted_flaws_are_seen_from_outside(url: str, flaw: str, checks: set[st
     assert status[HOSTS] == "skip"  # no environment of this name is known here
 
 
+def test_a_server_whose_steps_fail_has_a_certificate():
+    def make() -> Any:
+        env = make_env("NumberLine-v0")
+        env.step = lambda action: 1 / 0  # type: ignore[method-assign, assignment]
+        return env
+
+    [report] = [
+        certify_url(address, budget=FEW) for address, _ in serving(Limits(sessions=16), Broken=make)
+    ]
+    status = {each.id: each.status for each in report.results}
+    assert status["runtime.startup"] == "pass" and status[DETERMINISM] == "error"
+    assert not report.players and report.verdict == "fail"
+
+
 def test_the_command_takes_addresses(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = tmp_path / "server.json"
     words = ["certify", f"{url}/NumberLine-v0", "--tasks", "3", "--json", str(out)]

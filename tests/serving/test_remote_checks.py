@@ -186,6 +186,13 @@ def test_a_right_answer_is_read():
     assert info == {**INFO, "admissible": ("a",), **ends}
 
 
+def test_null_is_a_value_that_a_server_leaves_out():
+    text, reward, terminated, truncated, _ = answer(
+        sent(reward=None, done=True, truncated=None, instructions=None)
+    )
+    assert (text, reward, terminated, truncated) == ("Hello", 0.0, True, False)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
