@@ -111,10 +111,14 @@ def needs_extra(what: str, extra: str) -> Iterator[None]:
 
 def module_hint(module: str) -> str:
     """Returns what to do about a module that is missing: " Did you mean: ...?" for a file name."""
+    there = "Start in the folder that holds it, or install it."
     parts = re.split(r"[/\\]", module.removesuffix(".py")) if module.endswith(".py") else []
-    if named := ".".join(part for part in parts if part.strip(".")):
-        return f" Did you mean: {named}? A module is written as in an import."
-    return " Start in the folder that holds it, or install it."
+    elsewhere = ".." in parts or parts[:1] == [""]  # no folder below this one
+    named = [part for part in parts if part.strip(".")][-1 if elsewhere else 0 :]
+    if named:
+        hint = f" Did you mean: {'.'.join(named)}? A module is written as in an import."
+        return f"{hint} {there}" if elsewhere else hint
+    return f" {there}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -430,6 +430,11 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
         ),
         ("eval NumberLine-v0 --wrap lab/mine.py:Wrapper", "Did you mean: lab.mine?"),
         ("certify lab/mine.py:MyEnv", "Did you mean: lab.mine?"),
+        (
+            "eval /home/me/mine.py:MyEnv-v0",
+            "Did you mean: mine? A module is written as in an import. Start in the folder",
+        ),
+        ("eval ../mine.py:MyEnv-v0", "Did you mean: mine? A module is written as in an import. S"),
         ("eval .my_module:MyEnv-v0", "no module '.my_module'"),
         ("eval json:MyEnv-v0:b", "Expected module:Name-v0, got 'json:MyEnv-v0:b'"),
         ("eval NumberLine-v0 --agent expert --agent random", "--agent is given twice"),
