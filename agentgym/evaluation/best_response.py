@@ -21,7 +21,7 @@ from agentgym.agents import Agent, ScriptedAgent, View
 from agentgym.errors import ConfigError
 from agentgym.evaluation.exploitability import Floats, action_probabilities
 from agentgym.evaluation.report import Estimate, mean_interval
-from agentgym.evaluation.runner import plan_episodes
+from agentgym.evaluation.runner import check_no_split, plan_episodes
 from agentgym.evaluation.tables import Table, play_tables
 from agentgym.multiagent.seats import GameAgent, game_agent
 from agentgym.registration.games import make_parallel
@@ -94,6 +94,7 @@ def exploitability_bound(
         ConfigError: for an unknown game or agent, or too few games.
     """
     env, kwargs = find(env).id, dict(env_kwargs or {})
+    check_no_split(kwargs)
     game = make_parallel(env, **kwargs).game
     count = games // len(game.possible_agents)
     if count < FEWEST_GAMES:

@@ -18,10 +18,11 @@ from agentgym.agents import make_agent
 from agentgym.agents.basic.chat import hide_userinfo
 from agentgym.agents.basic.replies import Replies
 from agentgym.agents.text_model import MODELS
+from agentgym.core import TextEnv
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.episode_text import LONGEST
 from agentgym.errors import ConfigError
-from agentgym.evaluation.runner import plan_episodes
+from agentgym.evaluation.runner import check_no_split, plan_episodes
 from agentgym.reading.typography import without_thoughts
 from agentgym.registration.making import env_name, make_env, tasks_of
 
@@ -95,6 +96,8 @@ def imagined(
     texts, source = _texts(source)
     model, made = make_agent(source), make_env(env, **(env_kwargs or {}))
     try:
+        if isinstance(made.unwrapped, TextEnv):
+            check_no_split(env_kwargs or {})
         starts: list[Start] = []
         for task, each in plan_episodes(tasks_of(made), tasks, split, seed):
             observation, _ = made.reset(seed=each, options={"task": task})

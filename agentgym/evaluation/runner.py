@@ -261,10 +261,10 @@ def _play(
 
 
 def check_no_split(env_kwargs: Mapping[str, Any]) -> None:
-    """Raises a ConfigError for a `split` of the environment, which episodes with a task ignore."""
+    """Raises ConfigError for a `split` of the environment, which episodes of given tasks ignore."""
     if "split" in env_kwargs:
         raise ConfigError(
-            "The evaluation's split (--split) chooses the tasks: leave split out of env_kwargs."
+            "The tasks are those of `split` (--split): leave split out of env_kwargs."
         )
 
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from agentgym.evaluation.report import Record
-from agentgym.evaluation.runner import plan_episodes
+from agentgym.evaluation.runner import check_no_split, plan_episodes
 from agentgym.evaluation.tables import Table, play_tables
 from agentgym.multiagent.seats import GameAgent, game_agent
 from agentgym.registration.games import make_parallel
@@ -49,6 +49,7 @@ def self_play(
         ConfigError: for an unknown game, agent or level, or a number that is out of range.
     """
     env, kwargs = find(env).id, dict(env_kwargs or {})
+    check_no_split(kwargs)
     game = make_parallel(env, **kwargs).game
     plan = plan_episodes(game.tasks, episodes, split, seed)
     chosen = range(len(plan)) if only is None else only

@@ -142,3 +142,5 @@ def test_wrong_arguments_are_explained():
         exploitability_bound("KuhnPoker-v0", "random", games=10)
     with pytest.raises(ConfigError, match="Unknown agent 'nobody'"):
         exploitability_bound("KuhnPoker-v0", "nobody")
+    with pytest.raises(ConfigError, match="leave split out of env_kwargs"):
+        exploitability_bound("KuhnPoker-v0", "random", games=64, env_kwargs={"split": "train"})

@@ -133,3 +133,6 @@ def test_messages_take_turns(reply: str, messages: list[str]):
 def test_a_model_writes():
     with pytest.raises(ConfigError, match="Unknown agent 'nobody'"):
         imagined("GuessMyCity-v0", "nobody", tasks=1)
+    source = "chat:m@http://127.0.0.1:1/v1"
+    with pytest.raises(ConfigError, match="leave split out of env_kwargs"):
+        imagined("GuessMyCity-v0", source, tasks=1, env_kwargs={"split": "train"})

@@ -74,6 +74,7 @@ def test_a_team_succeeds_if_all_agents_do():
         ({"episodes": 0}, "must be at least 1, got 0"),
         ({"env": "NumberLine-v0"}, "single-agent environment"),
         ({"agent": "expertt"}, "expertt"),
+        ({"env_kwargs": {"split": "train"}}, "leave split out of env_kwargs"),
     ],
 )
 def test_wrong_arguments_are_named(changes: dict[str, Any], message: str):
