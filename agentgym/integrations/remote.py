@@ -290,10 +290,12 @@ class RemoteEnv(gymnasium.Env[str, str]):
                 f"observation_field to one of {', '.join(map(str, seen)):.300}."
             )
         text = checked(text, self._observation, str)
-        self.instructions = checked(seen.get("instructions") or self.instructions, "rules", str)
+        if (rules := seen.get("instructions")) is not None:
+            self.instructions = checked(rules, "rules", str)
         reward = checked_number(data.get("reward") or 0.0, "reward")
         done = checked(data.get("done") or False, "done", bool)
-        truncated = done and checked(seen.get("truncated") or False, "truncated", bool)
+        cut = seen.get("truncated")
+        truncated = done and cut is not None and checked(cut, "truncated", bool)
         success = done and not truncated and reward > 0
         self._shown = None if done else text
         info: dict[str, Any] = {

@@ -161,7 +161,7 @@ class Socket:
         """Does nothing."""
 
 
-def answer(text: str) -> Any:
+def client(text: str) -> RemoteEnv:
     env = RemoteEnv.__new__(RemoteEnv)
     tasks = remote.Tasks(("train/1",), ("test/1",))
     env.__dict__.update(
@@ -169,7 +169,11 @@ def answer(text: str) -> Any:
         _observation="text", _action="text", instructions="", _task="train/1", _turn=0,
         _seed=None, _here=None,
     )  # fmt: skip
-    return env.step("go")
+    return env
+
+
+def answer(text: str) -> Any:
+    return client(text).step("go")
 
 
 def sent(reward: Any = 0.5, done: Any = False, **changes: Any) -> str:
@@ -193,6 +197,13 @@ def test_null_is_a_value_that_a_server_leaves_out():
     assert (text, reward, terminated, truncated) == ("Hello", 0.0, True, False)
 
 
+def test_rules_of_an_earlier_episode_end_with_it():
+    env = client(sent(instructions=""))
+    env.instructions = "Rules of an earlier task."
+    env.step("go")
+    assert env.instructions == ""
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -202,7 +213,8 @@ def test_null_is_a_value_that_a_server_leaves_out():
         {"reward_terms": {"task": 10**400}}, {"text": 3}, {"text": ["a"]}, {"reward": 10**400},
         {"reward": float("inf")}, {"reward": "high"}, {"reward": True}, {"turn": -1},
         {"turn": 1.5}, {"valid": 1}, {"success": "yes"}, {"task": 5}, {"state_key": None},
-        {"instructions": 7}, {"truncated": "no", "done": True},
+        {"instructions": 7}, {"truncated": "no", "done": True}, {"instructions": []},
+        {"truncated": 0, "done": True},
     ],
 )  # fmt: skip
 def test_wrong_values_are_errors_that_name_the_server(changes: dict[str, Any]):
