@@ -23,7 +23,8 @@ def lazy_names(
 
     def __getattr__(name: str) -> Any:
         home = modules.get(name)
-        if home is None and not name.startswith("_") and find_spec(f"{package}.{name}"):
+        public = name.isidentifier() and not name.startswith("_")
+        if home is None and public and find_spec(f"{package}.{name}"):
             home = f"{package}.{name}"  # a module of the package that nobody has imported yet
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -208,6 +208,7 @@ def test_packages_are_there_when_asked_for(tmp_path: Path):
     modules = loaded_by(f"import agentgym; {asked}", tmp_path)
     assert {"agentgym.evaluation", "agentgym.trainers"} <= modules
     assert not hasattr(agentgym, "_wraps")
+    assert not hasattr(agentgym, "nowhere.wraps")
 
 
 def test_wrappers_and_environments_need_no_torch(tmp_path: Path):
