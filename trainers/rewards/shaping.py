@@ -187,7 +187,7 @@ def _are_numbers(given: Any, count: int) -> bool:
     """Returns whether a function of the user has returned so many numbers."""
     try:
         found = np.asarray(given)
-    except (TypeError, ValueError):  # lists of different lengths, tensors on a GPU
+    except (TypeError, ValueError, RuntimeError):  # lists of different lengths, tensors of a model
         return False
     return found.shape == (count,) and found.dtype.kind in "biuf"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -237,6 +238,7 @@ def test_sources_of_process_scores(tmp_path: Path):
         (f"{__name__}:too_few", r"one per turn, 3, got \[\]"),
         (f"{__name__}:one_number", "one per turn, 3, got 0.5"),
         (f"{__name__}:words", "one per turn, 3, got 'yes'"),
+        (f"{__name__}:of_a_model", r"one per turn, 3, got tensor\(.*requires_grad=True"),
     ]:
         with pytest.raises(ConfigError, match=message):
             shaping.turn_scores(batch, source)
@@ -262,6 +264,10 @@ def one_number(trajectory: Trajectory) -> float:
 
 def words(trajectory: Trajectory) -> str:
     return "yes"
+
+
+def of_a_model(trajectory: Trajectory) -> torch.Tensor:
+    return torch.full((3,), 0.5, requires_grad=True)
 
 
 def test_the_weight_of_process_rewards_falls_to_zero():
