@@ -214,11 +214,13 @@ class GameSearch:
         seat: Any = view.env
         game: TextGame = seat.game
         state = [type(game).__name__, seat.agent, list(game.acting), to_json(game.state)]
+        owners = [owner_of(game)]
         if isinstance(game, EnvGame):
             state.append(state_key(game.inner.snapshot()))
-        # Games with other rules may have equal states. Instructions tell what a snapshot does not.
+            owners.append(owner_of(game.inner))
         key = json.dumps(state)
-        place = (json.dumps(owner_of(game)), game.instructions, key)
+        # Games with other rules may have equal states. Instructions tell what a snapshot does not.
+        place = (json.dumps(owners), game.instructions, key)
         if (known := self._known.get(place)) is not None:
             return known
         seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:16])

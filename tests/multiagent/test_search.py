@@ -109,13 +109,16 @@ def test_with_per_state_games_with_other_rules_have_searches_of_their_own():
         ("StagHunt-v0", {"stag": 100}),
         *(("Team-NumberLine-v0", {"roles": team}) for team in teams),
     ]
+    for size in (6, 7):
+        maze = {"env": "Maze-v0", "env_kwargs": {"size": size}}
+        rules.append(("Team-NumberLine-v0", {"roles": teams[0], **maze}))
     search, searches = GameSearch(budget=4, per_state=True), []
     for id, kwargs in (*rules, *rules):
-        game = started(id, make_parallel(id).game.tasks.train[0], **kwargs)
+        game = started(id, make_parallel(id, **kwargs).game.tasks.train[0], **kwargs)
         view = seat_view(game, game.acting[0], np.random.default_rng(0))
         search.act([view])
         searches.append(view.costs["searches"])
-    assert searches == [1, 1, 1, 1, 0, 0, 0, 0]
+    assert searches == [1] * 6 + [0] * 6
 
 
 def test_with_per_state_the_state_of_an_environment_counts():
