@@ -18,13 +18,12 @@ from agentgym.agents import make_agent
 from agentgym.agents.basic.chat import hide_userinfo
 from agentgym.agents.basic.replies import Replies
 from agentgym.agents.text_model import MODELS
-from agentgym.core import TextEnv
 from agentgym.data.episode import RecordedEpisode, RecordedTurn
 from agentgym.data.episode_text import LONGEST
 from agentgym.errors import ConfigError
 from agentgym.evaluation.runner import check_no_split, plan_episodes
 from agentgym.reading.typography import without_thoughts
-from agentgym.registration.making import env_name, make_env, tasks_of
+from agentgym.registration.making import env_name, make_env, split_names_tasks, tasks_of
 
 PREFIX = "imagined:"
 """Beginning of a source of imagined episodes in place of an agent."""
@@ -96,7 +95,7 @@ def imagined(
     texts, source = _texts(source)
     model, made = make_agent(source), make_env(env, **(env_kwargs or {}))
     try:
-        if isinstance(made.unwrapped, TextEnv):
+        if split_names_tasks(made):
             check_no_split(env_kwargs or {})
         starts: list[Start] = []
         for task, each in plan_episodes(tasks_of(made), tasks, split, seed):

@@ -16,7 +16,6 @@ import numpy as np
 
 from agentgym.agents import Agent, View, make_agent
 from agentgym.agents.basic.view import actions_for
-from agentgym.core import TextEnv
 from agentgym.errors import ConfigError
 from agentgym.evaluation.report import Record, Report
 from agentgym.evaluation.transcripts import EpisodeLog, append_episode, continued
@@ -25,6 +24,7 @@ from agentgym.registration.making import (
     env_name,
     factory_of,
     make_env,
+    split_names_tasks,
     tasks_of,
     warn_if_endless,
 )
@@ -147,7 +147,7 @@ def evaluate(
         )
     envs = [make()]
     try:
-        if isinstance(envs[0].unwrapped, TextEnv):
+        if split_names_tasks(envs[0]):
             check_no_split(kwargs)
         plan = plan_episodes(tasks_of(envs[0]), tasks, split, seed)
         chosen = range(len(plan)) if only is None else only

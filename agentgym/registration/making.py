@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
+from agentgym.core import TextEnv
 from agentgym.errors import (
     AgentGymError,
     ConfigError,
@@ -23,6 +24,7 @@ from agentgym.registration.entry import NAMESPACE, UNKNOWN, Entry, import_module
 from agentgym.registration.ids import TABLE
 from agentgym.registration.registry import REGISTRY, find
 from agentgym.tasks import Tasks
+from agentgym.textify.base import Textified
 from agentgym.textify.text_actions import as_text_env
 from agentgym.time_limits import MANY_TURNS
 from agentgym.utils.arguments import (
@@ -214,6 +216,14 @@ def privileged_ids() -> list[str]:
         if implements(author) or entry.seat.get("opponents") == UNKNOWN:
             found.append(entry.name)
     return found
+
+
+def split_names_tasks(env: TextGym) -> bool:
+    """Whether the argument `split` of an environment is that of `TextEnv`, which names tasks.
+
+    An environment that an adapter plays may have one of its own, with another meaning.
+    """
+    return isinstance(env.unwrapped, TextEnv) and not isinstance(env.unwrapped, Textified)
 
 
 def tasks_of(env: TextGym) -> Tasks:

@@ -8,7 +8,6 @@ from typing import Any
 
 import gymnasium
 
-from agentgym.core import TextEnv
 from agentgym.errors import ConfigError
 from agentgym.registration.making import (
     factory_of,
@@ -16,6 +15,7 @@ from agentgym.registration.making import (
     make_env,
     privileged_ids,
     split_id,
+    split_names_tasks,
 )
 from agentgym.registration.mixture import Mixture
 from agentgym.textify.text_actions import TextActionEnv
@@ -106,7 +106,7 @@ def _maker(
 
     def make() -> gymnasium.Env[Any, Any]:
         env = make_env(name, wrap=wrap, **given)
-        if "split" in given and isinstance(env.unwrapped, TextEnv):
+        if "split" in given and split_names_tasks(env):
             env.close()
             raise ConfigError(
                 f"Training plays the training tasks of {name} and evaluations the held-out ones: "
