@@ -15,6 +15,7 @@ from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.rules import Rewards
 from agentgym.snapshots import restoring
+from agentgym.textify.base import Textified
 
 NO_EFFECT = {
     "split": "give it to the game, whose tasks are those of the environment",
@@ -137,12 +138,13 @@ def inner_of(env: gymnasium.Env[Any, Any], given: Mapping[str, Any] | None) -> A
     Raises:
         ConfigError: for an argument that has no effect in a game.
     """
+    inner: Any = env.unwrapped
+    own = isinstance(inner, Textified)  # its arguments are those of the environment that it plays
     for name, remedy in NO_EFFECT.items():
-        if name in (given or {}):
+        if name in (given or {}) and (name == "wrap" or not own):
             raise ConfigError(
                 f"{name} in env_kwargs has no effect in a game around an environment: {remedy}."
             )
-    inner: Any = env.unwrapped
     limit = None if env.spec is None else env.spec.max_episode_steps
     if limit is not None and isinstance(inner, TextEnv):
         inner.max_turns = min(limit, inner.max_turns or limit)

@@ -9,6 +9,7 @@ import gymnasium
 import pytest
 
 from agentgym.evaluation import evaluate
+from agentgym.registration.games import make_parallel
 from agentgym.spaces import UnicodeText
 from agentgym.trainers.recipes import poad
 from agentgym.trainers.run.environment import environment_factory
@@ -60,3 +61,10 @@ def test_training_takes_it():
     config = poad.Config.of(env_id="Quiz-v0", env_kwargs={"split": "hard"})
     make, _ = environment_factory(config, None, None)
     assert make().reset(seed=0)[0] == "A question of hard."
+
+
+def test_a_team_takes_it():
+    made = {"env": "Quiz-v0", "env_kwargs": {"split": "hard"}, "roles": "pioneer-observer"}
+    team = make_parallel("AgentGym/Team-Countdown-v0", **made).game
+    team.reset(seed=0)
+    assert "A question of hard." in team.seen(team.acting[0]).observation
