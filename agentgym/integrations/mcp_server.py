@@ -2,8 +2,9 @@
 
 The tools of a tool environment are offered as they are. Any other environment, one that reads
 messages too, and one in a wrapper that reads actions of its own, has the tool `act`, whose argument
-is the action or the message. `reset` starts an episode. The result is the observation as text, with
-the reward and the end of the episode as structured content.
+is the action or the message. A wrapper that does not pass calls on hides the tools. `reset` starts
+an episode. The result is the observation as text, with the reward and the end of the episode as
+structured content.
 """
 
 from __future__ import annotations
@@ -53,14 +54,13 @@ class Played:
 
     def __init__(self, env: TextGym):
         self.env = env
-        own, self._format = callable_tools(env)
+        own, self._format, texts = callable_tools(env)
         self.own = own
         self.start = "reset" if "reset" not in own else "reset_environment"
         begins = "Starts an episode and returns its rules and its first observation."
         plays = "Plays one turn and returns the next observation."
         described = {name: (each.description, each.parameters) for name, each in own.items()}
-        talks = not own or env.unwrapped.reads_messages  # type: ignore[attr-defined]
-        acts = {"act": (plays, ACT)} if talks else {}
+        acts = {"act": (plays, ACT)} if texts else {}
         self._tools = {self.start: (begins, START), **acts, **described}
 
     @property

@@ -7,22 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-import gymnasium
-
-from agentgym.core import TextEnv
-from agentgym.errors import ConfigError
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.game import TextGame
 from agentgym.multiagent.rules import Rewards
 from agentgym.snapshots import restoring
-from agentgym.textify.base import Textified
-
-NO_EFFECT = {
-    "split": "give it to the game, whose tasks are those of the environment",
-    "invalid_penalty": "give it to the game, which charges the agent",
-    "wrap": "leave it out, since agents act in the environment itself",
-}
-"""Arguments of an environment that a game around it does not read, and what to do instead."""
 
 
 @dataclass(kw_only=True)
@@ -124,28 +112,3 @@ class EnvGame(TextGame):
         if self.state.env["task"] != episode.task:
             raise ValueError("game and environment have different tasks")
         super()._check_episode(episode)
-
-
-def inner_of(env: gymnasium.Env[Any, Any], given: Mapping[str, Any] | None) -> Any:
-    """Returns a made environment without its wrappers, for a game around it.
-
-    The turn limit that it is registered with, which a wrapper counts, is its own from then on.
-
-    Args:
-        env: the environment.
-        given: the arguments that it was made with.
-
-    Raises:
-        ConfigError: for an argument that has no effect in a game.
-    """
-    inner: Any = env.unwrapped
-    own = isinstance(inner, Textified)  # its arguments are those of the environment that it plays
-    for name, remedy in NO_EFFECT.items():
-        if name in (given or {}) and (name == "wrap" or not own):
-            raise ConfigError(
-                f"{name} in env_kwargs has no effect in a game around an environment: {remedy}."
-            )
-    limit = None if env.spec is None else env.spec.max_episode_steps
-    if limit is not None and isinstance(inner, TextEnv):
-        inner.max_turns = min(limit, inner.max_turns or limit)
-    return inner

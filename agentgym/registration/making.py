@@ -6,7 +6,7 @@ import copy
 import re
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -216,6 +216,40 @@ def privileged_ids() -> list[str]:
         if implements(author) or entry.seat.get("opponents") == UNKNOWN:
             found.append(entry.name)
     return found
+
+
+NO_EFFECT = {
+    "split": "give it to the game, whose tasks are those of the environment",
+    "invalid_penalty": "give it to the game, which charges the agent",
+    "wrap": "leave it out, since agents act in the environment itself",
+}
+"""Arguments of an environment that a game around it does not read, and what to do instead."""
+
+
+def make_inner(id: str, given: Mapping[str, Any]) -> Any:
+    """Returns an environment without its wrappers, for a game around it.
+
+    The turn limit that it is registered with, which a wrapper counts, is its own from then on.
+
+    Args:
+        id: its id.
+        given: its arguments.
+
+    Raises:
+        ConfigError: for an argument that has no effect in a game.
+    """
+    made = make_env(id, **given)
+    inner: Any = made.unwrapped
+    own = isinstance(inner, Textified)  # its arguments are those of the environment that it plays
+    for name, remedy in NO_EFFECT.items():
+        if name in given and (name == "wrap" or not own):
+            raise ConfigError(
+                f"{name} in env_kwargs has no effect in a game around an environment: {remedy}."
+            )
+    limit = None if made.spec is None else made.spec.max_episode_steps
+    if limit is not None and isinstance(inner, TextEnv):
+        inner.max_turns = min(limit, inner.max_turns or limit)
+    return inner
 
 
 def split_names_tasks(env: TextGym) -> bool:

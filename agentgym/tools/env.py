@@ -6,9 +6,9 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium
 
@@ -230,25 +230,40 @@ def _declared(cls: type) -> list[Tool]:
     return [value for value in found.values() if isinstance(value, Tool)]
 
 
-def action_reader(env: gymnasium.Env[Any, Any]) -> gymnasium.Wrapper[Any, Any, Any, Any] | None:
-    """Returns the wrapper that reads actions of its own, None without one."""
+def action_readers(
+    env: gymnasium.Env[Any, Any],
+) -> Iterator[tuple[gymnasium.Wrapper[Any, Any, Any, Any], bool]]:
+    """Yields the wrappers that read actions of their own, and whether they pass others on."""
     while env is not env.unwrapped:
         if not isinstance(env, gymnasium.Wrapper):  # a `Mixture`
             env = env.get_wrapper_attr("playing")
             continue
-        if isinstance(env, gymnasium.ActionWrapper) or getattr(env, "own_actions", False):
-            return env
+        own = isinstance(env, gymnasium.ActionWrapper) or getattr(env, "own_actions", False)
+        if own:
+            yield env, own == "also"
         env = env.env
-    return None
 
 
-def callable_tools(env: gymnasium.Env[Any, Any]) -> tuple[dict[str, Tool], CallFormat]:
-    """Returns the tools that calls reach, by name, and the format of calls.
+class CallableTools(NamedTuple):
+    """What a client can call in an environment.
 
-    There are none in an environment without tools, and in a wrapper that reads actions of its own:
-    it would read a call as an answer, a thought or the action of another task.
+    Attributes:
+        tools: the tools that calls reach, by name. There are none in an environment without tools,
+            and in a wrapper that would read a call as an answer, a thought or the action of another
+            task.
+        format: how calls are written.
+        texts: whether actions may be other texts: messages, notes, or all of them without tools.
     """
-    inner = env.unwrapped
-    if not isinstance(inner, ToolEnv) or action_reader(env) is not None:
-        return {}, "json"
-    return dict(inner.tools), inner.call_format
+
+    tools: dict[str, Tool]
+    format: CallFormat
+    texts: bool
+
+
+def callable_tools(env: gymnasium.Env[Any, Any]) -> CallableTools:
+    """Returns what a client can call in an environment."""
+    inner, readers = env.unwrapped, [*action_readers(env)]
+    if not isinstance(inner, ToolEnv) or not all(passes for _, passes in readers):
+        return CallableTools({}, "json", True)
+    texts = inner.reads_messages or bool(readers) or not inner.tools
+    return CallableTools(dict(inner.tools), inner.call_format, texts)

@@ -18,7 +18,7 @@ from agentgym.core import TextEnv
 from agentgym.errors import ConfigError
 from agentgym.tools.calls import CLOSE, OPEN, CallFormat
 from agentgym.tools.decorator import Tool
-from agentgym.tools.env import ToolEnv, action_reader
+from agentgym.tools.env import ToolEnv, action_readers
 from agentgym.tools.gbnf import to_gbnf
 
 _INTEGER = r"-?(?:0|[1-9][0-9]{0,17})"
@@ -126,7 +126,7 @@ def call_grammar(env: gymnasium.Env[Any, Any]) -> str | None:
 
 def _check_wrappers(env: gymnasium.Env[Any, Any]) -> None:
     """Raises ConfigError if a wrapper of an environment reads actions of its own."""
-    if (reader := action_reader(env)) is not None:
+    for reader, _ in action_readers(env):
         raise ConfigError(
             f"action_grammar needs the actions of {type(env.unwrapped).__name__}, but "
             f"{type(reader).__name__} reads actions of its own: leave out the wrapper, or "

@@ -59,7 +59,7 @@ class AskExpert(TextWrapper):
             below 1, or there is no such helper.
     """
 
-    own_actions = True
+    own_actions = "also"
 
     def __init__(
         self,

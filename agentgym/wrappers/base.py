@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import gymnasium
 from gymnasium.error import ResetNeeded
@@ -33,8 +33,9 @@ class TextWrapper(OwnNumbers, gymnasium.Wrapper[Any, Any, Any, Any], RecordConst
         ConfigError: if the type of an argument does not match its annotation.
     """
 
-    own_actions: ClassVar[bool] = False
-    """Whether the wrapper reads actions that the environment does not."""
+    own_actions: ClassVar[Literal[False, True, "also"]] = False
+    """Whether the wrapper reads actions that the environment does not, in place of those of the
+    environment (True) or beside them ("also")."""
     _over = True
     """Whether no episode is in progress, in wrappers that call `_check_turn`."""
 

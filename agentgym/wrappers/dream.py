@@ -61,7 +61,7 @@ class Dream(TextWrapper):
             number is out of range.
     """
 
-    own_actions = True
+    own_actions = "also"
 
     def __init__(
         self,

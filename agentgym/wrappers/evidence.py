@@ -52,7 +52,7 @@ class Evidence(TextWrapper):
             below 1.
     """
 
-    own_actions = True
+    own_actions = "also"
 
     def __init__(self, env: gymnasium.Env[Any, Any], judge: str, *, size: int = 3):
         super().__init__(env, judge=judge, size=size)

@@ -46,7 +46,7 @@ class Memory(TextWrapper):
         ConfigError: if observations or actions are not text, or a number is below 1.
     """
 
-    own_actions = True
+    own_actions = "also"
 
     def __init__(
         self,

@@ -12,13 +12,13 @@ import numpy as np
 from agentgym.envs.service.desk import GREETING, LONGEST_MESSAGE, ServiceDesk
 from agentgym.envs.service.user import STOP, codes
 from agentgym.errors import ConfigError
-from agentgym.multiagent.env_game import EnvGame, EnvGameState, inner_of
+from agentgym.multiagent.env_game import EnvGame, EnvGameState
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.messages import clip, spoken
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards
 from agentgym.reading import normalized
-from agentgym.registration.making import env_name, make_env
+from agentgym.registration.making import env_name, make_inner
 from agentgym.time_step import TimeStep
 from agentgym.tools.calls import message_of
 
@@ -147,7 +147,7 @@ class ServiceTwoPlayer(EnvGame):
         if invention_cost < 0:
             raise ConfigError(f"invention_cost must be at least 0, got {invention_cost}.")
         super().__init__(**kwargs)
-        inner = inner_of(make_env(env, **(env_kwargs or {})), env_kwargs)
+        inner = make_inner(env, env_kwargs or {})
         if not isinstance(inner, ServiceDesk) or inner.user != "scripted":
             raise ConfigError(
                 "The game needs a customer service environment (Retail-v0, Airline-v0 or "

@@ -12,12 +12,12 @@ from agentgym.core import TextEnv
 from agentgym.envs.team.edges import drawn_edges
 from agentgym.envs.team.roles import ACCEPT, MAX_NOTE, REJECT, SCORES, Role, as_roles, checked
 from agentgym.errors import ConfigError
-from agentgym.multiagent.env_game import EnvGame, EnvGameState, inner_of
+from agentgym.multiagent.env_game import EnvGame, EnvGameState
 from agentgym.multiagent.episode import GameEpisode
 from agentgym.multiagent.messages import clip
 from agentgym.multiagent.pettingzoo import make_pettingzoo
 from agentgym.multiagent.rules import InvalidMove, Rewards, listed
-from agentgym.registration.making import env_name, make_env
+from agentgym.registration.making import env_name, make_inner
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import LONGEST, match_action
 
@@ -193,7 +193,7 @@ class TeamGame(EnvGame):
                 f"{num_players}."
             )
         super().__init__(num_players=len(self.roles), **kwargs)
-        inner = inner_of(make_env(env, **(env_kwargs or {})), env_kwargs)
+        inner = make_inner(env, env_kwargs or {})
         if not isinstance(inner, TextEnv):
             raise ConfigError(
                 f"A team needs a text environment of AgentGym, got {env_name(inner)}."

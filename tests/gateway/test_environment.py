@@ -65,6 +65,14 @@ def test_tools_are_played_and_reported_by_name():
     assert (steps[0][4].name, steps[0][4].arguments) == (name, "{}")
 
 
+def test_a_wrapper_that_passes_calls_on_leaves_the_tools():
+    env = HeldEnv(make_env("Todo-v0", wrap=["Memory"]), "", 3)
+    env.attach(lambda *outcome, call: None)
+    assert {"act", "list_projects"} <= {tool["name"] for tool in env.mcp_tools}
+    env.call("list_projects", {})
+    assert env.info["valid"]
+
+
 @pytest.mark.parametrize("mixed", [False, True])
 def test_a_wrapper_that_reads_actions_is_played_as_text(mixed: bool):
     wrapped = make_env("Todo-v0", wrap=["ExtractAction:format=tags"])

@@ -152,6 +152,14 @@ def test_a_wrapper_that_reads_actions_is_played_by_the_tool_act(wrap: str, actio
     assert told(played.call("act", {"action": action.format(call)}))["valid"]
 
 
+def test_a_wrapper_that_passes_calls_on_leaves_the_tools_and_has_act():
+    played = Played(make_env("Todo-v0", wrap=["Memory"]))
+    assert {"act", "list_projects"} <= {tool.name for tool in played.tools}
+    played.call("reset", {"task": "train/0", "seed": 0})
+    assert told(played.call("list_projects", {}))["valid"]
+    assert "buy milk" in str(played.call("act", {"action": "remember: buy milk"}).content)
+
+
 def test_a_wrapper_of_observations_leaves_the_tools():
     played = Played(make_env("Todo-v0", wrap=["HistoryObservation:k=1"]))
     assert "list_projects" in [tool.name for tool in played.tools]

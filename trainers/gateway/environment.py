@@ -93,12 +93,15 @@ class HeldEnv:
         self.env_id, self.instructions = id_in_play(env), instructions_of(env)
         inner = env.unwrapped
         self.data: Mapping[str, Any] = inner.data if isinstance(inner, TaskFile) else {}
-        own, self._format = _tools(env)
-        talks = not own or getattr(env.unwrapped, "reads_messages", False)
+        known, self._format, texts = callable_tools(env)
+        own = {
+            name: {"name": name, "description": tool.description, "parameters": tool.parameters}
+            for name, tool in known.items()
+        }
         self._schemas = {name: tool["parameters"] for name, tool in own.items()}
         self.tools = tuple({"type": "function", "function": tool} for tool in own.values())
         act = {"name": "act", "description": "Plays one turn.", "parameters": ACT}
-        self.mcp_tools = [*([act] if talks and "act" not in own else []), *own.values()]
+        self.mcp_tools = [*([act] if texts and "act" not in own else []), *own.values()]
 
     def attach(self, on_step: OnStep) -> None:
         """Sets the function that takes the results of steps."""
@@ -216,16 +219,6 @@ class HeldEnv:
         info = {name: self.info[name] for name in SHOWN if name in self.info}
         observation = {"text": str(self.observation), **info, **more, "metadata": {}}
         return {"observation": observation, "reward": None, "done": self._over}
-
-
-def _tools(env: gymnasium.Env[Any, Any]) -> tuple[dict[str, dict[str, Any]], str]:
-    """Returns the tools of an environment by name, and the format of its calls."""
-    own, format = callable_tools(env)
-    found = {
-        name: {"name": name, "description": tool.description, "parameters": tool.parameters}
-        for name, tool in own.items()
-    }
-    return found, format
 
 
 def _tool_call(name: str, arguments: Mapping[str, Any]) -> ToolCall:
