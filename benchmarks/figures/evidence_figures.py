@@ -22,6 +22,8 @@ ADAPTERS = {"attention": "Queries and values, %", "linear": "All linear layers, 
 """Layers of adapters, and their columns."""
 WINDOW = 4
 """Iterations of which a curve shows the mean."""
+COLUMNS = 4
+"""Panels in a row of the picture."""
 
 
 def evidence() -> str:
@@ -146,7 +148,7 @@ def picture() -> tuple[str, Callable[[], bytes]]:
 
 
 def _draw(environments: dict[str, dict[str, list[Any]]], digest: str) -> bytes:
-    """Draws a panel per recipe, with a curve per seed: means of `WINDOW` iterations."""
+    """Draws a panel per recipe with several seeds, means of `WINDOW` iterations as curves."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -154,11 +156,16 @@ def _draw(environments: dict[str, dict[str, list[Any]]], digest: str) -> bytes:
         (f"{env}\n{recipe}", runs)
         for env, recipes in environments.items()
         for recipe, runs in recipes.items()
+        if len(runs) > 1
     ]
-    figure = Figure(figsize=(2.4 * len(panels), 2.8), layout="constrained")
+    rows = -(-len(panels) // COLUMNS)
+    figure = Figure(figsize=(2.4 * COLUMNS, 2.8 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    row = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    for axes, (title, runs) in zip(row, panels, strict=True):
+    grid = figure.subplots(rows, COLUMNS, squeeze=False, sharey=True)
+    cells = grid.flatten()
+    for axes in cells[len(panels) :]:
+        axes.remove()
+    for axes, (title, runs) in zip(cells, panels, strict=False):
         for run in sorted(runs, key=lambda run: run["seed"]):
             steps, returns = np.array(run["training_return"]).T
             means = np.convolve(returns, np.full(WINDOW, 1 / WINDOW), "valid")
@@ -167,9 +174,10 @@ def _draw(environments: dict[str, dict[str, list[Any]]], digest: str) -> bytes:
         axes.set(xlabel="environment steps", ylim=(0, 1))
         axes.set_title(title, fontsize="small")
         axes.grid(alpha=0.3)
-    row[0].set(ylabel="return in training")
+    for axes in grid[:, 0]:
+        axes.set(ylabel="return in training")
     most = max(range(len(panels)), key=lambda i: len(panels[i][1]))
-    row[most].legend(fontsize="small", loc="lower right")
+    cells[most].legend(fontsize="small", loc="lower right")
     return png_of(figure, digest)
 
 
