@@ -97,13 +97,13 @@ class RecordedEpisode:
 
     def _show_seat(self, single: Any) -> None:
         """Makes a `SingleSeat` show the instructions of the episode's seat until its next reset."""
-        game = getattr(single, "game", None)
+        game: Any = getattr(single, "game", None)
         if self.seat not in getattr(game, "possible_agents", ()):
             raise DataError(
                 f"An episode was played in seat {self.seat!r}, and {single} has no such seat: read "
                 "it in the environment that it was played in."
             )
-        single.instructions = single.game.instructions_for(self.seat)
+        single.instructions = game.instructions_for(self.seat)
 
     @property
     def reward(self) -> float:

@@ -10,7 +10,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.evaluation import evaluate
 from agentgym.time_step import INFO_KEYS
+from agentgym.tools.env import action_readers
 
 from ..helpers.solved_tools import solved, todo
 from ..helpers.tokenizers import LATIN
@@ -366,11 +367,11 @@ def layers(env: gymnasium.Env[Any, Any]) -> list[gymnasium.Env[Any, Any]]:
     return [env, *layers(env.env)] if isinstance(env, gymnasium.Wrapper) else [env]
 
 
-@every
-def test_an_environment_reads_all_actions_unless_a_wrapper_has_its_own(
-    name: str, monkeypatch: pytest.MonkeyPatch
-):
-    env, read = make(name, bare=True), list[Any]()
+def are_read(
+    env: gymnasium.Env[Any, Any], texts: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> list[bool]:
+    """Returns whether the environment inside gets each text as it is, as the first action."""
+    read = list[Any]()
     inner = type(env.unwrapped)
     step = inner.step
 
@@ -380,7 +381,7 @@ def test_an_environment_reads_all_actions_unless_a_wrapper_has_its_own(
 
     monkeypatch.setattr(inner, "step", recorded_step)
     same = []
-    for number, text in enumerate(OWN_FORMS):
+    for number, text in enumerate(texts):
         env.reset(seed=number)
         read.clear()
         try:
@@ -388,5 +389,24 @@ def test_an_environment_reads_all_actions_unless_a_wrapper_has_its_own(
         except TypeError:  # actions are numbers
             assert not isinstance(env.action_space, gymnasium.spaces.Text)
         same.append(read == [text])
+    return same
+
+
+@every
+def test_an_environment_reads_all_actions_unless_a_wrapper_has_its_own(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    env = make(name, bare=True)
+    same = are_read(env, OWN_FORMS, monkeypatch)
     own = any(getattr(layer, "own_actions", False) for layer in layers(env))
     assert own or all(same)
+
+
+# A world model reads the actions of a dream.
+@pytest.mark.parametrize("name", sorted(WRAPPERS.keys() - {"dream"}))
+def test_a_call_is_passed_on_unless_a_wrapper_reads_actions_in_its_place(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    env = make(name, bare=True)
+    [same] = are_read(env, ['{"name": "move", "arguments": {"by": 1}}'], monkeypatch)
+    assert same or not all(passes for _, passes in action_readers(env))
