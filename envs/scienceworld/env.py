@@ -14,6 +14,7 @@ from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
+from agentgym.utils.action_parsing import command
 from agentgym.utils.printable import encodable
 
 VARIATIONS = {
@@ -212,12 +213,12 @@ class ScienceWorld(TextEnv):
         self._server.step("look around")
 
     def _advance(self, action: str) -> TimeStep:
-        command = encodable(" ".join(action[:200].split()))
+        typed = encodable(" ".join(command(action)[:200].split()))
         assert self._last is not None
-        listed = command in self._last.admissible
+        listed = typed in self._last.admissible
         before = self._score()
-        result = self._server.step(command).strip()
-        self.state.commands.append(command)
+        result = self._server.step(typed).strip()
+        self.state.commands.append(typed)
         # The simulator does not accept all commands that it lists.
         if result == UNKNOWN and not listed:
             return self._invalid(
