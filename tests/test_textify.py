@@ -448,6 +448,14 @@ def test_info_and_expert_of_a_plain_text_environment_are_used(guessing: None):
     assert evaluate("Menu-v0", "random", tasks=8).aggregate()["valid"].mean == 1.0
 
 
+def test_the_random_agent_samples_the_own_space_of_a_plain_text_environment():
+    env = GuessNumber()
+    env.action_space = gymnasium.spaces.Text(3, charset="0123456789")
+    textified = agentgym.textify(env, max_turns=5)
+    report = evaluate(lambda: textified, "random", tasks=4, num_envs=1)
+    assert report.aggregate()["valid"].mean == 1.0
+
+
 def told(**info: Any) -> agentgym.TextEnv:
     """Returns an environment of text whose info has more keys."""
 

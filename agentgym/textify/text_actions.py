@@ -84,6 +84,8 @@ class TextActionEnv(Textified):
             raise TypeError(f"`describe` is needed for observations in {env.observation_space}.")
         self.instructions = instructions or str(_attribute(env, "instructions") or "")
         self._space: Text = env.action_space
+        if not _is_free(self._space):
+            self.action_space = self._space  # of which the random agent's actions are samples
         self.spec = env.spec
 
     def _text(self, observation: Any, env: Any) -> str:
@@ -153,11 +155,15 @@ def _problem(space: Text, action: str) -> str:
         return f"The action is too long: at most {space.max_length} characters are allowed."
     if len(action) < space.min_length:
         return f"The action is too short: at least {space.min_length} characters are needed."
-    free = isinstance(space, UnicodeText) or space.character_set == alphanumeric
-    if not free and not set(action) <= space.character_set:
+    if not _is_free(space) and not set(action) <= space.character_set:
         wrong = "".join(sorted(set(action) - space.character_set))
         return f"The action has characters that are not allowed: {wrong[:40]!r}."
     return ""
+
+
+def _is_free(space: Text) -> bool:
+    """Returns whether all characters are allowed."""
+    return isinstance(space, UnicodeText) or space.character_set == alphanumeric
 
 
 def _told(info: dict[str, Any], name: str, default: Any) -> Any:
