@@ -29,6 +29,9 @@ TIMED_OUT = "timed_out"
 """Key of `info` that is True where a time limit ended the episode. Otherwise it is absent."""
 MANY_TURNS = 1000
 """Turns after which an episode may have no end. No environment of the suite has a higher limit."""
+MOST_UNPLAYED = 100
+"""Actions that an adapter refuses before they reach an environment of others, which truncate an
+episode without a turn limit: the environment itself counts none of them."""
 NOT_STARTED = "(The environment did not start in time.)"
 
 

@@ -456,6 +456,18 @@ def test_the_random_agent_samples_the_own_space_of_a_plain_text_environment():
     assert report.aggregate()["valid"].mean == 1.0
 
 
+def test_actions_that_never_reach_an_environment_without_a_limit_end_the_episode():
+    env = agentgym.textify(GuessNumber())
+    env.reset(seed=0)
+    for turn in range(1, 101):
+        *_, truncated, info = env.step("far too long " * 9)
+        assert truncated == (turn == 100) and not info["valid"]
+        if turn == 50:
+            env.restore(json.loads(json.dumps(env.snapshot())))
+    env.reset(seed=0)
+    assert not env.step("far too long " * 9)[3]
+
+
 def told(**info: Any) -> agentgym.TextEnv:
     """Returns an environment of text whose info has more keys."""
 

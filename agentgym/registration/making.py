@@ -117,16 +117,38 @@ def make_env(id: str, /, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
     except ValueError as error:  # how a constructor refuses an argument
         raise ConfigError(f"{id}: {error}") from error
     except TypeError as error:
-        known = keyword_parameters(_entry_point(id)).values()
-        missing = [p.name for p in known if p.default is p.empty and f"{p.name!r}" in str(error)]
-        if not missing or "required" not in str(error):
+        if (refusal := _refusal(id, kwargs, str(error))) is None:
             raise
-        words = " ".join(f"{name}=..." for name in missing)
-        options = ", ".join(f"`{name}=`" for name in missing)
-        raise ConfigError(
-            f"{id} needs {' and '.join(missing)}: --env-kwargs {words} ({options} in gym.make)."
-        ) from error
+        raise refusal from error
     return wrap_env(env, [wrap] if isinstance(wrap, str) else wrap)
+
+
+def _refusal(id: str, given: Mapping[str, Any], problem: str) -> ConfigError | None:
+    """Returns the error for a missing or unknown argument of an environment, None for other ones.
+
+    Args:
+        id: its id.
+        given: its arguments.
+        problem: the message of the TypeError.
+    """
+    known = keyword_parameters(_entry_point(id))
+    needed = [p.name for p in known.values() if p.default is p.empty and f"{p.name!r}" in problem]
+    if needed and "required" in problem:
+        words = " ".join(f"{name}=..." for name in needed)
+        options = ", ".join(f"`{name}=`" for name in needed)
+        return ConfigError(
+            f"{id} needs {' and '.join(needed)}: --env-kwargs {words} ({options} in gym.make)."
+        )
+    if "unexpected keyword" not in problem and "takes no arguments" not in problem:
+        return None
+    limit = "max_episode_steps"
+    known = {**known, limit: keyword_parameters(gymnasium.make)[limit]}
+    try:
+        check_arguments(id, known, {name: given[name] for name in given if name not in known})
+    except UnknownArgumentError as error:
+        remedy = f" {limit} limits the turns of any id." if "max_turns" in given else ""
+        return UnknownArgumentError(f"{error}{remedy}")
+    return None
 
 
 def factory_of(env: TextGym | Callable[[], TextGym]) -> Callable[[], TextGym]:

@@ -79,7 +79,8 @@ def textify(
         opponent: (observation, numbers of the legal actions, generator) -> the action of another
             agent of a game. Default: a random legal action.
         max_turns: turns after which the episode is truncated. Default: the limit that the
-            environment is registered with, if any.
+            environment is registered with, if any. Without a limit, 100 invalid actions that it
+            never saw truncate an episode.
         **kwargs: `split`, `invalid_penalty`, `render_mode`: see `TextEnv`.
 
     Raises:

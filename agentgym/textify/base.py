@@ -13,6 +13,7 @@ import numpy as np
 from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, SnapshotError
 from agentgym.tasks import Tasks, task_rng
+from agentgym.time_limits import MOST_UNPLAYED
 from agentgym.time_step import TimeStep
 from agentgym.utils.serialization import ADDED
 
@@ -31,11 +32,13 @@ class State:
         played: actions of the wrapped environment, including those of opponents. None for an agent
             that is out of the game.
         early: the reward that the agent received before its first action.
+        unplayed: number of invalid actions, which the wrapped environment did not see.
     """
 
     seed: int
     played: list[int | str | None] = field(default_factory=list)
     early: float = field(default=0.0, metadata=ADDED)
+    unplayed: int = field(default=0, metadata=ADDED)
 
 
 @dataclass
@@ -154,11 +157,19 @@ class Textified(TextEnv):
         )
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Plays one turn: see `TextEnv.step`. Truncations of the wrapped environment count."""
+        """Plays one turn: see `TextEnv.step`. Truncations of the wrapped environment count.
+
+        Without a turn limit, so do `MOST_UNPLAYED` actions that it did not see.
+        """
         observation, reward, terminated, truncated, info = super().step(action)
-        truncated = truncated or (self._now.truncated and not terminated)
+        stuck = self.turn_limit is None and self.state.unplayed == MOST_UNPLAYED
+        truncated = truncated or ((self._now.truncated or stuck) and not terminated)
         self._over = terminated or truncated
         return observation, reward, terminated, truncated, info
+
+    def _invalid(self, message: str) -> TimeStep:
+        self.state.unplayed += 1
+        return super()._invalid(message)
 
     def reseed(self, seed: int) -> None:
         """Refuses: snapshots replay the chance events of the episode's seed.
