@@ -259,8 +259,8 @@ class ScienceWorld(TextEnv):
 
     def _replay(self) -> None:
         self._load()
-        for command in self.state.commands:
-            self._server.step(command)
+        for typed in self.state.commands:
+            self._server.step(typed)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_server": None}

@@ -423,7 +423,7 @@ def test_wrong_use_is_explained_without_frames_in_any_encoding(capsys, monkeypat
         ("eval NumberLine-v0 --price nan 1", "price must be at least 0 and finite, got nan"),
         ("eval NumberLine-v0 --env-kwargs id=x", "unexpected keyword argument 'id'"),
         ("eval CartPole-v1 --env-kwargs max_turns=5", "max_episode_steps limits the turns of any"),
-        ("eval FrozenLake-v1 --env-kwargs map=4x4", "Did you mean: map_name"),
+        ("eval FrozenLake-v1 --env-kwargs map_nam=4x4", "Did you mean: map_name"),
         ("eval NumberLine-v0 --agent ''", "Unknown agent ''"),
         (
             "eval ./my_module.py:MyEnv-v0",
