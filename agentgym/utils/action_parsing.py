@@ -22,7 +22,14 @@ from agentgym.reading.typography import (
     normalized_code,
     without_end_marks,
 )
-from agentgym.utils.marks import CLOSING, LONGEST, last_answer, undressed
+from agentgym.utils.marks import (
+    CLOSING,
+    LONGEST,
+    last_answer,
+    undressed,
+    without_bold,
+    without_note,
+)
 
 # Quantifiers are bounded, so that matching takes linear time for every answer.
 _BLANK = r" \t\u00a0\u2009\u202f\u3000"
@@ -284,7 +291,9 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
     spoken = _ARTICLES.isdisjoint(known)  # else articles are actions, as in a text word by word
     begins = plain(answer.strip().partition("\n")[0])  # "left" and later "Answer: up" are two
     marked = "" if begins in known else last_answer(paragraph)
-    parts = (paragraph, undressed(paragraph), undressed(marked))
+    brief = paragraph if any("(" in each for each in known) else without_note(paragraph, known)
+    dressed = (paragraph, marked, without_bold(brief))
+    parts = (paragraph, *map(undressed, dressed))
     for form in filter(None, dict.fromkeys(map(plain, parts))):
         for change in (str, _without_articles) if spoken else (str,):
             wanted = change(form)

@@ -352,3 +352,37 @@ def test_an_action_that_is_not_listed_may_be_bold(id: str):
     expected = env.step(action)
     env.reset(seed=0)
     assert env.step(f"**{action}**\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "action"),
+    [
+        ("left (towards the lake)", "left"),
+        ("**left** (the lake is on that side).", "left"),
+        ("Action: left (it is free)", "left"),
+        ("**left**: the lake is on that side.", "left"),
+        ("**left** \u2013 the lake is there", "left"),
+        ("**go** north", "go north"),
+        ("go to **kitchen** (to cook)", "go to the kitchen"),
+        ("left (it is no longer closed)", "left"),
+        ("left (then up)", None),
+        ("left (next I jump)", None),
+        ("left (or up)", None),
+        ("left (it does not matter)", None),
+        ("left (I don't know)", None),
+        ("left (is it free?)", None),
+        ("left (twice)", None),
+        ("left (x2)", None),
+        ("left (2)", None),
+        ("**left**: up is as good", None),
+        ("**left** up", None),
+        ("(left)(up)", None),
+    ],
+)
+def test_a_note_behind_an_action_is_left_out(said: str, action: str | None):
+    assert match_action(said, ("left", "up", "go north", "go to the kitchen")) == action
+
+
+def test_a_note_is_kept_where_actions_have_parentheses():
+    assert match_action("raise (all in)", ("raise", "raise (all in)")) == "raise (all in)"
+    assert match_action("raise (half of it)", ("raise", "raise (all in)")) is None
