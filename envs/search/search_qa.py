@@ -39,7 +39,12 @@ LONGEST = 500
 LINE = 120
 PAGE = 3000
 _ACTION = re.compile(r"(search|open|answer|report)\s*\[(.*)\]\W{0,9}", re.IGNORECASE | re.DOTALL)
-_SECOND = re.compile(r"\]\W*(?:search|open|answer|report)\s*\[", re.IGNORECASE)
+_SECOND = re.compile(
+    r"\][^\w\[\]]*(?:(?:and|then|or|next|finally|also)\b[^\w\[\]]*){0,3}"
+    r"(?:(?:search|open|answer|report)\s*|\w+)\[",
+    re.IGNORECASE,
+)
+"""Another action, also one of another environment such as "lookup[...]"."""
 
 
 @dataclass
