@@ -48,6 +48,11 @@ _REMARK = re.compile(
 _NO_WORD = re.compile(r"\W+")
 _LEAD = re.compile(r"[.!?;]\s|\n\s{0,9}\n|,\s{0,9}(?:so|thus|therefore|hence)\b")
 """Before the words that lead to a marked answer."""
+_TAKEN_BACK = re.compile(
+    r"\W{0,9}(?:no|not|wait|actually|instead|oops|sorry|correction|hm+|but|or|alternatively|then|next"
+    r"|afterwards|and)\b",
+    re.IGNORECASE,
+)
 _UNMEANT = re.compile(
     r"\b(?:not|no|never|cannot|can't|cant|don't|dont|won't|wont|neither|nor|without|except|but"
     r"|instead|rather|other|avoid|refuse|reject|wrong|bad|illegal|impossible|invalid|false|format"
@@ -117,6 +122,21 @@ def without_note(answer: str, actions: Iterable[str]) -> str:
 
 def _words(text: str) -> str:
     return " ".join(_NO_WORD.sub(" ", text.casefold()).split())
+
+
+def leads_to(before: str, after: str = "") -> bool:
+    """Whether the sentences around an action in a mark of its own lead to it.
+
+    Args:
+        before: the text before the mark: empty, or sentences of which the last one is of two words
+            at least and neither denies nor doubts.
+        after: the text behind the mark, which takes nothing back and adds nothing.
+    """
+    before, after = normalized(before).strip().rstrip("*_ "), normalized(after).strip()
+    last = _LEAD.split(before.casefold())[-1].split("\n")[-1]
+    if before and (len(last.split()) < 2 or not before.endswith((".", ":", "!"))):
+        return False  # "submit:" is a command
+    return not (_UNMEANT.search(last) or _TAKEN_BACK.match(after))
 
 
 def last_answer(answer: str) -> str:

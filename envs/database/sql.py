@@ -19,7 +19,7 @@ from agentgym.envs.database.sandbox import (
 )
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command, plain
+from agentgym.utils.action_parsing import code_command, command, plain
 
 SHOWN_ROWS = 10
 SHOWN_CELL = 60
@@ -188,7 +188,7 @@ class SQL(TextEnv):
         return self._look(self._schema() if self.show_schema else "The database is open.")
 
     def _advance(self, action: str) -> TimeStep:
-        action = command(action).rstrip("; \n")
+        action = code_command(action).rstrip("; \n")
         try:
             if plain(action) == "schema":
                 return self._look(self._schema())

@@ -30,7 +30,7 @@ from agentgym.errors import ConfigError, DataError
 from agentgym.judges import outcome_judge, outcome_of
 from agentgym.tasks import Tasks
 from agentgym.time_step import UNJUDGED, TimeStep
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import code_command
 from agentgym.utils.serialization import ADDED
 
 SHOWN = 5
@@ -273,7 +273,7 @@ class SearchQA(TextEnv):
         return self._look(opening)
 
     def _advance(self, action: str) -> TimeStep:
-        match = _ACTION.fullmatch(command(action))
+        match = _ACTION.fullmatch(code_command(action))
         text = match[2].strip() if match else ""
         last = "answer" if self.score in ANSWERS else "report"
         tools = {"search": self._search, "open": self._open, last: self._answer}

@@ -551,3 +551,10 @@ def test_what_is_not_supported_is_told_even_if_errors_are_dropped(line: str):
 
 def test_other_errors_are_dropped():
     assert run(tree(), "cat nothing 2>/dev/null | wc -l") == ("0\n", True)
+
+
+def test_a_command_in_a_code_block_may_have_sentences_around_it():
+    env = Shell()
+    env.reset(seed=0)
+    text, *_, info = env.step("I see where I am.\n\n```bash\npwd\n```\n\nThis prints the folder.")
+    assert info["valid"] and text.startswith("/home/user\n")
