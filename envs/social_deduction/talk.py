@@ -39,6 +39,7 @@ _OTHER_REST = re.compile(
     r"\s*(?:['/]|(?:is|are|was|has|will|to|or|nor|about|as|less|more|than|would|may|might|could|only"
     r"|when|says|said)\b)"
 )
+_SPACED = re.compile(r"\bplayer[ -]?(\d)(?!\w)")
 KINDS = {"accuse": "suspect", "suspicious": "suspect", "believe": "trust"}
 
 
@@ -49,7 +50,7 @@ def stated(text: str) -> list[Clause]:
     """
     return [
         clause
-        for clause in find_clauses(text.casefold())
+        for clause in find_clauses(_SPACED.sub(r"player_\1", text.casefold()))
         if not (clause.question or clause.conditional or clause.quoted or clause.replaced)
         and not clause.past
     ]
@@ -58,7 +59,7 @@ def stated(text: str) -> list[Clause]:
 @lru_cache(maxsize=4096)
 def heard(text: str) -> tuple[tuple[str, int], ...]:
     """Returns all opinions that the sender of a message states: see `opinions`."""
-    if "player_" not in text.casefold():
+    if "player" not in text.casefold():
         return ()
     return tuple(opinion for clause in stated(text) for opinion in opinions(clause))
 
