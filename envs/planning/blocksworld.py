@@ -93,7 +93,7 @@ MYSTERY = Domain(
         "empty": "there is harmony",
     },
     schemas=tuple(
-        replace(schema, text=text, also=())
+        replace(schema, text=text, also=(text.replace(" from", ""),))
         for schema, text in zip(
             DOMAIN.schemas,
             ("attack {x}", "succumb {x}", "feast {x} from {y}", "overcome {x} from {y}"),

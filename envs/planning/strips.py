@@ -126,7 +126,7 @@ class World:
         return self.worded.get(plain, [])
 
     def _plain(self, text: str) -> str:
-        text = undressed(without_bold(text.strip().rstrip(".,;:"))).lower()
+        text = undressed(without_bold(text.replace("`", "").strip().rstrip(".,;:"))).lower()
         text = " ".join(text.split()).rstrip(".,;:!")
         if called := _CALLED.fullmatch(text):  # "stack(b1, b2)"
             text = f"{called[1]} {called[2].replace(',', ' ')}"

@@ -212,6 +212,7 @@ HELD = (("holding", "b1"), ("table", "b2"), ("table", "b3"), ("clear", "b2"), ("
         ("**Unstack b1 from b2.** (Both are free now)", ("holding", "b1")),
         ("**Unstack** b1 from b2:", ("holding", "b1")),
         ("unstack(b1, b2)", ("holding", "b1")),
+        ("Unstack `b1` from `b2`", ("holding", "b1")),
         ("Pick up b1 from b2", ("holding", "b1")),
         ("pick-up b3", ("holding", "b3")),
         ("Pick b3 up.", ("holding", "b3")),
@@ -262,7 +263,8 @@ def test_other_words_about_blocks_move_none(said: str):
 
 def test_words_of_the_mystery_domain_have_no_other_meaning():
     env = blocks(*TOWER, mystery=True)
-    assert env.step("Feast object b1 from object b2")[4]["valid"]
+    assert env.step("**Feast `b1` from `b2`** (it craves b2)")[4]["valid"]
+    assert env.step("Succumb object b1.")[4]["valid"]
     assert not env.step("put down b1")[4]["valid"]
 
 
