@@ -18,7 +18,9 @@ _LABEL = re.compile(
     r"(?::|=|\bis\b:?|#{4})[ \t*_]{0,9}",
     re.IGNORECASE | re.MULTILINE,
 )
-_HASHES = re.compile(r"^####[ \t]{0,9}", re.MULTILINE)  # the label of GSM8K
+_HASHES = "####"
+"""The label of GSM8K, before a number or on the last line. Before other lines, it is a heading."""
+_HASHED = re.compile(r"^####[ \t]{0,9}(-?[$]?\d[^\n]{0,99})", re.MULTILINE)
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s?\{")
 _TAGGED = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.IGNORECASE | re.DOTALL)
 _FENCE = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?```", re.DOTALL)
@@ -36,20 +38,26 @@ def find_answer_text(text: str) -> list[str]:
     for match in list(_BOXED.finditer(text))[:_MOST]:
         if (stop := _closing(text, match.end())) >= 0:
             found.append(text[match.end() : stop])
-    for pattern in (_LABEL, _HASHES):
-        for match in list(pattern.finditer(text))[:_MOST]:
-            end = text.find("\n", match.end())
-            line = text[match.end() : end if end >= 0 else len(text)]
-            if not line.strip(" \t*_") and end >= 0:  # the answer is on the next line
-                following = text[end:].lstrip("\n \t")
-                line = following.partition("\n")[0]
-            found.append(_boxed(line))
+    for match in list(_LABEL.finditer(text))[:_MOST]:
+        end = text.find("\n", match.end())
+        line = text[match.end() : end if end >= 0 else len(text)].partition(_HASHES)[0]
+        if not line.strip(" \t*_") and end >= 0:  # the answer is on the next line
+            following = text[end:].lstrip("\n \t#")
+            line = following.partition("\n")[0]
+        found.append(_boxed(line))
+    found += [match[1] for match in list(_HASHED.finditer(text))[:_MOST]]
+    before, _, last = f"\n{text.rstrip()}".rpartition("\n")
+    lead, hashes, answer = last.rpartition(_HASHES)
+    if hashes and answer.strip() and (not lead or lead[-1] in " \t.!"):
+        found.append(_boxed(answer))
+    elif last.startswith("A:") and before.strip() and "\nB:" not in before:  # as behind "Q:"
+        found.append(last[2:])
     return [undecorated(answer) for answer in found]
 
 
 def _may_be_marked(text: str) -> bool:
     """Whether a reply has a part that every mark of an answer has. It is much faster."""
-    if "\\" in text or "####" in text or not folds_plainly(text):
+    if "\\" in text or "####" in text or "\nA:" in text or not folds_plainly(text):
         return True
     lower = text.lower()
     return "answer" in lower or "result" in lower or "solution" in lower

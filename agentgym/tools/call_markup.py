@@ -5,6 +5,7 @@ Each reader starts behind an opening mark and returns the call with the index be
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +43,9 @@ _DEEPSEEK_CLOSE = re.compile(r"\s{0,99}(?:```)?\s{0,99}(?:<[｜|]tool▁call▁e
 _KIMI = re.compile(
     rf"\s{{0,99}}{_NAME}(?::\d{{1,4}})?\s{{0,99}}<\|tool_call_argument_begin\|>\s{{0,99}}"
 )
+_GEMMA = re.compile(rf"\s{{0,99}}call:{_NAME}\s{{0,9}}(?=\{{)")
+_GEMMA_END = re.compile(r"<end_function_call>|<tool_call\|>")
+_GEMMA_STRING = re.compile(r"<escape>(.*?)<escape>|<\|\"\|>(.*?)<\|\"\|>", re.DOTALL)
 _CALLED = re.compile(rf"{_NAME}\s{{0,2}}\(")
 
 Reader = Callable[[str, int, Signatures | None], tuple[Call, int]]
@@ -234,13 +238,34 @@ def read_listed(text: str, at: int, tools: Signatures | None) -> tuple[Call, int
     return _code(text[at : max(stop, at)], tools), max(stop, at)
 
 
+def read_gemma(text: str, at: int, tools: Signatures | None) -> tuple[Call, int]:
+    """Reads `call:f{key:VALUE}` with marks around strings, as FunctionGemma and Gemma 4 write."""
+    named, end = _GEMMA.match(text, at), _GEMMA_END.search(text, at)
+    stop = end.start() if end else len(text)
+    if named is None or named.end() >= stop:
+        raise invalid("it has no name and no arguments")
+    given = _GEMMA_STRING.sub(
+        lambda found: json.dumps(found[1] or found[2] or "", ensure_ascii=False),
+        text[named.end() : stop],
+    )
+    call, used = object_arguments(given, 0, named["name"])
+    if given[used:].strip():
+        raise invalid("text follows its arguments")
+    return call, end.end() if end else stop
+
+
 MARKS: tuple[tuple[str, Reader], ...] = (
     (re.escape(OPEN), read_tag),
     (re.escape(PYTHON_TAG), read_python_tag),
     (r"\[TOOL_CALLS\]", read_mistral),
     (r"<[｜|]tool▁call▁begin[｜|]>", read_deepseek),
     (r"<\|tool_call_begin\|>", read_kimi),
-    (r"<\|(?:tool_call_start|tool_call|tool_calls|START_ACTION)\|>|<tool_calls>", read_listed),
+    (
+        r"<\|(?:tool_call_start|tool_call|tool_calls|START_ACTION|python_start)\|>|<tool_calls>"
+        r"|<function_calls>(?=\s{0,99}\[?[A-Za-z_][\w.]{0,99}\()",
+        read_listed,
+    ),
+    (r"<start_function_call>|<\|tool_call>", read_gemma),
     (r"(?=<function(?:\s?|\s+name\s?)=)", read_function),
     (r"(?=<(?:[\w｜|]{1,20}:?)?invoke\s)", read_invoke),
 )
@@ -248,6 +273,6 @@ MARKS: tuple[tuple[str, Reader], ...] = (
 CLOSERS = re.compile(
     r"</?(?:[\w｜|]{1,20}:?)?(?:function_calls|tool_calls?|code|tool_use|answer)>|</tool_call>"
     r"|<[｜|]tool▁calls▁(?:begin|end)[｜|]>|<\|tool_calls_section_(?:begin|end)\|>"
-    r"|<\|(?:tool_call_end|/tool_calls?|END_ACTION)\|>|<\|/tool_call\|>|<end_code>|```"
+    r"|<\|(?:tool_call_end|/tool_calls?|END_ACTION|python_end)\|>|<\|/tool_call\|>|<end_code>|```"
 )
 """Marks around calls that hold no call themselves."""

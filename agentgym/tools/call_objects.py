@@ -40,7 +40,7 @@ ARGUMENTS = (
     "toolarguments", "toolparameters", "toolparams", "functionargs", "functionarguments",
     "functionparameters", "functioninput", "argument",
 )  # fmt: skip
-_IDS = ("id", "callid", "toolcallid", "index", "status")
+_IDS = ("id", "callid", "toolcallid", "tooluseid", "index", "status")
 _THOUGHTS = ("thought", "thoughts", "reasoning", "reasoningcontent", "thinking", "content",
              "rationale", "explanation", "refusal", "role", "text")  # fmt: skip
 _TYPES = ("function", "tool_use", "tool_call", "function_call", "tool", "custom")

@@ -1,8 +1,8 @@
 """Tool calls as text: written in the formats of Qwen, Hermes and Llama, plain JSON and Python.
 
 `read_call` also reads the formats of other model families: Qwen3-Coder, Mistral, DeepSeek, Kimi,
-GLM, gpt-oss, Claude, LFM, Phi, Command R, ReAct and LangChain, and programs such as those of
-smolagents.
+GLM, gpt-oss, Claude, LFM, Phi, Gemma, OLMo, Command R, ReAct and LangChain, and programs such as
+those of smolagents.
 """
 
 from __future__ import annotations

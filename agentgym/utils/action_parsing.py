@@ -22,7 +22,15 @@ from agentgym.reading.typography import (
     normalized_code,
     without_end_marks,
 )
-from agentgym.utils.marks import CLOSING, LONGEST, last_answer, undressed
+from agentgym.utils.marks import (
+    CLOSING,
+    LONGEST,
+    last_answer,
+    leads_to,
+    undressed,
+    without_bold,
+    without_note,
+)
 
 # Quantifiers are bounded, so that matching takes linear time for every answer.
 _BLANK = r" \t\u00a0\u2009\u202f\u3000"
@@ -217,6 +225,29 @@ def command(answer: str) -> str:
     return bare(answer[:LONGEST])
 
 
+def code_command(answer: str) -> str:
+    """Returns `command` of the only code block in a reply, or of the reply without one.
+
+    Sentences around the block are left out if they lead to it. It is for commands that hold no code
+    blocks themselves. A fence at the end alone closes a block whose start is in the prompt.
+    """
+    text = without_end_marks(answer[:LONGEST])
+    if block := only_block(text):
+        return command(block)
+    head, fence, tail = text.rstrip().rpartition("\n```")
+    return command(head if fence and not tail and "```" not in head else answer)
+
+
+def only_block(answer: str) -> str:
+    """Returns the only code block in a reply whose sentences lead to it, or ""."""
+    if not 1 <= answer.count("```") <= 2:
+        return ""
+    blocks = code_blocks(answer)
+    before, _, rest = answer.partition("```")
+    after = rest.partition("```")[2]
+    return blocks[0] if len(blocks) == 1 and leads_to(before, after) else ""
+
+
 def plain(text: str, *, cased: bool = False) -> str:
     """Returns the normalised form in which actions are compared.
 
@@ -284,7 +315,10 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
     spoken = _ARTICLES.isdisjoint(known)  # else articles are actions, as in a text word by word
     begins = plain(answer.strip().partition("\n")[0])  # "left" and later "Answer: up" are two
     marked = "" if begins in known else last_answer(paragraph)
-    parts = (paragraph, undressed(paragraph), undressed(marked))
+    brief = paragraph if any("(" in each for each in known) else without_note(paragraph, known)
+    block = "" if begins in known else only_block(answer)
+    dressed = (paragraph, marked, without_bold(brief), block)
+    parts = (paragraph, *map(undressed, dressed))
     for form in filter(None, dict.fromkeys(map(plain, parts))):
         for change in (str, _without_articles) if spoken else (str,):
             wanted = change(form)

@@ -13,17 +13,85 @@ from agentgym.time_limits import MANY_TURNS
 from agentgym.utils.action_parsing import text_of
 from agentgym.wrappers.base import TextWrapper
 
-MARK = re.compile(r"^\s*(?:\d+[.):]|[-*])\s+")
-"""A number or a dash in front of an action of a list."""
+_NUMBERED = re.compile(
+    r"[ \t>*_#]{0,9}(?:(?:step|action)[ \t]{1,9})?(\d{1,4})[.):][ \t*_]{0,3}\s(?=\s*\S)",
+    re.IGNORECASE,
+)
+_DASHED = re.compile(r"[ \t]{0,9}[-*\u2022]\s+(?=\S)")
+_FRAME = re.compile(r"`{3,5}[\w-]{0,20}|[\[<](?:plan|answer)[\]>]", re.IGNORECASE)
+_END = re.compile(
+    r"`{3,5}|[\[<](?:plan end|end(?: of)? plan|end|/plan|/answer)[\]>]", re.IGNORECASE
+)
+_WORD = re.compile(r"[\w.+-]*\w")
 MOST_LINES = 1000
 """Further lines of a plan are ignored."""
+SEVERAL = "The plan has several numbered lists. Expected one."
 _NEEDED = ("success", "valid", "reward_terms")
 
 
 def actions_of(plan: str) -> list[str]:
-    """Returns the actions of a plan: its lines that are not empty, without numbers and dashes."""
-    lines = [MARK.sub("", line).strip() for line in plan.split("\n")]
-    return [line for line in lines if line][:MOST_LINES]
+    """Returns the actions of a plan: its lines that are not empty, without numbers and dashes.
+
+    Remarks are left out: lines around a plan in "[PLAN]" and "[PLAN END]" or in a code fence, and
+    lines that end in a colon. In a plan with numbers or dashes, so are paragraphs without them, and
+    lists with dashes that precede the numbers, are indented below them or follow a colon. A further
+    numbered list may only repeat the plan in more or fewer words.
+
+    Raises:
+        ValueError: for different numbered lists, with a sentence for the agent.
+    """
+    lines = _framed(plan.replace("\r\n", "\n").split("\n"))
+    starts = [i for i, line in enumerate(lines) if _number(line) == 1]
+    parts = zip([0, *starts[1:]], [*starts[1:], len(lines)], strict=True)
+    lists = [_actions(lines[start:stop]) for start, stop in parts]
+    shortest = min(lists, key=lambda actions: sum(map(len, actions)))
+    if not all(_repeats(shortest, actions) for actions in lists):
+        raise ValueError(SEVERAL)
+    return shortest[:MOST_LINES]
+
+
+def _framed(lines: list[str]) -> list[str]:
+    """Returns the lines within the marks around a plan, or all lines without any."""
+    begun = next((i for i, line in enumerate(lines) if _FRAME.fullmatch(line.strip())), -1)
+    behind = range(begun + 1, len(lines))
+    return lines[begun + 1 : next((i for i in behind if _END.fullmatch(lines[i].strip())), None)]
+
+
+def _number(line: str) -> int:
+    found = _NUMBERED.match(line)
+    return int(found[1]) if found else -1
+
+
+def _repeats(short: list[str], full: list[str]) -> bool:
+    """Whether a list says the same as another in fewer words."""
+    words = [[set(_WORD.findall(action.lower())) for action in each] for each in (short, full)]
+    return len(short) == len(full) and all(map(set.issubset, *words))
+
+
+def _actions(lines: list[str]) -> list[str]:
+    """Returns the actions among lines with at most one numbered list."""
+    numbered = any(_number(line) >= 0 for line in lines)
+    listed = numbered or any(map(_DASHED.match, lines))
+    actions, remark, headed, indent = list[str](), listed, False, 99
+    for line in lines:
+        deep = len(line) - len(line.lstrip())
+        number, dash = _NUMBERED.match(line), _DASHED.match(line)
+        if not line.strip():
+            remark = listed
+            continue
+        if number:
+            remark, headed, indent = False, False, deep
+        elif line.rstrip(" *_").endswith(":") and (listed or not actions):
+            remark, headed = listed, True
+            continue
+        elif numbered and deep >= indent + 2:
+            continue
+        elif dash:
+            remark = numbered and (headed or not actions)
+        if not remark:
+            mark = number or dash
+            actions.append(line[mark.end() if mark else 0 :].strip())
+    return actions
 
 
 class WholePlan(TextWrapper):
@@ -86,9 +154,13 @@ class WholePlan(TextWrapper):
         """Plays a plan from the start."""
         self._check_turn(action)
         self._turn += 1
-        lines, total, terms = actions_of(text_of(action)), 0.0, {}
+        total, terms = 0.0, {}
         terminated = truncated = False
         self._steps, self._told = 0, "The plan has no actions."
+        try:
+            lines = actions_of(text_of(action))
+        except ValueError as problem:
+            lines, self._told = [], str(problem)
         observation, info = "", {}
         for number, line in enumerate(lines or [""], 1):
             observation, reward, terminated, truncated, info = self.env.step(line)
@@ -104,6 +176,8 @@ class WholePlan(TextWrapper):
             if not info["valid"] or terminated or truncated:
                 break
         played = {"valid": info["valid"], "reward_terms": terms}
+        if info["success"]:
+            self._told = "The plan reaches the goal."
         if info["success"] or self._turn == self.attempts:
             self._over, over = True, terminated or truncated
             shown = self._view(observation, info | played)

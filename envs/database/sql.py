@@ -19,12 +19,20 @@ from agentgym.envs.database.sandbox import (
 )
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command, plain
+from agentgym.utils.action_parsing import code_command, command, plain
 
 SHOWN_ROWS = 10
 SHOWN_CELL = 60
 SHOWN_COLUMNS = 20
 _ANSWER = re.compile(r"answer\b[ \t]*:?\s*(.*)", re.IGNORECASE | re.DOTALL)
+_SCHEMA = re.compile(
+    r"(?:schema|\.?(?:schema|tables)|show (?:tables|schemas?)|describe tables"
+    r"|(?:describe|desc|\.schema|show (?:columns|fields) (?:from|in)|show create table"
+    r"|pragma table_(?:x?info|list)) ?[(`\"']{0,2}[\w.]{1,60}[)`\"']{0,2})",
+    re.IGNORECASE,
+)
+"""Requests for the schema, also in the words of MySQL and SQLite."""
+_LABEL = re.compile(r"(?:sql(?: query)?|query)\b[ \t]*:?\s+(?=(?:select|with)\b)", re.IGNORECASE)
 _QUERY = re.compile(r"(?:select|with|values)\b", re.IGNORECASE)
 _CHANGE = re.compile(r"(?:insert|update|delete|replace|with)\b", re.IGNORECASE)
 
@@ -188,9 +196,9 @@ class SQL(TextEnv):
         return self._look(self._schema() if self.show_schema else "The database is open.")
 
     def _advance(self, action: str) -> TimeStep:
-        action = command(action).rstrip("; \n")
+        action = _LABEL.sub("", code_command(action).rstrip("; \n"), count=1)
         try:
-            if plain(action) == "schema":
+            if _SCHEMA.fullmatch(" ".join(plain(action).split())):
                 return self._look(self._schema())
             if self.writes and plain(action) == "done" and "?" not in action:
                 return self._submit(float(self.database.tables() == self.question.expected))

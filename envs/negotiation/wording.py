@@ -74,7 +74,11 @@ _POLITE = (
     "in exchange", "so that", "would be nice", "would be great", "would be good", "would be fine",
     "i agree", "all right", "thank you", "proposal", "final answer", "my choice", "my answer",
     "at the end", "in the end", "in total", "hi there", "hey there", "hello there",
-    "what if", "i guess", "i suppose", "that means",
+    "what if", "i guess", "i suppose", "that means", "we have a deal", "you have a deal",
+    *(f"{this}{my} {last} offer" for this in ("this is ", "that is ", "that's ", "")
+      for my in ("my", "the") for last in ("final", "last", "best")), "final offer", "last offer",
+    *(f"that {fails} work{me}" for fails in ("will not", "won't", "does not", "doesn't")
+      for me in ("", " for me")), "confirming that", "confirming", "to confirm", "however",
 )  # fmt: skip
 _SPELLINGS = {**_PHRASES, **dict.fromkeys(_POLITE, "")}
 _SPELLING = re.compile(

@@ -27,24 +27,58 @@ DOMAIN = Domain(
             "x:block",
             when="clear x, table x, empty",
             then="holding x, not clear x, not table x, not empty",
+            also=(
+                "pick {x} up",
+                "pick up {x} from table",
+                "pick {x} up from table",
+                "unstack {x} from table",
+            ),
         ),
         Schema(
             "put down {x}",
             "x:block",
             when="holding x",
             then="clear x, table x, empty, not holding x",
+            also=(
+                "put {x} down",
+                "put down {x} on table",
+                "put down {x} onto table",
+                "put {x} down on table",
+                "put {x} down onto table",
+                "put {x} on table",
+                "place {x} on table",
+                "stack {x} on table",
+            ),
         ),
         Schema(
             "unstack {x} from {y}",
             "x:block y:block",
             when="on x y, clear x, empty",
             then="holding x, clear y, not on x y, not clear x, not empty",
+            also=(
+                "unstack {x} from on top of {y}",
+                "unstack {x} from top of {y}",
+                "unstack {x} {y}",
+                "pick up {x} from {y}",
+                "pick up {x} from on top of {y}",
+            ),
         ),
         Schema(
             "stack {x} on {y}",
             "x:block y:block",
             when="holding x, clear y",
             then="on x y, clear x, empty, not holding x, not clear y",
+            also=(
+                "stack {x} on top of {y}",
+                "stack {x} onto {y}",
+                "stack {x} {y}",
+                "put {x} on {y}",
+                "put {x} on top of {y}",
+                "put down {x} on {y}",
+                "put down {x} on top of {y}",
+                "place {x} on {y}",
+                "place {x} on top of {y}",
+            ),
         ),
     ),
 )
@@ -59,7 +93,7 @@ MYSTERY = Domain(
         "empty": "there is harmony",
     },
     schemas=tuple(
-        replace(schema, text=text)
+        replace(schema, text=text, also=(text.replace(" from", ""),))
         for schema, text in zip(
             DOMAIN.schemas,
             ("attack {x}", "succumb {x}", "feast {x} from {y}", "overcome {x} from {y}"),

@@ -79,9 +79,8 @@ class PlanningEnv(TextEnv):
                 return facts, goal
 
     def _advance(self, action: str) -> TimeStep:
-        text = " ".join(action[:LONGEST].lower().split()).rstrip(".")
-        candidates = self.world.named.get(text)
-        if candidates is None:
+        candidates = self.world.named.get(action) or self.world.read(action[:LONGEST])
+        if not candidates:
             example = self.world.possible(self.state.facts)[0].text
             return self._invalid(f"Unknown action {action[:40]!r}. A valid action is: {example}")
         for choice in candidates:

@@ -19,18 +19,26 @@ DOMAIN = Domain(
         "empty": "the ferry is empty",
     },
     schemas=(
-        Schema("sail to {b}", "a:port b:port", when="ferry a", then="ferry b, not ferry a"),
+        Schema(
+            "sail to {b}",
+            "a:port b:port",
+            when="ferry a",
+            then="ferry b, not ferry a",
+            also=("sail from {a} to {b}",),
+        ),
         Schema(
             "board {x}",
             "x:car p:port",
             when="in x p, ferry p, empty",
             then="aboard x, not in x p, not empty",
+            also=("board {x} at {p}", "board {x} in {p}"),
         ),
         Schema(
             "debark {x}",
             "x:car p:port",
             when="aboard x, ferry p",
             then="in x p, empty, not aboard x",
+            also=("debark {x} at {p}", "debark {x} in {p}"),
         ),
     ),
 )

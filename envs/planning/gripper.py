@@ -19,18 +19,30 @@ DOMAIN = Domain(
         "free": "your {} hand is free",
     },
     schemas=(
-        Schema("go to the {b}", "a:room b:room", when="at a", then="at b, not at a"),
+        Schema(
+            "go to the {b}",
+            "a:room b:room",
+            when="at a",
+            then="at b, not at a",
+            also=("go from {a} to {b}", "move to {b}", "move from {a} to {b}"),
+        ),
         Schema(
             "pick up {x} with the {h} hand",
             "x:ball h:hand r:room",
             when="in x r, at r, free h",
             then="carry x h, not in x r, not free h",
+            also=(
+                "pick {x} up with {h} hand",
+                "pick up {x} in {r} with {h} hand",
+                "pick up {x} from {r} with {h} hand",
+            ),
         ),
         Schema(
             "drop {x}",
             "x:ball h:hand r:room",
             when="carry x h, at r",
             then="in x r, free h, not carry x h",
+            also=("drop {x} in {r}", "drop {x} from {h} hand", "drop {x} in {r} with {h} hand"),
         ),
     ),
 )

@@ -12,6 +12,8 @@ from agentgym.envs.planning.strips import Domain, Fact, Facts, Schema, World
 
 CITIES = ("arden", "belmont", "corin")
 PLACES = ("airport", "depot", "market", "station")
+LOADED = ("load {x} onto {t}", "load {x} into {t} at {p}", "load {x} onto {t} at {p}")
+UNLOADED = ("unload {x} from {t}", "unload {x} at {p}", "unload {x} from {t} at {p}")
 DOMAIN = Domain(
     sentences={
         "at": "{} is at {}",
@@ -25,36 +27,42 @@ DOMAIN = Domain(
             "x:parcel t:truck p:place",
             when="at x p, truck t p, serves t p",
             then="inside x t, not at x p",
+            also=LOADED,
         ),
         Schema(
             "load {x} into {t}",
             "x:parcel t:plane p:place",
             when="at x p, plane t p, airport p",
             then="inside x t, not at x p",
+            also=LOADED,
         ),
         Schema(
             "unload {x}",
             "x:parcel t:truck p:place",
             when="inside x t, truck t p, serves t p",
             then="at x p, not inside x t",
+            also=UNLOADED,
         ),
         Schema(
             "unload {x}",
             "x:parcel t:plane p:place",
             when="inside x t, plane t p, airport p",
             then="at x p, not inside x t",
+            also=UNLOADED,
         ),
         Schema(
             "drive {t} to {b}",
             "t:truck a:place b:place",
             when="truck t a, serves t a, serves t b",
             then="truck t b, not truck t a",
+            also=("drive {t} from {a} to {b}",),
         ),
         Schema(
             "fly {t} to {b}",
             "t:plane a:place b:place",
             when="plane t a, airport a, airport b",
             then="plane t b, not plane t a",
+            also=("fly {t} from {a} to {b}",),
         ),
     ),
 )

@@ -7,9 +7,12 @@ A domain is data: action schemas and one sentence per predicate. A fact is a tup
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, product
+
+from agentgym.utils.marks import undressed, without_bold, without_note
 
 Fact = tuple[str, ...]
 Facts = frozenset[Fact]
@@ -27,12 +30,15 @@ class Schema:
             the same object.
         when: preconditions, for example "holding x, clear y".
         then: effects, for example "on x y, clear x, empty, not holding x, not clear y".
+        also: other texts of equal meaning, for example "stack {x} on top of {y}". They may name
+            parameters that `text` leaves out, which then have to hold.
     """
 
     text: str
     parameters: str
     when: str
     then: str
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,12 @@ class Action:
         return facts - self.deletes | self.adds
 
 
+_ARTICLES = ("the", "a", "an")
+_CALLED = re.compile(r"([a-z][a-z _-]{0,30}?) ?\(([^()]{1,99})\)")
+_JOINED = {f"{verb}{mark}{way}": f"{verb} {way}" for verb, way in (("pick", "up"), ("put", "down"))
+           for mark in ("-", "_", "")}  # fmt: skip
+
+
 class World:
     """A domain with its objects, shared by all tasks.
 
@@ -74,6 +86,7 @@ class World:
     Attributes:
         actions: every action that is possible in some state.
         named: actions by text. If several share a text, the state decides which one applies.
+        worded: actions by each of their texts, without articles and words for kinds of objects.
     """
 
     def __init__(
@@ -83,14 +96,44 @@ class World:
         self.fixed = frozenset(fixed)
         self._order = {predicate: i for i, predicate in enumerate(domain.sentences)}
         changing = {fact[0] for s in domain.schemas for sign in (1, 0) for fact in _then(s, sign)}
-        self.actions = tuple(
-            action
+        grounded = [
+            each
             for schema in domain.schemas
-            for action in _ground(schema, objects, changing, self.fixed)
+            for each in _ground(schema, objects, changing, self.fixed)
+        ]
+        self.actions = tuple(action for action, _ in grounded)
+        names = {name.removeprefix("the ") for kind in objects.values() for name in kind}
+        names_pattern = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+        kinds = "|".join(re.escape(kind) for kind in ("object", *objects) if kind not in names)
+        self._kinds = re.compile(
+            rf"\b(?:{kinds}) (?=(?:{names_pattern})\b)|(?<![\w-])({names_pattern}) (?:{kinds})\b"
         )
         self.named: dict[str, list[Action]] = {}
-        for action in self.actions:
+        self.worded: dict[str, list[Action]] = {}
+        for action, texts in grounded:
             self.named.setdefault(action.text, []).append(action)
+            for text in dict.fromkeys(map(self._plain, texts)):
+                self.worded.setdefault(text, []).append(action)
+
+    def read(self, text: str) -> list[Action]:
+        """Returns the actions that a text names, whether or not they are possible.
+
+        A note in parentheses behind the action is left out, unless it names another one.
+        """
+        plain = self._plain(text)
+        if plain not in self.worded:
+            plain = self._plain(without_note(text, self.named))
+        return self.worded.get(plain, [])
+
+    def _plain(self, text: str) -> str:
+        text = undressed(without_bold(text.replace("`", "").strip().rstrip(".,;:"))).lower()
+        text = " ".join(text.split()).rstrip(".,;:!")
+        if called := _CALLED.fullmatch(text):  # "stack(b1, b2)"
+            text = f"{called[1]} {called[2].replace(',', ' ')}"
+        words = text.split()
+        words[:1] = [_JOINED.get(word, word) for word in words[:1]]
+        text = " ".join(word for word in words if word not in _ARTICLES)
+        return self._kinds.sub(lambda found: found[1] or "", text)
 
     def possible(self, facts: Facts) -> list[Action]:
         """Returns the actions with satisfied preconditions."""
@@ -111,8 +154,8 @@ class World:
 
 def _ground(
     schema: Schema, objects: Mapping[str, Sequence[str]], changing: set[str], fixed: Facts
-) -> Iterable[Action]:
-    """Yields the groundings of a schema."""
+) -> Iterable[tuple[Action, list[str]]]:
+    """Yields the groundings of a schema, and their texts."""
     typed = [parameter.split(":") for parameter in schema.parameters.split()]
     for chosen in product(*(objects[kind] for _, kind in typed)):
         if len(set(chosen)) < len(chosen):
@@ -124,12 +167,14 @@ def _ground(
 
         needs = bind(_facts(schema.when))
         if all(fact[0] in changing or fact in fixed for fact in needs):
-            yield Action(
-                text=schema.text.format(**of),
+            texts = [form.format(**of) for form in (schema.text, *schema.also)]
+            action = Action(
+                text=texts[0],
                 needs=frozenset(fact for fact in needs if fact[0] in changing),
                 adds=bind(_then(schema, 1)),
                 deletes=bind(_then(schema, 0)),
             )
+            yield action, texts
 
 
 def _facts(text: str) -> list[Fact]:

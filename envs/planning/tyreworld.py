@@ -34,12 +34,14 @@ DOMAIN = Domain(
             "x:thing",
             when="stowed x, open",
             then="have x, not stowed x",
+            also=("take out {x}", "take {x} out of boot"),
         ),
         Schema(
             "put {x} away",
             "x:thing",
             when="have x, open",
             then="stowed x, not have x",
+            also=("put away {x}", "put {x} in boot", "put {x} into boot"),
         ),
         Schema(
             "inflate {w}",
@@ -52,12 +54,14 @@ DOMAIN = Domain(
             "n:nut h:hub w:wrench",
             when="have w, tight n h, down h",
             then="loose n h, not tight n h",
+            also=("loosen {n} on {h}",),
         ),
         Schema(
             "tighten {n}",
             "n:nut h:hub w:wrench",
             when="have w, loose n h, down h",
             then="tight n h, not loose n h",
+            also=("tighten {n} on {h}",),
         ),
         Schema(
             "jack up {h}",
@@ -76,6 +80,7 @@ DOMAIN = Domain(
             "n:nut h:hub w:wrench j:jack",
             when="have w, under h j, loose n h",
             then="have n, undone h, not loose n h",
+            also=("undo {n} on {h}", "undo {n} from {h}"),
         ),
         Schema(
             "do up {n} on {h}",
@@ -88,6 +93,7 @@ DOMAIN = Domain(
             "x:wheel h:hub j:jack",
             when="under h j, fitted x h, undone h",
             then="have x, bare h, not fitted x h",
+            also=("remove {x} from {h}",),
         ),
         Schema(
             "put {x} on {h}",

@@ -11,7 +11,7 @@ from agentgym.envs.search.questions import MOST_HOPS, Question, draw_question, w
 from agentgym.envs.search.world import BY_SUBJECT, World
 from agentgym.tasks import Tasks
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command, match_action
+from agentgym.utils.action_parsing import code_command, match_action
 
 _ACTION = re.compile(r"(get|answer)\s*\[([^\[\]]{1,200})\][ .]{0,3}", re.IGNORECASE)
 
@@ -39,7 +39,7 @@ def question_of(task: str, hops: int | None) -> Question:
 
 def _usual_form(action: str) -> str:
     """Returns a look-up or an answer without quotes, and with spaces around the bar."""
-    found = _ACTION.fullmatch(command(action))
+    found = _ACTION.fullmatch(code_command(action))
     if found is None:
         return action
     parts = [part.strip(" \t\"'`").replace("_", " ") for part in found[2].split("|")]

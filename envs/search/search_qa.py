@@ -30,7 +30,7 @@ from agentgym.errors import ConfigError, DataError
 from agentgym.judges import outcome_judge, outcome_of
 from agentgym.tasks import Tasks
 from agentgym.time_step import UNJUDGED, TimeStep
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import code_command
 from agentgym.utils.serialization import ADDED
 
 SHOWN = 5
@@ -39,7 +39,12 @@ LONGEST = 500
 LINE = 120
 PAGE = 3000
 _ACTION = re.compile(r"(search|open|answer|report)\s*\[(.*)\]\W{0,9}", re.IGNORECASE | re.DOTALL)
-_SECOND = re.compile(r"\]\W*(?:search|open|answer|report)\s*\[", re.IGNORECASE)
+_SECOND = re.compile(
+    r"\][^\w\[\]]*(?:(?:and|then|or|next|finally|also)\b[^\w\[\]]*){0,3}"
+    r"(?:(?:search|open|answer|report)\s*|\w+)\[",
+    re.IGNORECASE,
+)
+"""Another action, also one of another environment such as "lookup[...]"."""
 
 
 @dataclass
@@ -268,7 +273,7 @@ class SearchQA(TextEnv):
         return self._look(opening)
 
     def _advance(self, action: str) -> TimeStep:
-        match = _ACTION.fullmatch(command(action))
+        match = _ACTION.fullmatch(code_command(action))
         text = match[2].strip() if match else ""
         last = "answer" if self.score in ANSWERS else "report"
         tools = {"search": self._search, "open": self._open, last: self._answer}

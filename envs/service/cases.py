@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from agentgym.envs.service.database import Tables, read_json, read_policy, read_tables
@@ -82,6 +85,31 @@ class Original(Shared):
         return self.source
 
 
+def read_program(folder: str, name: str) -> list[Any]:
+    """Returns the list in a Python file, `TASKS = [Task(...), ...]`, without running the file.
+
+    Raises:
+        DataError: if the file is damaged, or has no list of literals and calls with keywords.
+    """
+    path = Path(folder).expanduser() / name
+    try:
+        for each in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(each, ast.Assign) and isinstance(each.value, ast.List):
+                return [_literal(entry) for entry in each.value.elts]
+    except (OSError, SyntaxError, ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not a readable list of tasks: {error!s:.200}") from error
+    raise DataError(f"{path} has no list of tasks: expected TASKS = [Task(...), ...].")
+
+
+def _literal(node: ast.expr) -> Any:
+    """Returns the value of an expression, in which a call is the dict of its keywords."""
+    if isinstance(node, ast.Call) and not node.args:
+        return {str(each.arg): _literal(each.value) for each in node.keywords}
+    if isinstance(node, ast.List):
+        return [_literal(each) for each in node.elts]
+    return ast.literal_eval(node)
+
+
 @cached_by_files("folder", maxsize=4)
 def read_original(folder: str, tables: tuple[str, ...], splits: tuple[str, ...]) -> Original:
     """Reads a folder of tau-bench.
@@ -108,7 +136,10 @@ def read_original(folder: str, tables: tuple[str, ...], splits: tuple[str, ...])
 
 
 def _original_cases(folder: str, split: str) -> list[Case]:
-    name = f"tasks_{split}.json"
+    name = f"tasks_{split}.py"
+    program = os.path.isfile(Path(folder).expanduser() / name)
+    if not program:
+        name = f"tasks_{split}.json"
     try:
         return [
             Case(
@@ -117,7 +148,7 @@ def _original_cases(folder: str, split: str) -> list[Case]:
                 outputs=tuple(map(str, task["outputs"])),
                 scenario=None,
             )
-            for task in read_json(folder, name)
+            for task in (read_program if program else read_json)(folder, name)
         ]
     except (LookupError, TypeError) as error:
         raise DataError(f"{name} in {folder!r} has an entry without {error!s:.80}.") from error

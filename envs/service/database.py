@@ -226,8 +226,7 @@ def read_json(folder: str, name: str) -> Any:
     except FileNotFoundError:
         raise DataError(
             f"There is no file {name} in {folder!r}. data_dir is a folder of tau-bench, such as "
-            "tau_bench/envs/retail (data and tasks as JSON), or of tau2-bench, such as "
-            "data/tau2/domains/retail."
+            "tau_bench/envs/retail, or of tau2-bench, such as data/tau2/domains/retail."
         ) from None
     except (OSError, ValueError) as error:
         raise DataError(f"{path} is not a readable JSON file: {error!s:.200}") from error
@@ -246,12 +245,14 @@ def read_policy(folder: str, name: str) -> str:
 
 
 def read_tables(folder: str, names: tuple[str, ...]) -> Tables:
-    """Returns the tables of a folder with one JSON file per table.
+    """Returns the tables of a folder with one JSON file per table, which may be in `data`.
 
     Raises:
         DataError: if a file is missing, damaged or not an object of objects.
     """
-    return checked_tables({name: read_json(folder, f"{name}.json") for name in names}, folder)
+    inner = os.path.join(folder, "data")
+    place = inner if os.path.isdir(os.path.expanduser(inner)) else folder
+    return checked_tables({name: read_json(place, f"{name}.json") for name in names}, folder)
 
 
 def checked_tables(records: dict[str, Any], folder: str) -> Tables:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from agentgym.envs.shell.tree import Failed, Tree
+from agentgym.envs.shell.tree import Failed, Tree, Unknown
 
 LARGEST = 100_000
 """Number of characters of an output."""
@@ -25,7 +25,8 @@ def options(
         The value of each given option ("" without one), and the operands.
 
     Raises:
-        Failed: for an unknown option, or a value that is missing or given twice.
+        Unknown: for an unknown option, or a value that is given twice.
+        Failed: for a value that is missing.
     """
     found: dict[str, str] = {}
     operands: list[str] = []
@@ -49,12 +50,12 @@ def options(
                 if not letters and not left:
                     raise Failed(f"option -{letter} needs a value")
                 if letter in found:
-                    raise Failed(f"option -{letter} can be given only once")
+                    raise Unknown(f"option -{letter} can be given only once")
                 found[letter] = letters or left.pop(0)
                 letters = ""
             else:
                 shown = word if word.startswith("--") else f"-{letter}"
-                raise Failed(f"unknown option {shown[:40]}")
+                raise Unknown(f"unknown option {shown[:40]}")
     return found, operands
 
 
@@ -75,6 +76,8 @@ def per_operand(operands: Iterable[str], act: Callable[[str], str], status: int 
     for operand in operands:
         try:
             part = act(operand)
+        except Unknown:
+            raise
         except Failed as error:
             part = error.output
             errors.append(str(error))

@@ -13,7 +13,7 @@ from agentgym.envs.shell.interpreter import COMMANDS, Command, run
 from agentgym.envs.shell.parser import LONGEST
 from agentgym.envs.shell.tree import HOME, Failed, Tree
 from agentgym.time_step import TimeStep
-from agentgym.utils.action_parsing import command, plain
+from agentgym.utils.action_parsing import code_command, plain
 
 SHOWN = 1500
 """Number of characters of the output that are shown."""
@@ -83,7 +83,7 @@ class CommandLine(TextEnv):
         return self._look("")
 
     def _advance(self, action: str) -> TimeStep:
-        line, state = _without_prompts(command(action)), self.state
+        line, state = _without_prompts(code_command(action)), self.state
         if submitted := _SUBMIT.fullmatch(line):
             state.submitted, state.right = True, self._judge(plain(submitted[1] or "", cased=True))
             return self._look("Right." if state.right else "Wrong.")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from agentgym.envs.shell.arguments import joined, number, options, per_operand, some
-from agentgym.envs.shell.patterns import file_pattern
-from agentgym.envs.shell.tree import HOME, MOST_DEPTH, Failed, Tree
+from agentgym.envs.shell.arguments import joined, options, per_operand, some
+from agentgym.envs.shell.find import find
+from agentgym.envs.shell.tree import HOME, Failed, Tree, Unknown
 
 
 def _pwd(tree: Tree, arguments: list[str], stdin: str) -> str:
@@ -19,7 +19,7 @@ def _cd(tree: Tree, arguments: list[str], stdin: str) -> str:
         raise Failed("too many arguments")
     path = arguments[0] if arguments else HOME
     if path.startswith("-"):
-        raise Failed(f"{path[:40]}: options and - are not supported")
+        raise Unknown(f"{path[:40]}: options and - are not supported")
     full = tree.existing(path)
     if full in tree.files:
         raise Failed(f"{path[:200]}: Not a directory")
@@ -73,64 +73,9 @@ def _entry(tree: Tree, name: str, full: str, found: dict[str, str]) -> str:
 
 
 def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
-    paths, rest = [], list(arguments)
-    while rest and not rest[0].startswith("-"):
-        paths.append(rest.pop(0))
-    kinds, names, depth, delete = [], [], MOST_DEPTH, False
-    while rest:
-        test = rest.pop(0)
-        if test == "-delete":
-            delete = True
-        elif test in ("-name", "-iname", "-type", "-maxdepth") and rest:
-            value = rest.pop(0)
-            if test == "-maxdepth":
-                depth = number(value)
-            elif test == "-type":
-                kinds.append(value)
-            else:
-                names.append(_name_test(value, ignore_case=test == "-iname"))
-        else:
-            raise Failed(
-                f"unknown test {test[:40]!r}: use -name, -iname, -type, -maxdepth or -delete"
-            )
-    for kind in kinds:
-        if kind not in ("f", "d"):
-            raise Failed(f"unknown type {kind[:40]!r}: use f or d")
+    from agentgym.envs.shell.interpreter import COMMANDS as known  # for -exec
 
-    def searched(path: str) -> str:
-        found = []
-        full = tree.existing(path)
-        folders, files = tree.below(full) if full in tree.folders else ([], [])
-        for entry in sorted([full, *folders, *files], reverse=delete):  # content before its folder
-            below = entry[len(full.rstrip("/")) :] if entry != full else ""
-            shown = path.rstrip("/") + below if below else path
-            name = shown.rstrip("/").rpartition("/")[2] or "/"
-            right = any((entry in tree.folders) == (kind == "d") for kind in kinds) or not kinds
-            if below.count("/") <= depth and right and all(test(name) for test in names):
-                found.append((entry, shown))
-        if not delete:
-            return joined([shown for _, shown in found])
-        return per_operand([entry for entry, _ in found], lambda entry: _deleted(tree, entry))
-
-    return per_operand(paths or ["."], searched)
-
-
-def _deleted(tree: Tree, full: str) -> str:
-    """Removes a file or an empty folder, unless it is the current one."""
-    if full != tree.here:
-        _check_removable(tree, full)
-        if full in tree.folders and any(tree.below(full)):
-            raise Failed(f"{full[:200]}: Directory not empty")
-        tree.remove(full)
-    return ""
-
-
-def _name_test(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]:
-    """Returns a test of names by a file name pattern."""
-    if set(pattern) & set("*?[\\"):
-        return file_pattern(pattern, ignore_case=ignore_case).fullmatch
-    fold = str.lower if ignore_case else str
-    return lambda name: fold(name) == fold(pattern)
+    return find(tree, arguments, known)
 
 
 def _mkdir(tree: Tree, arguments: list[str], stdin: str) -> str:
@@ -164,7 +109,7 @@ def _rm(tree: Tree, arguments: list[str], stdin: str) -> str:
             raise
         if full in tree.folders and not {"r", "R"} & set(found):
             raise Failed(f"{path[:200]}: Is a directory")
-        _check_removable(tree, full)
+        tree.check_removable(full)
         tree.remove(full)
         return ""
 
@@ -178,7 +123,7 @@ def _rmdir(tree: Tree, arguments: list[str], stdin: str) -> str:
             raise Failed(f"{path[:200]}: Not a directory")
         if tree.names(full):
             raise Failed(f"{path[:200]}: Directory not empty")
-        _check_removable(tree, full)
+        tree.check_removable(full)
         tree.remove(full)
         return ""
 
@@ -198,7 +143,7 @@ def _cp(tree: Tree, arguments: list[str], stdin: str) -> str:
 
 def _mv(tree: Tree, arguments: list[str], stdin: str) -> str:
     def move(full: str, target: str) -> None:
-        _check_removable(tree, full)
+        tree.check_removable(full)
         if target in tree.folders:
             if full in tree.files:
                 raise Failed(f"{target[:200]}: Is a directory")
@@ -233,15 +178,10 @@ def _pairs(tree: Tree, paths: list[str], act: Callable[[str, str], None]) -> str
     return per_operand(sources, one)
 
 
-def _check_removable(tree: Tree, full: str) -> None:
-    if full == "/" or f"{tree.here}/".startswith(f"{full}/"):
-        raise Failed(f"{full}: cannot remove or move the current folder or one above it")
-
-
 def _echo(tree: Tree, arguments: list[str], stdin: str) -> str:
     bare = arguments[:1] == ["-n"]
     if re.fullmatch("-[neE]*[eE][neE]*", "".join(arguments[bare : bare + 1])):
-        raise Failed("unknown option -e or -E: use quotes with a line break inside")
+        raise Unknown("unknown option -e or -E: use quotes with a line break inside")
     return " ".join(arguments[bare:]) + "\n" * (not bare)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from agentgym.envs.shell import file_commands, text_commands
 from agentgym.envs.shell.arguments import bounded
 from agentgym.envs.shell.parser import Call, Word, parse
-from agentgym.envs.shell.patterns import PatternError
+from agentgym.envs.shell.patterns import NotSupported, PatternError
 from agentgym.envs.shell.tree import HOME, Failed, Tree
 
 Command = Callable[[Tree, list[str], str], str]
@@ -63,9 +63,9 @@ def _pipeline(
         except (Failed, PatternError) as error:
             text, errors, status = "", f"{errors}sh: {str(error)[:300]}\n", 1
             continue
-        output, messages, status = _run(tree, call, commands, values, stdin)
-        text, merged = "", messages if call.merged else ""
-        errors += "" if call.merged or call.silent else messages
+        output, messages, status, loud = _run(tree, call, commands, values, stdin)
+        text, merged = "", messages if call.merged and not loud else ""
+        errors += "" if (call.merged or call.silent) and not loud else messages
         if call.merged == "file" or target is None:
             output, merged = merged + output, ""
         if target is None:
@@ -93,15 +93,19 @@ def _run(
     commands: Mapping[str, Command],
     values: Mapping[str, str],
     stdin: str,
-) -> tuple[str, str, int]:
-    """Returns the output, the error messages and the status of a command."""
+) -> tuple[str, str, int, bool]:
+    """Returns the output, the error messages and the status of a command.
+
+    The last value tells whether it asks for what is not supported. Its message is always shown.
+    """
     if not call.words:
-        return "", "", 0
+        return "", "", 0, False
     name = call.words[0].text
     try:
         arguments = [path for word in call.words[1:] for path in word.expanded(tree, values)]
-        return bounded(commands[name](tree, arguments, stdin)), "", 0
+        return bounded(commands[name](tree, arguments, stdin)), "", 0, False
     except (Failed, PatternError) as error:
         lines = [line for line in str(error).split("\n") if line]
         messages = "".join(f"{name}: {line[:300]}\n" for line in lines)
-        return getattr(error, "output", ""), messages, getattr(error, "status", 1)
+        status = getattr(error, "status", 1)
+        return getattr(error, "output", ""), messages, status, isinstance(error, NotSupported)

@@ -29,8 +29,16 @@ _ACCEPT = 0
 States = frozenset[int]
 
 
+class NotSupported(Exception):
+    """Raised for what other shells understand. The message is shown even behind `2>/dev/null`."""
+
+
 class PatternError(Exception):
     """Raised for a pattern that cannot be read, or one that takes too long."""
+
+
+class PatternNotSupported(PatternError, NotSupported):
+    """Raised for a pattern that other programs can read."""
 
 
 class _Set:
@@ -209,9 +217,9 @@ class Pattern:
             if char in _ESCAPES:
                 return self._state(_Set(_ESCAPES[char]), end), end
             if char.isalnum() or char in "{<>":
-                raise PatternError(f"\\{char} is not supported")
+                raise PatternNotSupported(f"\\{char} is not supported")
         elif char == "{" and self._extended:
-            raise PatternError("{} is not supported")
+            raise PatternNotSupported("{} is not supported")
         return self._state(_Set(char * 2), end), end
 
     def _bracket(self) -> _Set:

@@ -31,8 +31,9 @@ class Shell(CommandLine):
       base64. Their common options, output and exit status follow the GNU tools, except that `ls`
       marks folders with a slash, `ls -l` shows sizes only, `wc` does not pad its columns, and
       `find` and `grep -r` sort files. Every operand is processed, with an error for each that
-      fails. Options and syntax that are not supported are errors. Outside of plain quotes,
-      typographic quotes, dashes and spaces count as plain ones. In quotes they are text.
+      fails. Options and syntax that are not supported are errors, which are shown even behind
+      `2>/dev/null`. Outside of plain quotes, typographic quotes, dashes and spaces count as plain
+      ones. In quotes they are text.
     - `submit 12` answers a question, `submit` submits the changed files.
 
     ## Observation Space

@@ -22,7 +22,7 @@ from agentgym.envs.shell.arguments import (
 )
 from agentgym.envs.shell.grep import grep, is_folder
 from agentgym.envs.shell.patterns import Pattern
-from agentgym.envs.shell.tree import Failed, Tree
+from agentgym.envs.shell.tree import Failed, Tree, Unknown
 
 _NUMBER = re.compile(r"\s{0,20}(-?[0-9]{1,15}(?:\.[0-9]{1,15})?)")
 _KEY = re.compile(r"(0*[1-9][0-9]{0,5})([nrf]*)(?:,(0*[1-9][0-9]{0,5})([nrf]*))?")
@@ -306,7 +306,7 @@ class _Edit:
         if substitution is not None:
             _, source, self.text, self.flags = substitution.groups()
             if re.search(r"\\[0-9]", self.text):
-                raise Failed("groups such as \\1 are not supported in the replacement")
+                raise Unknown("groups such as \\1 are not supported in the replacement")
             source = source.replace(f"\\{script[1]}", script[1])
             self.pattern = Pattern(source, extended=extended, ignore_case="i" in self.flags)
             self.action = "s"
@@ -315,7 +315,7 @@ class _Edit:
             if source is not None:
                 self.pattern = Pattern(source, extended=extended)
         else:
-            raise Failed(f"unknown script {script[:60]!r}: use s/a/b/, 3p, 2,5d or /a/d")
+            raise Unknown(f"unknown script {script[:60]!r}: use s/a/b/, 3p, 2,5d or /a/d")
 
     def __call__(self, text: str) -> str:
         rows, shown, size, times = lines(text), [], 0, 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentgym.envs.shell.patterns import PatternError, file_pattern
+from agentgym.envs.shell.patterns import NotSupported, PatternError, file_pattern
 
 HOME = "/home/user"
 MOST_CHARACTERS = 100_000
@@ -26,6 +26,10 @@ class Failed(Exception):
     def __init__(self, message: str, output: str = "", status: int = 1):
         super().__init__(message)
         self.output, self.status = output, status
+
+
+class Unknown(Failed, NotSupported):
+    """Raised for an option or a script that the command does not know."""
 
 
 @dataclass
@@ -127,6 +131,11 @@ class Tree:
             raise Failed(f"{path}: File exists")
         self._check_new(full, path)
         self.folders.add(full)
+
+    def check_removable(self, full: str) -> None:
+        """Raises Failed for the current folder and those above it."""
+        if full == "/" or f"{self.here}/".startswith(f"{full}/"):
+            raise Failed(f"{full}: cannot remove or move the current folder or one above it")
 
     def remove(self, full: str) -> None:
         """Removes a file, or a folder with its content."""

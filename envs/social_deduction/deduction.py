@@ -84,13 +84,16 @@ def _denied(text: str) -> bool:
     return any(clause.negated for clause in find_clauses(text))
 
 
+_NAMED = re.compile("player|seer", re.IGNORECASE)
+
+
 def statements(text: str) -> list[tuple[str, int]]:
     """Returns the statements in a message: pairs of event kind and player.
 
     Denials ("I do not suspect player_3"), questions, conditions, quotations and reports of what
     others claim are no statements.
     """
-    return list(_statements(text)) if "player_" in text or "seer" in text.casefold() else []
+    return list(_statements(text)) if _NAMED.search(text) else []
 
 
 @cache

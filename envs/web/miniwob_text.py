@@ -10,7 +10,7 @@ from agentgym.core import TextEnv, TimeStep, TurnLimit
 from agentgym.envs.web.sites import KINDS, Site, Widget, sites_of
 from agentgym.errors import ConfigError
 from agentgym.tasks import Tasks
-from agentgym.utils.action_parsing import command
+from agentgym.utils.action_parsing import code_command
 
 LONGEST = 100
 """Maximum number of characters of a typed text."""
@@ -164,7 +164,7 @@ class MiniWoBText(TextEnv):
         return self._look()
 
     def _advance(self, action: str) -> TimeStep:
-        found = _ACTION.fullmatch(command(action))
+        found = _ACTION.fullmatch(code_command(action))
         if found is None:
             return self._invalid("Reply with click, type, clear or select and a number.")
         widgets, number = self.site.pages[self.state.page], int(found[2])

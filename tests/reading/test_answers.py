@@ -15,7 +15,9 @@ FORMS = (
     r"\boxed{B}", r"So we get $\boxed{B}$. I hope it is correct.", "#### {}", "```\n{}\n```",
     "<think>Answer: 3, or 4</think>{}", "{}<|im_end|>Answer: 99", "<answer>{}</answer>",
     "2 + 2 = 4, so\nAnswer: {}", "= {}", "Thus, the final answer is {}", "### Answer\n{}",
-    "Answer:\n\n{}", "The answer is: {}",
+    "Answer:\n\n{}", "The answer is: {}", "It costs 3 + 4. #### {}", "So it is less.#### {} ",
+    "First I add them.\nA: {}", "#### Step 1\nI add 3 and 4.\n\n#### Step 2\nAnswer: {}",
+    "Answer:\n#### {}", "The answer is {} #### {}", "#### {}\n\nI hope this helps!",
 )  # fmt: skip
 
 
@@ -25,6 +27,11 @@ def test_an_answer_is_found_in_every_form(number: int, form: str):
     text = form.replace("{B}", f"{{{number}}}").replace("{}", str(number))
     assert parse_number(final_answer(text)) == number
     assert parse_number(final_answer(text.replace("-", "−"))) == number
+
+
+def test_choices_are_no_answers():
+    assert final_answer("Which one?\nA: 3\nB: 4").startswith("Which one?")
+    assert final_answer("Which one?\nB: 4\nA: 3").startswith("Which one?")
 
 
 def test_an_expression_keeps_its_form():

@@ -89,6 +89,16 @@ JSON: dict[str, Callable[[Call], str]] = {
     "trailing comma": lambda c: dumps(body(c)).replace("}}", ",},}") if c.arguments else "",
     "curly quotes": lambda c: re.sub(r'"([^"]*)"', r"“\1”", dumps(body(c))),
 }  # fmt: skip
+
+
+def gemma(call: Call, mark: str) -> str:
+    given = ",".join(
+        f"{key}:{mark + value + mark if isinstance(value, str) else dumps(value)}"
+        for key, value in call.arguments.items()
+    )
+    return f"call:{call.name}{{{given}}}"
+
+
 MARKUP: dict[str, Callable[[Call], str]] = {
     "mistral": lambda c: f"[TOOL_CALLS] [{dumps({**body(c), 'id': 'a1b2'})}]</s>",
     "mistral v11": lambda c: f"[TOOL_CALLS]{c.name}[ARGS]{dumps(c.arguments)}</s>",
@@ -120,6 +130,13 @@ MARKUP: dict[str, Callable[[Call], str]] = {
     "name attribute": lambda c: f'<function name="{c.name}">{dumps(c.arguments)}</function>',
     "react": lambda c: f"Thought: x\nAction: {c.name}\nAction Input: {dumps(c.arguments)}\n",
     "lfm": lambda c: f"<|tool_call_start|>[{python(c)}]<|tool_call_end|>",
+    "functiongemma": lambda c: f"<start_function_call>{gemma(c, '<escape>')}<end_function_call>",
+    "gemma 4": lambda c: "<|tool_call>" + gemma(c, '<|"|>') + "<tool_call|>",
+    "olmo": lambda c: f"<function_calls>\n{python(c)}\n</function_calls>",
+    "llama 4": lambda c: f"<|python_start|>[{python(c)}]<|python_end|>",
+    "bedrock": lambda c: dumps(
+        {"toolUse": {"toolUseId": "t1", "name": c.name, "input": c.arguments}}
+    ),
     "command r": lambda c: f"<|START_ACTION|>[{dumps(body(c))}]<|END_ACTION|>",
 }
 CODE: dict[str, Callable[[Call], str]] = {

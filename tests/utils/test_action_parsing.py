@@ -13,6 +13,7 @@ import agentgym  # noqa: F401  # registers the ids
 from agentgym.reading import normalized
 from agentgym.utils.action_parsing import (
     code_blocks,
+    code_command,
     command,
     match_action,
     object_of,
@@ -352,3 +353,72 @@ def test_an_action_that_is_not_listed_may_be_bold(id: str):
     expected = env.step(action)
     env.reset(seed=0)
     assert env.step(f"**{action}**\n") == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "action"),
+    [
+        ("left (towards the lake)", "left"),
+        ("**left** (the lake is on that side).", "left"),
+        ("Action: left (it is free)", "left"),
+        ("**left**: the lake is on that side.", "left"),
+        ("**left** \u2013 the lake is there", "left"),
+        ("**go** north", "go north"),
+        ("go to **kitchen** (to cook)", "go to the kitchen"),
+        ("left (it is no longer closed)", "left"),
+        ("left (then up)", None),
+        ("left (next I jump)", None),
+        ("left (or up)", None),
+        ("left (it does not matter)", None),
+        ("left (I don't know)", None),
+        ("left (is it free?)", None),
+        ("left (twice)", None),
+        ("left (x2)", None),
+        ("left (2)", None),
+        ("**left**: up is as good", None),
+        ("**left** up", None),
+        ("(left)(up)", None),
+    ],
+)
+def test_a_note_behind_an_action_is_left_out(said: str, action: str | None):
+    assert match_action(said, ("left", "up", "go north", "go to the kitchen")) == action
+
+
+def test_a_note_is_kept_where_actions_have_parentheses():
+    assert match_action("raise (all in)", ("raise", "raise (all in)")) == "raise (all in)"
+    assert match_action("raise (half of it)", ("raise", "raise (all in)")) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("I look at the files first.\n```bash\nls -l\n```", "ls -l"),
+        ("The folder is not there. Let me list what is:\n\n```sh\nls -l\n```\n", "ls -l"),
+        ("```\nls -l\n```\nIt shows all files, also those that are not mine.", "ls -l"),
+        ("```bash\nls -l", "ls -l"),
+        ("ls -l\n```", "ls -l"),
+        ("I look.\n```\nls -l\n```<|im_end|>", "ls -l"),
+        ("ls -l", "ls -l"),
+        *(
+            (said, said)
+            for said in (
+                "I would not run this:\n```\nrm a\n```",
+                "You could run for example:\n```\nls\n```",
+                "I list them.\n```\nls\n```\nOr rather the others.",
+                "I list them.\n```\nls\n```\nThen I sort them.",
+                "I list them:\n```\nls\n```\nI sort them:\n```\nsort a\n```",
+                'echo "# Title\n```\nls\n```" > a.md',
+                "submit:\n```\n12\n```",
+            )
+        ),
+    ],
+)
+def test_the_only_code_block_of_a_reply_is_its_command(said: str, line: str):
+    assert code_command(said) == line
+
+
+def test_an_action_may_be_the_only_code_block():
+    assert match_action("I go left, it is free.\n```\nleft\n```", ("left", "up")) == "left"
+    assert match_action("```\nleft\n```\nIt is free.", ("left", "up")) == "left"
+    assert match_action("I go up.\n```\nleft\n```\nNo, up.", ("left", "up")) is None
+    assert match_action("up\n```\nleft\n```", ("left", "up")) is None

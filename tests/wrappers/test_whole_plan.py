@@ -29,6 +29,45 @@ def test_lines_of_a_plan():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "I will move the tower as follows:\n\n1. up\n2. down\n\nSo the goal is reached.",
+        "Sure.\n**Step 1:** up\n**Step 2:** down",
+        "1. up\n   - It needs: room\n   - It gives: height\n\n2. down\n   So I am back.",
+        "### Start:\n- low.\n- free.\n\n### Plan:\n1. up\n2. down\n\nNow this holds:\n- low",
+        "- up\n- down\n\nThat is all there is to it.",
+        "Two moves do it:\nup\ndown",
+        "It is short.\n[PLAN]\nup\ndown\n[PLAN END]\n\nCheck:\n1. up is free.",
+        "up\ndown\n[PLAN END]",
+        "Here you are:\n```text\nup\ndown\n```\nI hope it helps.",
+        "1. **up**: it is free\n2. **down**: as before\n\n**In short:**\n1. up\n2. down",
+        "1. up\n2. down\n\nWhy:\n1. up as it is free\n2. down as before",
+    ],
+)
+def test_remarks_are_no_actions_of_a_plan(plan: str):
+    assert actions_of(plan) == ["up", "down"]
+
+
+@pytest.mark.parametrize(
+    "plan", ["1. up\n2. down\n\nBetter:\n1. up\n2. up", "1. up\n2. down\n\nOr:\n1. up"]
+)
+def test_one_of_two_plans_is_never_taken(plan: str):
+    env = WholePlan(NumberLine())
+    env.reset(seed=0)
+    text, *_, info = env.step(plan)
+    assert text.startswith("The plan has several numbered lists.") and not info["valid"]
+
+
+def test_a_plan_in_prose_reaches_the_goal():
+    lines = solution(Blocksworld(), "test/0")
+    plan = "\n\n".join(f"{i}. **{line.capitalize()}.** (Easy)" for i, line in enumerate(lines, 1))
+    env = WholePlan(Blocksworld())
+    env.reset(seed=0, options={"task": "test/0"})
+    text, *_, info = env.step(f"This is the plan:\n\n{plan}\n\nIt reaches the goal.")
+    assert info["success"] and text.startswith("The plan reaches the goal.")
+
+
 @pytest.mark.parametrize("mystery", [False, True])
 def test_a_right_plan_succeeds_after_a_wrong_one(mystery: bool):
     plan = solution(Blocksworld(mystery=mystery), "test/0")

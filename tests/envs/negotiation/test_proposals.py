@@ -19,6 +19,10 @@ TYPOGRAPHY = str.maketrans({"'": "\u2019", " ": "\u00a0", "2": "\uff12", ":": "\
     ("message", "take"),
     [
         ("I can take 1 ball and the hat", (0, 1, 1)),
+        ("This is my final offer: I take 2 books, you get the rest.", (2, 0, 0)),
+        ("That won't work for me, I take 2 books and you have the rest", (2, 0, 0)),
+        ("However, I take 2 books and 2 balls, and we have a deal.", (2, 0, 2)),
+        ("Confirming that I take 1 book", (1, 0, 0)),
         ("3 balls for you and 2 books for me", (2, 0, 0)),
         ("everything except 1 book for me", (1, 1, 3)),
         ("2 books for you, the rest for me", (0, 1, 3)),

@@ -190,3 +190,102 @@ def test_search_gives_up_where_there_is_no_way_or_the_limit_is_reached():
 def test_sizes_are_checked(kind: Kind, kwargs: dict[str, int]):
     with pytest.raises(ValueError, match=f"{next(iter(kwargs))} must be in"):
         kind(**kwargs)
+
+
+def blocks(*facts: tuple[str, ...], mystery: bool = False) -> Blocksworld:
+    env = Blocksworld(blocks=3, mystery=mystery)
+    env.reset(seed=0)
+    env.state.facts, env.state.goal = frozenset(facts), frozenset({("on", "b3", "b1")})
+    env._last = env._look()
+    return env
+
+
+TOWER = (("on", "b1", "b2"), ("table", "b2"), ("table", "b3"), ("clear", "b1"), ("clear", "b3"),
+         ("empty",))  # fmt: skip
+HELD = (("holding", "b1"), ("table", "b2"), ("table", "b3"), ("clear", "b2"), ("clear", "b3"))
+
+
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("Unstack the block b1 from on top of block b2.", ("holding", "b1")),
+        ("**Unstack b1 from b2.** (Both are free now)", ("holding", "b1")),
+        ("**Unstack** b1 from b2:", ("holding", "b1")),
+        ("unstack(b1, b2)", ("holding", "b1")),
+        ("Unstack `b1` from `b2`", ("holding", "b1")),
+        ("Pick up b1 from b2", ("holding", "b1")),
+        ("pick-up b3", ("holding", "b3")),
+        ("Pick b3 up.", ("holding", "b3")),
+        ("Pick up the b3 block from the table (my hand is free)", ("holding", "b3")),
+    ],
+)
+def test_blocks_are_taken_in_other_words(said: str, fact: tuple[str, ...]):
+    env = blocks(*TOWER)
+    assert env.step(said)[4]["valid"] and fact in env.state.facts
+
+
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("Stack b1 on top of b3.", ("on", "b1", "b3")),
+        ("Stack block b1 onto block b3", ("on", "b1", "b3")),
+        ("Put b1 on b3", ("on", "b1", "b3")),
+        ("Put down b1 on top of b3", ("on", "b1", "b3")),
+        ("**Stack b1 on b3**: now b3 is covered", ("on", "b1", "b3")),
+        ("Put down b1 on the table.", ("table", "b1")),
+        ("put b1 down onto the table", ("table", "b1")),
+        ("PutDown(b1)", ("table", "b1")),
+    ],
+)
+def test_blocks_are_put_in_other_words(said: str, fact: tuple[str, ...]):
+    env = blocks(*HELD)
+    assert env.step(said)[4]["valid"] and fact in env.state.facts
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Unstack b1",
+        "Stack b1 under b3",
+        "Do not unstack b1 from b2",
+        "unstack b1 from b2, then put down b1",
+        "Unstack b1 from b2 (then put down b1)",
+        "unstack b1 from b2 (wait, that is not allowed)",
+        "unstack b1 and b3 from b2",
+        "unstack b1 with b3 from b2",
+        "unstack b2 from b1",
+    ],
+)
+def test_other_words_about_blocks_move_none(said: str):
+    env = blocks(*TOWER)
+    assert not env.step(said)[4]["valid"] and env.state.facts == frozenset(TOWER)
+
+
+def test_words_of_the_mystery_domain_have_no_other_meaning():
+    env = blocks(*TOWER, mystery=True)
+    assert env.step("**Feast `b1` from `b2`** (it craves b2)")[4]["valid"]
+    assert env.step("Succumb object b1.")[4]["valid"]
+    assert not env.step("put down b1")[4]["valid"]
+
+
+@pytest.mark.parametrize("kind", [Blocksworld, Gripper, Ferry, Logistics, Tyreworld])
+def test_each_wording_means_one_action(kind: Kind):
+    world = kind().world
+    for text, actions in world.worded.items():
+        assert len({action.text for action in actions}) == 1, text
+    for action in world.actions:
+        assert action in world.read(action.text) and action in world.read(f"{action.text.upper()}.")
+
+
+def test_a_wording_with_more_objects_has_to_hold():
+    env = Logistics()
+    env.reset(seed=0)
+    env.state.facts = frozenset(
+        {("inside", "parcel1", "arden-truck"), ("truck", "arden-truck", "arden-depot")}
+    )
+    text, *_, info = env.step("unload parcel1 from plane1")
+    assert not info["valid"] and "parcel1 is in plane1" in text
+    assert not env.step("drive arden-truck from arden-airport to arden-market")[4]["valid"]
+    assert env.step("Drive the truck arden-truck from arden-depot to arden-airport")[4]["valid"]
+    assert env.step("unload parcel1 from arden-truck at arden-airport")[4]["valid"]
+    assert ("at", "parcel1", "arden-airport") in env.state.facts

@@ -255,7 +255,8 @@ def test_rewards_and_costs():
     _, reward, _, _, info = env.step("search[author]")
     assert reward == -0.1 and info["reward_terms"] == {"task": 0, "queries": -0.1, "invalid": 0}
     assert env.step(f"Action: open[{env.question.titles[0].lower()}].")[4]["progress"] > 0
-    more = "search[a] open[b]", "open[First]\nanswer[Ada]"
+    more = "search[a] open[b]", "open[First]\nanswer[Ada]", "search[a] and search[b]"
+    more = *more, "search[a] and then open[b]", "search[a], lookup[b]", "search[a] or answer [b]"
     for action in ("open[nothing]", "search[]", f"answer[{'x' * 501}]", "open", "find[x]", *more):
         _, reward, terminated, _, info = env.step(action)
         assert not info["valid"] and reward == 0 and not terminated

@@ -168,3 +168,46 @@ def test_another_initial_state_is_refused(tau2_retail: tuple[Path, Call]):
 def test_an_unknown_user_is_refused():
     with pytest.raises(ConfigError, match="user must be 'scripted', 'chat:MODEL@URL'"):
         Retail(user="chatty")
+
+
+TASKS_FILE = """from tau_bench.types import Action, Task
+
+TASKS_{split} = [
+    Task(
+        annotator="0",
+        user_id="ann_1",
+        instruction="You are Ann, "
+        "and patient.",
+        actions=[Action(name="calculate", kwargs={{"expression": "1 + 1"}})],
+        outputs=["2"],
+    ),
+]
+"""
+
+
+def cloned(folder: Path) -> Path:
+    """A folder as in a clone of tau-bench: tables in `data`, and tasks in Python."""
+    (folder / "data").mkdir()
+    (folder / "wiki.md").write_text("Policy.")
+    for name in ("orders", "products", "users"):
+        (folder / "data" / f"{name}.json").write_text("{}")
+    for split in ("train", "dev", "test"):
+        text = TASKS_FILE.format(split=split.upper())
+        (folder / f"tasks_{split}.py").write_text(text)
+    return folder
+
+
+def test_a_clone_of_tau_bench_is_read_as_it_is(tmp_path: Path):
+    env = Retail(data_dir=str(cloned(tmp_path)), user=stops)
+    assert env.reset(seed=0, options={"task": "test/0"})[0] == "You are Ann, and patient."
+    assert env.case.calls == (Call("calculate", {"expression": "1 + 1"}),)
+    assert env.case.outputs == ("2",)
+
+
+@pytest.mark.parametrize(
+    "text", ["x = 1", "TASKS = [Task(f(1))]", "TASKS = [print('hi')]", "TASKS = [", "TASKS = [1]"]
+)
+def test_tasks_in_python_are_not_run(tmp_path: Path, text: str):
+    (cloned(tmp_path) / "tasks_dev.py").write_text(text)
+    with pytest.raises(DataError, match=r"tasks_dev\.py"):
+        Retail(data_dir=str(tmp_path))

@@ -136,6 +136,7 @@ READERS = (
     command("base64", ("", *FILE, "nothing", "d")),
     command("ls", ("", "-a", "-A", "-1", "-R"), operands),
     command("find", operand, ("", "-type f", "-name '*.txt'", "-maxdepth 1", "-type d -name d")),
+    command("find", operand, ("! -name '*.txt'", "-not -type d -print", "-mindepth 2", "-empty")),
 )
 FILTERS = (
     *("wc -l", "sort", "sort -n", "uniq -c", "head -n 2", "tail -n 1", "grep -c e", "rev", "cat"),

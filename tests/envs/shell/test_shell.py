@@ -491,3 +491,70 @@ def test_a_prompt_before_a_command_is_left_out():
     assert env.step("echo $ 5")[0].startswith("$ 5")
     assert env.step("$ cd /\n$ pwd")[0] == env.step("cd /\npwd")[0]
     assert not env.step("$ cd /\n/home")[4]["valid"]
+
+
+def test_find_runs_commands_for_what_it_finds():
+    made = tree()
+    made.write("d/old.tmp", "three\n")
+    assert run(made, "find . -name '*.t*' -type f -exec grep -l three {} + 2>/dev/null") == (
+        "./a.txt\n./d/old.tmp\n",
+        True,
+    )
+    assert run(made, "find . -name '*.tmp' -exec grep -q three {} \\; -print")[0] == "./d/old.tmp\n"
+    assert run(made, "find d -name '*.tmp' -exec cp {} b.txt ';' && cat b.txt") == ("three\n", True)
+    output, good = run(made, "find d -name '*.tmp' -exec cat nothing {} \\;")
+    assert good and output.endswith("\nthree\n") and "nothing: No such file" in output
+    assert run(made, "find . ! -type d -name '*.tmp' -exec rm {} +; find . -name '*.tmp'") == (
+        "",
+        True,
+    )
+    assert run(made, "find . -name nothing -exec cat {} +") == ("", True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("find . -exec nosuch {} ';'", "find . -exec cat {}", "find . -exec", "find . -not"),
+        *(
+            "find . -name",
+            "find . -newer a.txt",
+            "find . -print -name a.txt",
+            "find . -not -delete",
+        ),
+    ],
+)
+def test_what_find_cannot_do_is_told_and_changes_nothing(line: str):
+    made = tree()
+    output, good = run(made, line)
+    assert not good and output.startswith("find: ") and made == tree()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "find . -size +3 2>/dev/null",
+            "ls -t 2> /dev/null | head -n 1",
+            "sort -h a.txt 2>&1 | wc -l",
+        ),
+        *(
+            "grep '\\bone' a.txt 2>/dev/null",
+            "sed 'y/a/b/' a.txt 2>/dev/null",
+            "ls --color 2>&1 > q",
+        ),
+    ],
+)
+def test_what_is_not_supported_is_told_even_if_errors_are_dropped(line: str):
+    output, _ = run(tree(), line)
+    assert "unknown" in output or "not supported" in output
+
+
+def test_other_errors_are_dropped():
+    assert run(tree(), "cat nothing 2>/dev/null | wc -l") == ("0\n", True)
+
+
+def test_a_command_in_a_code_block_may_have_sentences_around_it():
+    env = Shell()
+    env.reset(seed=0)
+    text, *_, info = env.step("I see where I am.\n\n```bash\npwd\n```\n\nThis prints the folder.")
+    assert info["valid"] and text.startswith("/home/user\n")
