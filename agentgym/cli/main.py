@@ -49,7 +49,13 @@ from agentgym.cli.plot_command import plot
 from agentgym.cli.runs_page import holds_runs, write_pages
 from agentgym.cli.serve_command import serve
 from agentgym.cli.viewer import render as render_run
-from agentgym.errors import AgentGymError, ConfigError, MissingExtraError, did_you_mean
+from agentgym.errors import (
+    AgentGymError,
+    ConfigError,
+    MissingExtraError,
+    did_you_mean,
+    with_notes,
+)
 from agentgym.evaluation.runner import EpisodeRunner, own_wrappers
 from agentgym.registration.making import TextGym, make_env, render_modes, tasks_of
 from agentgym.tasks import task_rng
@@ -340,8 +346,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"Known: {', '.join(COMMANDS)}."
             )
         return _parse(words)()
-    except KeyboardInterrupt:
-        complain("Interrupted.")
+    except KeyboardInterrupt as stop:
+        complain("\n".join(["Interrupted.", *getattr(stop, "__notes__", ())]))
         return INTERRUPTED
     except BrokenPipeError:  # the reader has left, as in `agentgym list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -349,7 +355,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not _users_fault(error):
             raise
-        complain(f"error: {error}")
+        complain(f"error: {with_notes(error)}")
         return WRONG_USE
 
 
