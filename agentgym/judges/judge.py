@@ -19,8 +19,8 @@ from agentgym.data.episode_text import episode_text, outcome_text
 from agentgym.errors import ConfigError, naming
 from agentgym.judges.rubric import Rubric, read_rubric
 from agentgym.judges.verdict import CAUSES, UNREADABLE, Verdict, read_verdict
-from agentgym.utils.arguments import imported
 from agentgym.utils.file_cache import cached_by_files
+from agentgym.utils.importing import imported
 
 FORMS = "chat:MODEL@URL, policy:FOLDER, model:NAME, rubric=FILE:MODEL or module:function"
 PROMPT = """\

@@ -45,7 +45,7 @@ from agentgym.trainers.rollout.task_sampling import (
     filled,
 )
 from agentgym.trainers.rollout.written_tasks import Written
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 from agentgym.wrappers.written_goal import GoalTasks
 
 Propose = Callable[[Sequence[str], Mapping[str, float], int, np.random.Generator], Sequence[str]]
