@@ -155,24 +155,25 @@ def run_evaluation(
             "--model answers a program: name one with --agent harness:COMMAND. A model alone is "
             "written --agent policy:FOLDER or model:NAME."
         )
+    # Before agents and judges, which may load models.
+    arguments = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
+    command = {"envs": ids, "agents": list(agent), "episodes": episodes, "split": split}
+    command |= {"seed": seed, "env_kwargs": arguments, "agent_kwargs": options}
+    command |= {} if model is None else {"model": model}
+    _check_files(json, save, resume)
+    if resume and save is not None:
+        _check_resumed(save, command)
     players = [make_agent(spec, **options | _model_of(spec, model)) for spec in agent]
     tell_apart(players, agent)
-    arguments = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
     notes += [
         line for id in ids for each in players for line in other_arguments(each, id, arguments)
     ]
     settings = {"tasks": episodes, "num_envs": num_envs, "seed": seed, "env_kwargs": arguments}
     settings |= {"resume": resume, "env_seconds": env_seconds}
-    command = {"envs": ids, "agents": list(agent), "episodes": episodes, "split": split}
-    command |= {"seed": seed, "env_kwargs": arguments, "agent_kwargs": options}
-    command |= {} if model is None else {"model": model}
     judgements = Judgements(judge)
-    _check_files(json, save, resume)
     if price is not None and not all(0 <= each < math.inf for each in price):
         first, second = price
         raise ConfigError(f"price must be at least 0 and finite, got {first:g} and {second:g}.")
-    if resume and save is not None:
-        _check_resumed(save, command)
     with judgements.transcripts(save) as file:
         settings |= {"save": file}
         plan = [

@@ -66,16 +66,16 @@ def read_episodes(paths: str | Path | Sequence[str | Path]) -> list[RecordedEpis
 
 
 def check_episodes(paths: str | Path | Sequence[str | Path]) -> None:
-    """Reads the first episode of each file, to find wrong files early.
+    """Reads files whole, but keeps no episode, to find wrong ones early.
 
     Args:
         paths: as in `read_episodes`.
 
     Raises:
-        DataError: if a file is missing, has no episodes, or begins with anything else.
+        DataError: if a file is missing, has no episodes, or holds anything else.
     """
     for file in _files(paths):
-        if next(_episodes(file), None) is None:
+        if not sum(1 for _ in _episodes(file)):
             raise DataError(f"{file} has no episodes.")
 
 

@@ -220,9 +220,9 @@ def test_a_json_list_is_read_as_lines_are(tmp_path):
     (tmp_path / "rows.jsonl").write_text(
         f"\n{json.dumps(row)}\n[1]"
     )  # a list, but not at the start
-    check_episodes(tmp_path / "rows.jsonl")
-    with pytest.raises(DataError, match="line 3: not an episode"):
-        read_episodes(tmp_path / "rows.jsonl")
+    for read in (check_episodes, read_episodes):
+        with pytest.raises(DataError, match="line 3: not an episode"):
+            read(tmp_path / "rows.jsonl")
 
 
 @pytest.mark.parametrize(
