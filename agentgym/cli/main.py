@@ -44,7 +44,7 @@ from agentgym.cli.errors import complain, plain_errors
 from agentgym.cli.eval_command import run_evaluation
 from agentgym.cli.export_command import export
 from agentgym.cli.mcp_command import serve_mcp
-from agentgym.cli.out_files import check_out_files
+from agentgym.cli.out_files import check_out_files, check_replaced
 from agentgym.cli.plot_command import plot
 from agentgym.cli.runs_page import holds_runs, write_pages
 from agentgym.cli.serve_command import serve
@@ -60,6 +60,7 @@ from agentgym.evaluation.runner import EpisodeRunner, own_wrappers
 from agentgym.registration.making import TextGym, make_env, render_modes, tasks_of
 from agentgym.tasks import task_rng
 from agentgym.utils.arguments import parse_arguments
+from agentgym.utils.files import replace_text
 from agentgym.utils.printable import printable
 from agentgym.version import __version__
 
@@ -277,12 +278,14 @@ def view_run(
         if out is None and not holds_runs(first):  # whose own page is view.html
             path = first / "runs.html" if first.is_dir() else first.with_suffix(".html")
         check_out_files([path], runs)
+        check_replaced(path)
         for note in write_pages(runs, path, last):
             console.print(Text(printable(f"note: {note}")), soft_wrap=True)
     else:
         page = render_run(runs, last)
         check_out_files([path], runs)
-        path.write_text(page, encoding="utf-8")
+        check_replaced(path)
+        replace_text(path, page)
     console.print(f"Open {path} in a browser.", soft_wrap=True)
     return 0
 

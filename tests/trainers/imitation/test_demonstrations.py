@@ -215,8 +215,8 @@ def test_files_are_read_whole_before_the_first_evaluation(files, tmp_path):
         ("rewards", "1 of 1 episodes in the data have no rewards", {"data": (str(plain),)}),
     ):
         folder = tmp_path / name
+        recipe = "turn" if name == "list" else "ilql"
         with pytest.raises((ConfigError, DataError), match=message):
-            recipe = "turn" if name == "list" else "ilql"
             train(recipe, **settings, **changes, run_dir=str(folder))
         assert not evaluations and folder.exists() == (name == "rewards")
     train("bc", **settings, data=(str(plain),), run_dir=str(tmp_path / "bc"))
