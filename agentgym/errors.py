@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
@@ -81,6 +81,25 @@ class MissingExtraError(AgentGymError, ImportError):
         self,
     ) -> tuple[type[MissingExtraError], tuple[str, str, str | None, str | None]]:
         return type(self), self._arguments
+
+
+@contextmanager
+def naming(place: Callable[[], str]) -> Iterator[None]:
+    """Returns a context whose exceptions get a note that names where they were raised.
+
+    Args:
+        place: returns the note.
+    """
+    try:
+        yield
+    except Exception as error:
+        error.add_note(place())
+        raise
+
+
+def with_notes(error: BaseException) -> str:
+    """Returns the message of an error, with its notes in lines of their own."""
+    return "\n".join([str(error), *getattr(error, "__notes__", ())])
 
 
 def _installed(package: str) -> bool:

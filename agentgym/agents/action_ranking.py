@@ -14,7 +14,7 @@ from agentgym.agents.text_model import MODELS
 from agentgym.data.episode_text import LONGEST
 from agentgym.errors import ConfigError
 from agentgym.reading.typography import without_thoughts
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 
 PROMPT = (
     "You compare the next actions of an agent in an episode. You read the rules, the earlier "

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
 from typing import Any
 
 from agentgym.core import TextEnv
-from agentgym.errors import ConfigError, did_you_mean, module_hint
+from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import TextGame
 from agentgym.registration.making import author_class, full_id, make_env
 from agentgym.registration.registry import REGISTRY
+from agentgym.utils.importing import user_module
 
 CLASS = re.compile(r"([\w.]+):([A-Za-z_]\w*)")
 """A class that need not be registered: "module:Class"."""
@@ -40,12 +39,7 @@ def make_text_env(name: str, **kwargs: Any) -> TextEnv:
 
 
 def _class(module: str, name: str) -> Any:
-    try:
-        home = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):  # an import of the module failed
-            raise
-        raise ConfigError(f"There is no module {module!r}.{module_hint(module)}") from error
+    home = user_module(module, f"for the environment {name!r}")
     found = getattr(home, name, None)
     if isinstance(found, type) and issubclass(found, TextGame):
         raise ConfigError(

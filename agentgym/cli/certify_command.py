@@ -17,7 +17,7 @@ from agentgym.certify.processes import Processes
 from agentgym.certify.remote import certify_url, is_url
 from agentgym.cli.command_line import KeyValues, standard_output
 from agentgym.cli.eval_output import write_json
-from agentgym.cli.out_files import check_out_files
+from agentgym.cli.out_files import check_out_files, check_replaced
 from agentgym.errors import ConfigError
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.printable import printable
@@ -66,6 +66,8 @@ def run_certification(
         raise ConfigError(f"--openenv writes one report, got {len(envs)} environments.")
     json, openenv = (path and path.absolute() for path in (json, openenv))
     check_out_files((json, openenv))
+    check_replaced(json, "env", "verdict")
+    check_replaced(openenv, "report_schema_version", "verdict")
     budget = Budget(tasks=tasks, search=search, steps=steps)
     arguments, console = parse_arguments(env_kwargs), standard_output()
     reports: list[Report] = []

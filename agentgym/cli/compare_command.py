@@ -13,7 +13,8 @@ import tyro
 from rich.text import Text
 
 from agentgym.cli.command_line import standard_output
-from agentgym.cli.out_files import check_out_files
+from agentgym.cli.eval_output import write_json
+from agentgym.cli.out_files import check_out_files, check_replaced
 from agentgym.errors import ConfigError
 from agentgym.evaluation.comparison import WIDTH, number
 from agentgym.evaluation.paired import (
@@ -69,6 +70,7 @@ def compare(
             f"Expected two evaluations, agentgym compare BEFORE AFTER, got {len(evaluations)}."
         )
     check_out_files((json, solved), evaluations)
+    check_replaced(json, "env", "pairs")
     if fail_below is not None and not math.isfinite(fail_below):
         raise ConfigError(f"--fail-below must be finite, got {fail_below}.")
     if solved is not None and (solved.suffix != ".json" or solved.exists()):
@@ -90,8 +92,7 @@ def compare(
         text += f"\n\n{len(tasks)} of {known} tasks are solved by the second evaluation alone."
         solved.write_text(json_module.dumps(tasks, indent=0) + "\n", encoding="utf-8")
     if json is not None:
-        rows = json_module.dumps([each.to_json() for each in found], indent=1, allow_nan=False)
-        json.write_text(rows + "\n", encoding="utf-8")
+        write_json(json, [each.to_json() for each in found])
     standard_output().print(Text(printable(text)), soft_wrap=True)
     return FAILED if failed else 0
 

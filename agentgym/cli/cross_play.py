@@ -60,17 +60,38 @@ def show_cross_play(
     values = [nashconv(env, player, env_kwargs=env_kwargs) for player in players] if exact else []
     progress = Progress(console=Console(stderr=True), transient=True)
     progress.disable = not progress.console.is_terminal
-    with progress:
-        total = episodes * len(line_ups(len(players), len(game.possible_agents)))
-        bar = progress.add_task(env, total=total)
-        result = cross_play(
-            env,
-            players,
-            env_kwargs=env_kwargs,
-            episodes=episodes,
-            on_match=lambda: progress.advance(bar),
-            **settings,
-        )
+    total = episodes * len(line_ups(len(players), len(game.possible_agents)))
+    result: CrossPlay | None = None
+    try:
+        with progress:
+            bar = progress.add_task(env, total=total)
+            result = cross_play(
+                env,
+                players,
+                env_kwargs=env_kwargs,
+                episodes=episodes,
+                on_match=lambda: progress.advance(bar),
+                **settings,
+            )
+    except (Exception, KeyboardInterrupt) as error:
+        result = getattr(error, "result", None)
+        raise
+    finally:  # the finished games are kept after any error
+        if result is not None and result.matches:
+            _show(result, values, console, json, picture)
+            if len(result.matches) < total:
+                console.print(f"Only {len(result.matches)} of {total} games were finished.")
+    return 0
+
+
+def _show(
+    result: CrossPlay,
+    values: Sequence[NashConv],
+    console: Console,
+    json: Path | None,
+    picture: Path | None,
+) -> None:
+    """Prints the tables and writes the files."""
     if json is not None:  # before the tables, whose reader may have left
         found = result.to_json() | {"nashconv": [value.to_json() for value in values] or None}
         write_json(json, found)
@@ -81,7 +102,6 @@ def show_cross_play(
     console.print(agent_table(result, values))
     if (gap := result.self_play_gap()) is not None:
         console.print(f"self-play minus cross-play: {gap:.3f}")
-    return 0
 
 
 def matrix_table(result: CrossPlay) -> Table:

@@ -28,7 +28,7 @@ from agentgym.cli.eval_output import (
     write_json,
 )
 from agentgym.cli.judging import Judgements, Judges
-from agentgym.cli.out_files import check_out_files
+from agentgym.cli.out_files import check_out_files, check_replaced
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.difficulty import difficulty_lines
 from agentgym.evaluation.report import Report, compare, failure_lines
@@ -109,7 +109,7 @@ def run_evaluation(
             Hugging Face id or folder.
         price: Prices per million prompt tokens and completion tokens of a served model, to show the
             cost.
-        json: Write the reports, with every episode, to this file.
+        json: Write the reports, with every episode, to this file, in place of earlier ones.
         picture: With --agents, draw the matrix of returns as a heat map in this file, such as
             matrix.png.
         save: Write transcripts to this new file, one line of JSON per finished episode. agentgym
@@ -126,7 +126,7 @@ def run_evaluation(
         other = suite or wrap or agent_kwargs or resume or price or split == "both" or env_seconds
         other = other or judge or agent != ("random",)
         _check_cross_play(ids, agents, nashconv, picture, other=bool(other))
-        _check_files(json, save, resume, picture)
+        _check_files(json, save, resume, picture, cross_play=True)
         return show_cross_play(
             ids[0],
             agents,
@@ -155,24 +155,25 @@ def run_evaluation(
             "--model answers a program: name one with --agent harness:COMMAND. A model alone is "
             "written --agent policy:FOLDER or model:NAME."
         )
+    # Before agents and judges, which may load models.
+    arguments = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
+    command = {"envs": ids, "agents": list(agent), "episodes": episodes, "split": split}
+    command |= {"seed": seed, "env_kwargs": arguments, "agent_kwargs": options}
+    command |= {} if model is None else {"model": model}
+    _check_files(json, save, resume)
+    if resume and save is not None:
+        _check_resumed(save, command)
     players = [make_agent(spec, **options | _model_of(spec, model)) for spec in agent]
     tell_apart(players, agent)
-    arguments = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
     notes += [
         line for id in ids for each in players for line in other_arguments(each, id, arguments)
     ]
     settings = {"tasks": episodes, "num_envs": num_envs, "seed": seed, "env_kwargs": arguments}
     settings |= {"resume": resume, "env_seconds": env_seconds}
-    command = {"envs": ids, "agents": list(agent), "episodes": episodes, "split": split}
-    command |= {"seed": seed, "env_kwargs": arguments, "agent_kwargs": options}
-    command |= {} if model is None else {"model": model}
     judgements = Judgements(judge)
-    _check_files(json, save, resume)
     if price is not None and not all(0 <= each < math.inf for each in price):
         first, second = price
         raise ConfigError(f"price must be at least 0 and finite, got {first:g} and {second:g}.")
-    if resume and save is not None:
-        _check_resumed(save, command)
     with judgements.transcripts(save) as file:
         settings |= {"save": file}
         plan = [
@@ -337,10 +338,17 @@ def _evaluate_one(
 
 
 def _check_files(
-    json: Path | None, save: Path | None, resume: bool, picture: Path | None = None
+    json: Path | None,
+    save: Path | None,
+    resume: bool,
+    picture: Path | None = None,
+    *,
+    cross_play: bool = False,
 ) -> None:
     """Finds out before the episodes, rather than after them, that a file cannot be written."""
     check_out_files((json, save, picture))
+    check_replaced(json, "env", "matches" if cross_play else "episodes")
+    check_replaced(picture)
     if json is not None and save is not None and json.resolve() == save.resolve():
         raise ConfigError(f"--json and --save both name {str(json)!r}: give two names.")
     if resume and save is None:

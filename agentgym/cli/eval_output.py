@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from agentgym.agents import Agent
 from agentgym.evaluation.report import Report
 from agentgym.registration.making import short_id
+from agentgym.utils.files import replace_text
 
 COUNTS = ("requests", "prompt_tokens", "completion_tokens", "unreported")
 EVERY = 10.0
@@ -20,9 +21,8 @@ EVERY = 10.0
 
 
 def write_json(path: Path, found: Any) -> None:
-    """Writes a result."""
-    text = json.dumps(found, indent=1, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    """Writes a result. An earlier one is replaced as a whole."""
+    replace_text(path, json.dumps(found, indent=1, allow_nan=False) + "\n")
 
 
 def other_arguments(agent: Agent, env: str, arguments: Mapping[str, Any]) -> list[str]:

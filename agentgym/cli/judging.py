@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Annotated, Any
 
 import tyro
@@ -57,14 +58,28 @@ class Judgements:
 
     @contextmanager
     def transcripts(self, save: Path | None) -> Iterator[Path | None]:
-        """Yields the file for transcripts, a temporary one if only the judge needs them."""
+        """Yields the file for transcripts, a temporary one if only the judge needs them.
+
+        It is kept after an error, whose note says how the evaluation goes on from it.
+        """
         if save is not None or self.judge is None:
             self._file = save
             yield save
             return
-        with TemporaryDirectory() as folder:
-            self._file = Path(folder) / "episodes.jsonl"
+        folder = Path(mkdtemp(prefix="agentgym-"))
+        self._file = folder / "episodes.jsonl"
+        try:
             yield self._file
+        except BaseException as error:
+            if self._file.exists():
+                error.add_note(
+                    f"The episodes are kept: the same command with --save {self._file} --resume "
+                    "goes on from them."
+                )
+                raise
+            rmtree(folder)
+            raise
+        rmtree(folder)
 
     def read(self, reports: Sequence[Report]) -> None:
         """Judges the episodes of reports, whose transcripts are in the file of `transcripts`."""

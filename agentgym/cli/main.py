@@ -44,16 +44,23 @@ from agentgym.cli.errors import complain, plain_errors
 from agentgym.cli.eval_command import run_evaluation
 from agentgym.cli.export_command import export
 from agentgym.cli.mcp_command import serve_mcp
-from agentgym.cli.out_files import check_out_files
+from agentgym.cli.out_files import check_out_files, check_replaced
 from agentgym.cli.plot_command import plot
 from agentgym.cli.runs_page import holds_runs, write_pages
 from agentgym.cli.serve_command import serve
 from agentgym.cli.viewer import render as render_run
-from agentgym.errors import AgentGymError, ConfigError, MissingExtraError, did_you_mean
+from agentgym.errors import (
+    AgentGymError,
+    ConfigError,
+    MissingExtraError,
+    did_you_mean,
+    with_notes,
+)
 from agentgym.evaluation.runner import EpisodeRunner, own_wrappers
 from agentgym.registration.making import TextGym, make_env, render_modes, tasks_of
 from agentgym.tasks import task_rng
 from agentgym.utils.arguments import parse_arguments
+from agentgym.utils.files import replace_text
 from agentgym.utils.printable import printable
 from agentgym.version import __version__
 
@@ -271,12 +278,14 @@ def view_run(
         if out is None and not holds_runs(first):  # whose own page is view.html
             path = first / "runs.html" if first.is_dir() else first.with_suffix(".html")
         check_out_files([path], runs)
+        check_replaced(path)
         for note in write_pages(runs, path, last):
             console.print(Text(printable(f"note: {note}")), soft_wrap=True)
     else:
         page = render_run(runs, last)
         check_out_files([path], runs)
-        path.write_text(page, encoding="utf-8")
+        check_replaced(path)
+        replace_text(path, page)
     console.print(f"Open {path} in a browser.", soft_wrap=True)
     return 0
 
@@ -340,8 +349,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"Known: {', '.join(COMMANDS)}."
             )
         return _parse(words)()
-    except KeyboardInterrupt:
-        complain("Interrupted.")
+    except KeyboardInterrupt as stop:
+        complain("\n".join(["Interrupted.", *getattr(stop, "__notes__", ())]))
         return INTERRUPTED
     except BrokenPipeError:  # the reader has left, as in `agentgym list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -349,7 +358,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not _users_fault(error):
             raise
-        complain(f"error: {error}")
+        complain(f"error: {with_notes(error)}")
         return WRONG_USE
 
 

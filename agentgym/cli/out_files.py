@@ -1,7 +1,12 @@
-"""Checks of the files that a command is to write, before the work rather than after it."""
+"""Checks of the files that a command is to write, before the work rather than after it.
+
+Files of episodes and tasks, which others read, are new files. Results, pages and figures replace
+those of an earlier run of the command, so that a script can repeat it, and nothing else.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -31,6 +36,47 @@ def check_out_files(paths: Iterable[Path | None], sources: Sequence[Path] = ()) 
             raise ConfigError(
                 f"{str(path)!r} is read, and would be replaced: give the result another name."
             )
+
+
+BEGINNINGS = {".pdf": (b"%PDF",), ".png": (b"\x89PNG",), ".svg": (b"<?xml", b"<svg")}
+"""First bytes of figures."""
+PAGE = b'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n'
+"""First bytes of a page."""
+
+
+def check_replaced(path: Path | None, *keys: str) -> None:
+    """Checks that a file that exists is an earlier result, which a new one may replace.
+
+    Args:
+        path: the file of a result. None: it is not asked for.
+        keys: keys of each JSON object in it. Without them it is a figure, by its suffix, or a page.
+
+    Raises:
+        ConfigError: if it holds anything else.
+    """
+    if path is None or not path.is_file() or not path.stat().st_size:
+        return
+    if keys:
+        kind, fits = f"JSON with {' and '.join(keys)}", _has_rows(path, keys)
+    else:
+        kind = f"a {'figure' if path.suffix in BEGINNINGS else 'page'}"
+        with path.open("rb") as file:
+            fits = file.read(100).startswith(BEGINNINGS.get(path.suffix, (PAGE,)))
+    if not fits:
+        raise ConfigError(
+            f"{str(path)!r} exists and is no earlier result of this command ({kind}), which would "
+            "be replaced: give a new name, or delete it first."
+        )
+
+
+def _has_rows(path: Path, keys: Sequence[str]) -> bool:
+    """Whether a file holds a JSON object, or a list of them, with keys."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        return False
+    rows = found if isinstance(found, list) else [found]
+    return all(isinstance(row, dict) and row.keys() >= {*keys} for row in rows)
 
 
 def _is_read(path: Path, source: Path) -> bool:

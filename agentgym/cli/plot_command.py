@@ -9,6 +9,7 @@ import tyro
 from rich.text import Text
 
 from agentgym.cli.command_line import standard_output
+from agentgym.cli.out_files import check_out_files, check_replaced
 from agentgym.errors import ConfigError
 from agentgym.evaluation.comparison import compare_groups, grouped, table
 from agentgym.evaluation.comparison_figure import draw_comparison
@@ -38,10 +39,10 @@ def plot(folders: Folders, /, *, out: Path | None = None) -> int:
         raise ConfigError("Name at least one folder of runs: agentgym plot FOLDER.")
     file = out or folders[0] / "compare.png"
     runs, notes = find_runs(folders)
-    if not file.parent.is_dir():
-        raise ConfigError(f"There is no folder {str(file.parent)!r} to write {file.name} to.")
     if file.suffix not in FORMATS:
         raise ConfigError(f"Expected a name that ends in {', '.join(FORMATS)}, got {file.name!r}.")
+    check_out_files([file])
+    check_replaced(file)
     groups, console = grouped(runs), standard_output()
     console.print(Text(printable(table(compare_groups(groups)))), soft_wrap=True)
     for note in notes:

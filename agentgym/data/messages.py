@@ -12,9 +12,12 @@ from typing import Any, NamedTuple
 
 from agentgym.tools.calls import Call, write_call
 
-AGENT = ("assistant", "gpt", "bot", "chatgpt", "model", "function_call")
+AGENT = ("assistant", "gpt", "bot", "chatgpt", "model", "function_call", "tool_call")
 SYSTEM = ("system", "developer")
-OTHERS = ("user", "human", "tool", "function", "observation", "function_response", "environment")
+OTHERS = (
+    *("user", "human", "environment", "observation"),
+    *("tool", "function", "function_response", "tool_response", "ipython"),
+)
 _ROLES = ("role", "from")
 _TEXTS = ("content", "value")
 _WEIGHTS = ("weight", "loss", "train")
@@ -55,7 +58,9 @@ def read_messages(rows: Any) -> list[Message]:
 def system_texts(row: Mapping[str, Any]) -> list[str]:
     """Returns the system prompt and the definitions of tools that a row has beside its messages."""
     system = row.get("system") or row.get("system_prompt")
-    texts = [string(system)] if system else []
+    if system and not isinstance(system, str):
+        raise TypeError(f"column 'system': expected a text, got {system!r:.80}")
+    texts = [system] if system else []
     tools = row.get("tools") or row.get("functions")
     if tools:
         lines = [tools] if isinstance(tools, str) else map(_json, tools)
@@ -74,6 +79,7 @@ def _message(row: Any) -> Message:
     if not isinstance(row, Mapping):
         raise TypeError(f"expected a message, got {row!r:.80}")
     role = _one(row, _ROLES)
+    role = role.lower() if isinstance(role, str) else role
     if role not in (*SYSTEM, *OTHERS, *AGENT):
         raise ValueError(f"unknown role {role!r}: {', '.join((*SYSTEM, *OTHERS, *AGENT))}")
     call = _call(row)
@@ -91,9 +97,16 @@ def _message(row: Any) -> Message:
 
 
 def _one(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    """Returns the value of the one of two keys that a message has."""
+    """Returns the value of the one of two keys that a message has.
+
+    In a table that was joined, the other one is there too, and null or equal.
+    """
     given = [key for key in keys if key in row]
-    if len(given) != 1:
+    if len(given) > 1:
+        given = [key for key in given if row[key] is not None][:1] or given
+        if any(row[key] not in (None, row[given[0]]) for key in keys):
+            given = []
+    if not given:
         raise ValueError(
             f"expected messages with `role` and `content`, or with `from` and `value`, got one "
             f"with the keys {', '.join(map(str, row))!s:.100}"

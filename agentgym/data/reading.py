@@ -44,6 +44,8 @@ from agentgym.time_step import UNJUDGED
 
 LOG = "trajectories.jsonl"
 """The log of a training run."""
+SHOWN = 5
+"""Rows of a file that an error names."""
 
 
 def read_episodes(paths: str | Path | Sequence[str | Path]) -> list[RecordedEpisode]:
@@ -66,16 +68,16 @@ def read_episodes(paths: str | Path | Sequence[str | Path]) -> list[RecordedEpis
 
 
 def check_episodes(paths: str | Path | Sequence[str | Path]) -> None:
-    """Reads the first episode of each file, to find wrong files early.
+    """Reads files whole, but keeps no episode, to find wrong ones early.
 
     Args:
         paths: as in `read_episodes`.
 
     Raises:
-        DataError: if a file is missing, has no episodes, or begins with anything else.
+        DataError: if a file is missing, has no episodes, or holds anything else.
     """
     for file in _files(paths):
-        if next(_episodes(file), None) is None:
+        if not sum(1 for _ in _episodes(file)):
             raise DataError(f"{file} has no episodes.")
 
 
@@ -85,14 +87,28 @@ def _files(paths: str | Path | Sequence[str | Path]) -> Iterator[Path]:
 
 
 def _episodes(file: Path) -> Iterator[RecordedEpisode]:
+    """Yields the episodes of a file. An error at its end names the rows that are none."""
+    faults: list[tuple[str, Exception]] = []
     for where, row in _rows(file):
         try:
             found = [_episode(each) for each in _chats(row)]
         except FAULTS as error:
-            raise DataError(
-                f"{file}, {where}: not an episode ({error!r:.200}). Correct it or delete it."
-            ) from error
-        yield from found
+            faults.append((where, error))
+        else:
+            yield from found
+    if faults:
+        lines = [f"{file}, {where}: not an episode ({_reason(e)})." for where, e in faults[:SHOWN]]
+        more = f" And {len(faults) - SHOWN} more." if len(faults) > SHOWN else ""
+        each = "it" if len(faults) == 1 else "each"
+        raise DataError(
+            f"{chr(10).join(lines)}{more} Correct {each} or delete {each}."
+        ) from faults[0][1]
+
+
+def _reason(error: Exception) -> str:
+    """Returns why a row is no episode."""
+    text = f"it has no key {error}" if isinstance(error, KeyError) else str(error) or repr(error)
+    return f"{text:.300}"
 
 
 def is_trace(row: Mapping[str, Any]) -> bool:
@@ -138,8 +154,10 @@ def _rows(file: Path) -> Iterator[tuple[str, Any]]:
 def _episode(row: Any) -> RecordedEpisode:
     if not isinstance(row, dict):
         raise TypeError(f"expected an object, got {row!r:.80}")
+    # Tables that were joined have the columns of all formats, and null in those of the others.
+    given = [key for key in FORMATS if row.get(key) is not None] or [*FORMATS]
     for key, read in FORMATS.items():
-        if key in row:
+        if key in row and key in given:
             episode = read(row)
             if not episode.turns:
                 raise ValueError("it has no reply of the agent")
@@ -216,6 +234,12 @@ def _share(value: Any) -> float:
     return share
 
 
+def _reward_list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list of rewards, got {value!r:.80}")
+    return value
+
+
 def _dialogue(messages: Sequence[Message], row: Mapping[str, Any]) -> RecordedEpisode:
     """Returns the episode of messages, with the facts that AgentGym adds to a row."""
     instructions = system_texts(row)
@@ -230,8 +254,8 @@ def _dialogue(messages: Sequence[Message], row: Mapping[str, Any]) -> RecordedEp
             turns.append(RecordedTurn("\n\n".join(waiting), text, weight=weight))
             waiting = []
     rewards, valid = row.get("rewards"), row.get("valid")
-    if not isinstance(rewards, list | None):
-        raise TypeError(f"expected a list of rewards, got {rewards!r:.80}")
+    if rewards is not None:
+        _column("rewards", _reward_list, rewards)
     if valid is None or (rewards is None and not isinstance(valid, list)):  # a column of others
         valid = [True] * len(turns)
     gains = [0.0] * len(turns) if rewards is None else rewards
@@ -241,11 +265,12 @@ def _dialogue(messages: Sequence[Message], row: Mapping[str, Any]) -> RecordedEp
             f"{len(gains)} and {len(valid)}"
         )
     for turn, gain, accepted in zip(turns, gains, valid, strict=True):
-        turn.reward, turn.valid = float(gain), _boolean(accepted)
+        turn.reward = _column("rewards", float, gain)
+        turn.valid = _column("valid", _boolean, accepted)
     return RecordedEpisode(
         turns,
         "\n\n".join(instructions),
-        last_observation="\n\n".join(waiting) or string(row.get("last_observation") or ""),
+        last_observation="\n\n".join(waiting) or _last(row),
         rewarded=rewards is not None,
         **_start(row),
     )
@@ -261,9 +286,23 @@ FACTS: dict[str, Callable[[Any], Any]] = {
 """Facts about an episode that AgentGym's files hold."""
 
 
+def _column(name: str, read: Callable[[Any], Any], value: Any) -> Any:
+    """Returns the value of a column. An error names it."""
+    try:
+        return read(value)
+    except FAULTS as error:
+        remedy = "rename it if it means something else"
+        raise ValueError(f"column {name!r}: {error}; {remedy}") from error
+
+
+def _last(row: Mapping[str, Any]) -> str:
+    return _column("last_observation", string, row.get("last_observation") or "")
+
+
 def _start(row: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the facts about an episode that are given."""
-    found = {name: read(row[name]) for name, read in FACTS.items() if row.get(name) is not None}
+    given = {name: read for name, read in FACTS.items() if row.get(name) is not None}
+    found = {name: _column(name, read, row[name]) for name, read in given.items()}
     found["decided"] = "success" in found
     return found | {UNJUDGED: True} if row.get("failure") == UNJUDGED else found
 
@@ -286,7 +325,7 @@ def _own(row: Mapping[str, Any]) -> RecordedEpisode:
     ]
     instructions = row.get("instructions")
     instructions = None if instructions is None else string(instructions)
-    last = string(row.get("last_observation") or "")
+    last = _last(row)
     facts = _start(row)
     return RecordedEpisode(turns, instructions, last_observation=last, rewarded=rewarded, **facts)
 

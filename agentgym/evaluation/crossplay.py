@@ -174,6 +174,8 @@ def cross_play(
 ) -> CrossPlay:
     """Lets every agent play every other agent, and itself, in each seat of a game.
 
+    An error, and Ctrl-C, has an attribute `result`: the `CrossPlay` of the finished games.
+
     All line-ups play the same tasks with the same seeds, so that no agent has better deals. With
     more than two seats, one agent has one seat and the other agent all others.
 
@@ -220,8 +222,13 @@ def cross_play(
         for deal, (task, number) in enumerate(plan)
         for lineup in lineups
     )
-    play_tables(waiting, players, num_games, finish)
-    result.matches.sort(key=lambda match: (match.deal, match.lineup))
+    try:
+        play_tables(waiting, players, num_games, finish)
+    except (Exception, KeyboardInterrupt) as error:
+        error.result = result  # type: ignore[union-attr]
+        raise
+    finally:
+        result.matches.sort(key=lambda match: (match.deal, match.lineup))
     return result
 
 

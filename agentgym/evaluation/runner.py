@@ -16,7 +16,7 @@ import numpy as np
 
 from agentgym.agents import Agent, View, make_agent
 from agentgym.agents.basic.view import actions_for
-from agentgym.errors import ConfigError
+from agentgym.errors import ConfigError, naming
 from agentgym.evaluation.report import Record, Report
 from agentgym.evaluation.transcripts import EpisodeLog, append_episode, continued
 from agentgym.registration.making import (
@@ -58,13 +58,16 @@ class EpisodeRunner(EpisodeLog):
     """
 
     def __init__(self, env: TextGym, task: str, seed: int):
-        super().__init__(View.start(env, task, seed), task, seed)
+        with naming(lambda: f"Raised by the environment at the start of task {task!r} ({seed=})."):
+            view = View.start(env, task, seed)
+        super().__init__(view, task, seed)
 
     def play(self, action: str) -> bool:
         """Plays one turn and returns whether the episode is over."""
         view = self.view
         self.admissible.append(tuple(view.info["admissible"]))
-        observation, reward, self.terminated, truncated, info = view.env.step(action)
+        with naming(lambda: self._place(action)):
+            observation, reward, self.terminated, truncated, info = view.env.step(action)
         self.truncated = bool(truncated) and not self.terminated  # a `TimeLimit` may set both
         view.history.append((view.observation, action))
         view.observation, view.info = observation, info
@@ -74,6 +77,12 @@ class EpisodeRunner(EpisodeLog):
         if not over:
             warn_if_endless(view.env, len(self.rewards))
         return over
+
+    def _place(self, action: str) -> str:
+        return (
+            f"Raised by the environment in turn {len(self.rewards) + 1} of task {self.task!r} with "
+            f"seed {self.seed}, after the action {action!r:.300}."
+        )
 
 
 def evaluate(
@@ -245,7 +254,9 @@ def _play(
         for env, (index, (task, seed)) in zip(envs, waiting, strict=False)
     ]
     while active:
-        actions = actions_for(agent, [episode.view for _, episode in active])
+        actions = actions_for(
+            agent, [each.view for _, each in active], [each.task for _, each in active]
+        )
         under_way = []
         for (index, episode), action in zip(active, actions, strict=True):
             if not episode.play(action):

@@ -12,7 +12,7 @@ import numpy as np
 
 from agentgym.agents import Agent, View
 from agentgym.agents.basic.view import actions_for
-from agentgym.errors import ConfigError
+from agentgym.errors import ConfigError, naming
 from agentgym.evaluation.report import Record
 from agentgym.evaluation.transcripts import EpisodeLog, append_episode
 from agentgym.multiagent.game import TextGame
@@ -89,7 +89,8 @@ def _turn(tables: Sequence[Table], players: Sequence[Agent]) -> None:
         ]
         if not asked:
             continue
-        found = actions_for(player, [tables[place].view(agent) for place, agent in asked])
+        views = [tables[place].view(agent) for place, agent in asked]
+        found = actions_for(player, views, [tables[place].task for place, _ in asked])
         for (place, agent), action in zip(asked, found, strict=True):
             actions[place][agent] = action
     for table, chosen in zip(tables, actions, strict=True):
@@ -156,7 +157,9 @@ class Table:
         for seat, action in actions.items():
             self.logs[seat].act(action)
         playing = [seat for seat in game.possible_agents if not game.over(seat)]
-        game.play(actions)
+        place = f"Raised by the game in task {self.task!r} with seed {self.seed}"
+        with naming(lambda: f"{place}, after {dict(actions)!s:.300}."):
+            game.play(actions)
         for seat in playing:
             self.logs[seat].observe(game.info(seat), seat in actions)
 

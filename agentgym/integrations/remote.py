@@ -11,12 +11,12 @@ from typing import Any
 import gymnasium
 
 from agentgym.core import UnreadableAction
-from agentgym.errors import ConfigError, SnapshotError, needs_extra
+from agentgym.errors import ConfigError, SnapshotError
 from agentgym.integrations.remote_pages import (
-    LONGEST,
     NoSnapshotsError,
     RemoteError,
     authorization,
+    open_socket,
     read_page,
 )
 from agentgym.integrations.remote_values import (
@@ -35,13 +35,17 @@ from agentgym.utils.action_parsing import check_text, text_of
 from agentgym.utils.arguments import check_reset_options
 from agentgym.utils.masking import masked_text
 
+MOST_UNREAD = 100
+"""Unreadable actions that truncate an episode on a server of others, which counts none of them."""
+
 
 class RemoteEnv(gymnasium.Env[str, str]):
     """An environment on a server that speaks OpenEnv's protocol, over a WebSocket.
 
     With a server of `agentgym serve`, tasks, instructions, observations and info are those of the
     environment itself. With another OpenEnv server, the tasks are `train/0`, ... and `test/0`, ...,
-    which reset it with a seed derived from their name.
+    which reset it with a seed derived from their name, and an action that a wrapper cannot read is
+    not sent: 100 of them truncate an episode, and so does the option `max_turns`.
 
     The connection is opened by the first reset or restore, so an environment without one can be
     pickled. `expert` returns None: servers do not show solutions.
@@ -95,6 +99,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
         self._own = tasks is not None
         self.tasks = tasks or Tasks.generated()
         self._task, self._turn = "", 0
+        self._unread, self._most = 0, None  # of a server of others
         self._can_save: bool | None = None  # unknown before the first snapshot
         self._shown: str | None = None  # the last observation of an episode in progress
         self._here: dict[str, Any] | None = None  # the server's snapshot of the current state
@@ -119,7 +124,8 @@ class RemoteEnv(gymnasium.Env[str, str]):
         super().reset(seed=seed)  # not before: what is refused changes nothing
         drawn = int(self.np_random.integers(len(self.tasks.train)))
         self._task = self.tasks.train[drawn] if given is None else given
-        self._turn, self._shown = 0, None
+        self._turn, self._unread, self._shown = 0, 0, None
+        self._most = options["max_turns"]
         if self._own:
             data = {"task": self._task, "seed": int(self.np_random.integers(2**31))}
             data |= {} if options["max_turns"] is None else {"max_turns": options["max_turns"]}
@@ -143,20 +149,30 @@ class RemoteEnv(gymnasium.Env[str, str]):
             self._continue(self._saved(), self._seed)
         self._here = None
         data: dict[str, Any] = {self._action: text_of(action)}
+        if not self._own:
+            return self._of_others(action, data)
         if isinstance(action, UnreadableAction):
-            if not self._own:
-                return self._unread(action)
             data["metadata"] = {UNREADABLE: action.feedback}
         self._turn += 1
         return self._read(self._ask("step", data))
 
-    def _unread(self, action: UnreadableAction) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Plays a turn with an unreadable action, which a server of others would play."""
+    def _of_others(
+        self, action: str, data: Mapping[str, Any]
+    ) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Plays a turn on a server of others, which knows no unreadable action and no limit."""
         if self._socket is None or self._shown is None:
             raise gymnasium.error.ResetNeeded("Call reset() before step().")
         self._turn += 1
-        seen = self._read({"observation": {self._observation: self._shown}})
-        return f"{action.feedback}\n\n{seen[0]}", *seen[1:4], seen[4] | {"valid": False}
+        if isinstance(action, UnreadableAction):
+            self._unread += 1
+            seen = {"observation": {self._observation: self._shown}}
+            text, reward, terminated, truncated, info = self._read(seen)
+            text, info["valid"] = f"{action.feedback}\n\n{text}", False
+        else:
+            text, reward, terminated, truncated, info = self._read(self._ask("step", data))
+        if not terminated and (self._turn == self._most or self._unread == MOST_UNREAD):
+            truncated, self._shown = True, None
+        return text, reward, terminated, truncated, info
 
     def snapshot(self) -> dict[str, Any]:
         """Returns the complete state of the episode as a JSON-serialisable dictionary.
@@ -347,24 +363,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
         return found
 
     def _connect(self) -> Any:
-        with needs_extra("AgentGym/Remote-v0", "serve"):
-            from websockets.exceptions import InvalidStatus
-            from websockets.sync.client import ClientConnection, connect
-
-        class Connection(ClientConnection):
-            def handshake(self, *args: Any, **kwargs: Any) -> None:
-                try:
-                    super().handshake(*args, **kwargs)
-                except InvalidStatus as error:  # some versions would follow a redirect
-                    raise ConnectionError(str(error)) from error
-
-        try:
-            return connect(
-                self._socket_url, additional_headers=self._headers, open_timeout=self._timeout,
-                max_size=LONGEST, create_connection=Connection,
-            )  # fmt: skip
-        except Exception as error:
-            raise RemoteError(f"{self._socket_url} does not answer: {error!r:.200}") from error
+        return open_socket(self._socket_url, self._headers, self._timeout)
 
     def _tasks(self) -> Tasks | None:
         """Returns the tasks of a server of `agentgym serve`, None for another one.

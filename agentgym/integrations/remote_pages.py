@@ -9,9 +9,10 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from typing import Any
 
-from agentgym.errors import AgentGymError
+from agentgym.errors import AgentGymError, needs_extra
 from agentgym.utils.masking import MASK, masked_text
 
 _BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -94,3 +95,35 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 _OPENER = urllib.request.build_opener(_NoRedirects)
+
+
+def open_socket(url: str, headers: Mapping[str, str], timeout: float) -> Any:
+    """Returns a connection to the WebSocket of a server.
+
+    Args:
+        url: the address, ws:// or wss://.
+        headers: headers of the request.
+        timeout: maximum seconds to wait for an answer.
+
+    Raises:
+        MissingExtraError: without the package websockets.
+        RemoteError: if the server does not answer.
+    """
+    with needs_extra("AgentGym/Remote-v0", "serve"):
+        from websockets.exceptions import InvalidStatus
+        from websockets.sync.client import ClientConnection, connect
+
+    class Connection(ClientConnection):
+        def handshake(self, *args: Any, **kwargs: Any) -> None:
+            try:
+                super().handshake(*args, **kwargs)
+            except InvalidStatus as error:  # some versions would follow a redirect
+                raise ConnectionError(str(error)) from error
+
+    try:
+        return connect(
+            url, additional_headers=headers, open_timeout=timeout,
+            max_size=LONGEST, create_connection=Connection,
+        )  # fmt: skip
+    except Exception as error:
+        raise RemoteError(f"{url} does not answer: {error!r:.200}") from error

@@ -16,11 +16,11 @@ from agentgym.agents.basic.replies import Replies
 from agentgym.agents.text_model import MODELS
 from agentgym.data.episode import RecordedEpisode
 from agentgym.data.episode_text import episode_text, outcome_text
-from agentgym.errors import ConfigError
+from agentgym.errors import ConfigError, naming
 from agentgym.judges.rubric import Rubric, read_rubric
 from agentgym.judges.verdict import CAUSES, UNREADABLE, Verdict, read_verdict
-from agentgym.utils.arguments import imported
 from agentgym.utils.file_cache import cached_by_files
+from agentgym.utils.importing import imported
 
 FORMS = "chat:MODEL@URL, policy:FOLDER, model:NAME, rubric=FILE:MODEL or module:function"
 PROMPT = """\
@@ -118,7 +118,12 @@ class FunctionJudge:
         Raises:
             ConfigError: for a score that is not a number in [0, 1].
         """
-        return [self._verdict(self._function(episode)) for episode in episodes]
+        return [self._judged(episode) for episode in episodes]
+
+    def _judged(self, episode: RecordedEpisode) -> Verdict:
+        task, seed = episode.task, episode.seed
+        with naming(lambda: f"Raised by the judge {self.name} on task {task!r} with seed {seed}."):
+            return self._verdict(self._function(episode))
 
     def _verdict(self, found: Any) -> Verdict:
         verdict = found if isinstance(found, Verdict) else Verdict(found)

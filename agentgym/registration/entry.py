@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import parse_env_id
 
-from agentgym.errors import ConfigError, MissingExtraError, module_hint
+from agentgym.errors import ConfigError, MissingExtraError
+from agentgym.utils.importing import user_module
 
 NAMESPACE = "AgentGym"
 SINGLE_SEAT = "agentgym.registration.single_seat:SingleSeat"
@@ -82,24 +82,11 @@ def import_module_of(id: str) -> str:
         return id
     module, _, name = id.partition(":")
     try:
-        named = bool(module) and not module.startswith(".")  # no relative name, and no path
-        found = named and importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):  # an import of the module failed
-            raise
-        found = False
-    except ValueError:  # it was not imported from a file, as __main__
-        found = False
-    if not found:
-        raise ConfigError(
-            f"There is no module {module!r} that could register {id!r}.{module_hint(module)}"
-        )
-    try:
         parse_env_id(name)
         malformed = None if ":" not in name else ValueError("a second colon")
     except gymnasium.error.Error as error:
         malformed = error
     if malformed is not None:
         raise ConfigError(f"Expected module:Name-v0, got {id!r}.") from malformed
-    importlib.import_module(module)
+    user_module(module, f"that could register {id!r}")
     return name

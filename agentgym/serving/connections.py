@@ -4,6 +4,7 @@ uvicorn waits for the headers of a request as long as its client likes, reads an
 of requests ahead, and accepts connections until the process has no more files to open. Here a
 connection that sends no complete headers is closed after some seconds, or earlier if its place is
 needed. It reads no request before the reply to the last one: such a client finds it closed.
+`read_body` reads a body within bounds.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import socket
 from typing import Any
 
 import uvicorn
+from starlette.requests import Request
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -25,6 +27,44 @@ HEADER_BYTES = 1 << 15
 _OTHER_FILES = 128
 """Files that are left to everything else."""
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+class BodyError(Exception):
+    """A body that is too long or arrives too slowly.
+
+    Args:
+        message: what is wrong.
+        status: the status of HTTP for it.
+    """
+
+    def __init__(self, message: str, status: int):
+        super().__init__(message)
+        self.status = status
+
+
+async def read_body(request: Request, most: int, seconds: float) -> bytes:
+    """Returns the body of a request.
+
+    Args:
+        request: the request.
+        most: maximum number of bytes.
+        seconds: maximum seconds of its arrival.
+
+    Raises:
+        BodyError: if it is too long or too slow.
+        ClientDisconnect: if the client leaves before its end.
+    """
+    parts, size = list[bytes](), 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                parts.append(part)
+                size += len(part)
+                if size > most:
+                    raise BodyError(f"The body may have at most {most:,} bytes.", 413)
+    except TimeoutError:
+        raise BodyError(f"The body took over {seconds:g} s.", 408) from None
+    return b"".join(parts)
 
 
 def most_connections(sessions: int) -> int:

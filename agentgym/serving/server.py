@@ -28,6 +28,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from agentgym.registration.making import TextGym
 from agentgym.serving.about import about, has_snapshots, refusal_of_mcp
 from agentgym.serving.admission import Admission
+from agentgym.serving.connections import BodyError, read_body
 from agentgym.serving.protocol import (
     CAPACITY_REACHED,
     EXECUTION_ERROR,
@@ -203,18 +204,8 @@ class _Served:
         return {**found, "session_id": id}
 
     async def _body(self, request: Request) -> dict[str, Any]:
-        body, limits = b"", self.sessions.limits
-        try:
-            async with asyncio.timeout(limits.message_seconds):
-                async for part in request.stream():
-                    body += part
-                    if len(body) > limits.message_bytes:
-                        raise ProtocolError(VALIDATION_ERROR, "The message is too long.")
-        except TimeoutError:
-            raise ProtocolError(
-                VALIDATION_ERROR, f"The message took over {limits.message_seconds:g} s."
-            ) from None
-        return read_message(body or b"{}")
+        limits = self.sessions.limits
+        return await message_of(request, limits.message_bytes, limits.message_seconds)
 
     async def websocket(self, socket: WebSocket) -> None:
         """Serves a session over a WebSocket until the client leaves or is idle for too long.
@@ -260,6 +251,23 @@ class _Served:
         if self.seal is None or message.get("type") != "fork" or not isinstance(data, dict):
             return await self.sessions.call(self.name, id, Session.answer, message)
         return {"type": "fork", "data": await self._fork(id, data)}
+
+
+async def message_of(request: Request, most: int, seconds: float) -> dict[str, Any]:
+    """Returns the message in the body of a request, an empty one without a body.
+
+    Args:
+        request: the request.
+        most: maximum number of bytes.
+        seconds: maximum seconds of its arrival.
+
+    Raises:
+        ProtocolError: if it is too long or too slow, or no message.
+    """
+    try:
+        return read_message(await read_body(request, most, seconds) or b"{}")
+    except BodyError as error:
+        raise ProtocolError(VALIDATION_ERROR, str(error)) from error
 
 
 async def _send(socket: WebSocket, message: Mapping[str, Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import inspect
 import json
 import math
@@ -379,20 +378,3 @@ class CheckedArguments(OwnNumbers):
             if _is_plain(value) and masked(value, name) != MASK
         }
         return made
-
-
-def imported(name: str, option: str) -> Callable[..., Any]:
-    """Returns the function "module:function", the value of an option.
-
-    Raises:
-        ConfigError: if there is none.
-    """
-    module, _, function = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"{option} must name a module:function, got {name!r}: {error}") from error
-    if not callable(found):
-        kind = type(found).__name__
-        raise ConfigError(f"{option} must name a module:function, got {name!r}, a {kind}.")
-    return found

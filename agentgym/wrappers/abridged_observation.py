@@ -11,7 +11,7 @@ import gymnasium
 from agentgym.agents.text_model import MODELS, text_model
 from agentgym.data.episode_text import LONGEST
 from agentgym.errors import ConfigError
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 from agentgym.wrappers.base import TextWrapper
 
 REPEATED = "repeated"

@@ -16,8 +16,8 @@ from agentgym.core import UnreadableAction
 from agentgym.errors import ConfigError
 from agentgym.time_step import state_digest
 from agentgym.utils.action_parsing import check_text, text_of
-from agentgym.utils.arguments import imported
 from agentgym.utils.file_cache import cached_by_files
+from agentgym.utils.importing import imported
 from agentgym.wrappers.base import TextWrapper
 
 TERM = "dream"

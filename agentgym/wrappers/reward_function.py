@@ -12,7 +12,7 @@ import gymnasium
 from agentgym.errors import ConfigError
 from agentgym.reading.typography import without_thoughts
 from agentgym.utils.action_parsing import plain
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 from agentgym.wrappers.base import TextWrapper
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import load_env_creator
 
 from agentgym.agents.text_model import MODELS, text_model
 from agentgym.data.episode_text import LONGEST
 from agentgym.errors import ConfigError
+from agentgym.utils.importing import imported
 from agentgym.wrappers.base import TextWrapper
 
 SUBGOAL = "subgoal"
@@ -132,10 +132,9 @@ def _loaded(name: str) -> str | Callable[[Any], str]:
     if name.startswith(MODELS):
         text_model(name, PROMPT)
         return name
-    try:
-        return cast(Callable[[Any], str], load_env_creator(name))
-    except (ImportError, AttributeError, ValueError) as error:
+    if ":" not in name:
         raise ConfigError(
-            f"propose must be module:function, chat:MODEL@URL, policy:FOLDER or model:NAME, got "
-            f"{name!r}: {error}."
-        ) from error
+            "propose must be module:function, chat:MODEL@URL, policy:FOLDER or model:NAME, got "
+            f"{name!r}."
+        )
+    return imported(name, "propose")

@@ -13,7 +13,7 @@ from agentgym.agents.text_model import MODELS, text_model
 from agentgym.core import UnreadableAction
 from agentgym.data.episode_text import LONGEST
 from agentgym.errors import ConfigError
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 from agentgym.wrappers.base import TextWrapper
 
 TERM = "thoughts"

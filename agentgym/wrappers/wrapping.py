@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Sequence
 from dataclasses import fields
@@ -11,13 +10,14 @@ from typing import Any
 import gymnasium
 from gymnasium.spaces import Text
 
-from agentgym.errors import ConfigError, did_you_mean, module_hint
+from agentgym.errors import ConfigError, did_you_mean
 from agentgym.utils.arguments import (
     check_arguments,
     keyword_parameters,
     parse_arguments,
     split_arguments,
 )
+from agentgym.utils.importing import user_module
 from agentgym.wrappers.answer_format import AnswerFormat
 from agentgym.wrappers.extract_action import ExtractAction
 
@@ -102,14 +102,9 @@ def _parse(spec: str) -> tuple[str, Any, dict[str, Any]]:
 
 
 def _imported(module: str, name: str) -> Any:
-    try:
-        found = getattr(importlib.import_module(module), name, None)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):  # something that the module imports
-            raise
-        raise ConfigError(
-            f"There is no module {module!r} for the wrapper {name!r}.{module_hint(module)}"
-        ) from None
+    home = user_module(module, f"for the wrapper {name!r}")
+    found = getattr(home, name, None)
     if not (isinstance(found, type) and issubclass(found, gymnasium.Wrapper)):
-        raise ConfigError(f"{module}:{name} is not a gymnasium.Wrapper.")
+        known = [each for each, value in vars(home).items() if isinstance(value, type)]
+        raise ConfigError(f"{module}:{name} is not a gymnasium.Wrapper.{did_you_mean(name, known)}")
     return found

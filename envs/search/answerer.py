@@ -11,8 +11,8 @@ from agentgym.envs.search.world import Page
 from agentgym.errors import ConfigError
 from agentgym.reading.answers import final_answer
 from agentgym.reading.errors import NotUnderstood
-from agentgym.utils.arguments import imported
 from agentgym.utils.file_cache import cached_by_files
+from agentgym.utils.importing import imported
 
 PROMPT = (
     "You read pages and a question. Reply with the answer alone, in a few words, as they stand on "

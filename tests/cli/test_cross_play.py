@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from agentgym.agents import ChatError
 from agentgym.cli import main as cli
 from agentgym.evaluation import cross_play, nashconv
+from agentgym.evaluation.tables import Table
 
 
 @pytest.fixture(autouse=True)
@@ -128,3 +131,24 @@ def test_two_people_share_the_keyboard(capsys, monkeypatch):
     turns = [row for row in shown.splitlines() if row.startswith("It is player_")]
     assert turns == [f"It is player_{i % 2}'s turn. Press Enter." for i in range(5)]
     assert "You are X. You win." in shown and next(typed, None) is None
+
+
+def test_finished_games_are_shown_and_written_after_an_error(tmp_path, monkeypatch, capsys):
+    play, calls = Table.play, []
+
+    def fails(self: Table, actions: Mapping[str, str]) -> None:
+        calls.append(actions)
+        if len(calls) > 900:
+            raise ChatError("The server is gone.")
+        play(self, actions)
+
+    monkeypatch.setattr(Table, "play", fails)
+    file = tmp_path / "result.json"
+    words = ["eval", "KuhnPoker-v0", "--agents", "random", "maniac", "--episodes", "40"]
+    assert cli.main([*words, "--json", str(file)]) == cli.WRONG_USE
+    out, err = capsys.readouterr()
+    found = len(json.loads(file.read_text())["matches"])
+    assert f"Only {found} of 160 games were finished." in out and "return in" in out
+    assert "error: The server is gone." in err
+    assert cli.main([*words, "--json", str(tmp_path / "none.json")]) == cli.WRONG_USE
+    assert not (tmp_path / "none.json").exists()  # no game was finished

@@ -220,9 +220,9 @@ def test_a_json_list_is_read_as_lines_are(tmp_path):
     (tmp_path / "rows.jsonl").write_text(
         f"\n{json.dumps(row)}\n[1]"
     )  # a list, but not at the start
-    check_episodes(tmp_path / "rows.jsonl")
-    with pytest.raises(DataError, match="line 3: not an episode"):
-        read_episodes(tmp_path / "rows.jsonl")
+    for read in (check_episodes, read_episodes):
+        with pytest.raises(DataError, match="line 3: not an episode"):
+            read(tmp_path / "rows.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -287,6 +287,51 @@ def test_other_files_are_refused(text, named, tmp_path):
     (tmp_path / "file").write_text(text)
     with pytest.raises(DataError, match=named):
         read_episodes([tmp_path / "file"])
+
+
+def test_all_rows_that_are_no_episodes_are_named_at_once(tmp_path):
+    """With the column of others that has a name of AgentGym's, and what to do about it."""
+    good = '{"messages": [{"role": "assistant", "content": "x"}]}'
+    bad = [CHAT % '"task": ["a"]', CHAT % '"success": 0.5', '{"completion": "a"}', "3"]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join([good, *bad, good]))
+    for read in (read_episodes, check_episodes):
+        with pytest.raises(DataError) as found:
+            read(file)
+        one, two, three, four = str(found.value).split("\n")
+        assert "line 2: not an episode (column 'task': expected a name, got ['a']; rename" in one
+        assert "line 3: not an episode (column 'success': expected true or false, got 0.5;" in two
+        assert "line 4: not an episode (it has no key 'prompt')" in three
+        assert "line 5: " in four and four.endswith("Correct each or delete each.")
+    file.write_text("\n".join(bad * 3))
+    with pytest.raises(DataError, match=r"line 5: .* And 7 more\. Correct each"):
+        read_episodes(file)
+
+
+def test_columns_of_joined_tables_and_other_names_of_roles_are_read(tmp_path):
+    """Arrow fills what a row lacks with null, and projects write roles in their own ways."""
+    rows = [
+        {"messages": [{"role": "User", "content": "a"}, {"role": "ASSISTANT", "content": "b"}]},
+        {"conversations": [{"from": "Human", "value": "a"}, {"from": "GPT", "value": "b"}]},
+        {"prompt": "a", "completion": "b", "id": 7, "score": [1], "source": {"name": "x"}},
+        {"instruction": "a", "input": None, "output": "b"},
+        {"conversations": [{"from": "tool_response", "value": "a"}, {"from": "gpt", "value": "b"}]},
+        {"messages": [{"role": "ipython", "content": "a"}, {"role": "model", "content": "b"}]},
+    ]
+    joined = [dict.fromkeys(key for each in rows for key in each) | row for row in rows]
+    keys = dict.fromkeys(("role", "content", "from", "value", "weight", "tool_calls"))
+    for row in joined:
+        for name in ("messages", "conversations"):
+            row[name] = row[name] and [keys | message for message in row[name]]
+    both = {"from": "gpt", "value": "b", "role": "gpt", "content": "b"}
+    joined.append({"messages": [{"role": "user", "content": "a"}, both]})
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in joined))
+    found = [(t.observation, t.action) for each in read_episodes(file) for t in each.turns]
+    assert found == [("a", "b")] * 7
+    file.write_text(json.dumps({"messages": [both | {"content": "c"}]}))
+    with pytest.raises(DataError, match="`role` and `content`, or with `from` and `value`"):
+        read_episodes(file)
 
 
 def test_the_last_line_of_a_run_that_was_killed_is_left_out(tmp_path):

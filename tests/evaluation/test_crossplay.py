@@ -365,3 +365,21 @@ def test_the_tables_of_many_agents_fit_into_80_columns(count: int):
     rows = [line for line in shown if re.match(r"(\d )?an-agent-\d+ +\S*\d", line)]
     assert len(rows) == 2 * count and len(shown) <= 2 * count + 7, "one line per agent"
     assert max(map(len, shown)) <= 80
+
+
+@pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
+def test_finished_games_are_in_the_error_that_ends_the_others(error: type[BaseException]):
+    calls = []
+
+    def fails(view: View) -> str:
+        calls.append(view)
+        if len(calls) > 20:
+            raise error
+        return view.info["admissible"][0]
+
+    with pytest.raises(error) as caught:
+        cross_play("KuhnPoker-v0", [fails, "maniac"], episodes=30, num_games=1)
+    result = caught.value.result  # type: ignore[attr-defined]
+    assert 0 < len(result.matches) < 30
+    assert np.isfinite(result.matrix()[0][0].mean)
+    assert bool(getattr(caught.value, "__notes__", ())) == (error is KeyError)

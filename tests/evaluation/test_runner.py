@@ -2,6 +2,7 @@ import dataclasses
 import json
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -10,17 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentgym.agents import NoExpertError, Quit, RandomAgent
+from agentgym.agents import NoExpertError, Quit, RandomAgent, View
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, UnknownTaskError
 from agentgym.evaluation.crossplay import cross_play
 from agentgym.evaluation.failures import FAILURES
 from agentgym.evaluation.report import Record, Report, compare, mean_interval, share_interval, t_95
 from agentgym.evaluation.runner import episode_seed, evaluate, plan_episodes
-from agentgym.registration.making import MANY_TURNS, full_id, make_env
+from agentgym.registration.making import MANY_TURNS, full_id, make_env, tasks_of
 from agentgym.registration.mixture import MixedTasks
 from agentgym.tasks import NumberedTasks, Tasks
 from agentgym.utils import serialization
+from agentgym.wrappers import RewardFunction
+from agentgym.wrappers.reward_function import Transition
 
 
 class Always:
@@ -631,3 +634,24 @@ def test_an_episode_without_an_end_is_named():
 @pytest.mark.filterwarnings("error")
 def test_an_episode_that_ends_at_a_thousand_turns_is_no_fault():
     assert evaluate(lambda: NumberLine(max_turns=MANY_TURNS), Always("wait"), tasks=1).episodes
+
+
+def test_errors_of_agents_and_environments_name_the_task():
+    class Fails:
+        name = "fails"
+
+        def act(self, views: Sequence[View]) -> list[str]:
+            raise KeyError("room")
+
+    with pytest.raises(KeyError) as caught:
+        evaluate("NumberLine-v0", Fails(), tasks=1)
+    [task] = [name for name, _ in plan_episodes(tasks_of(make_env("NumberLine-v0")), 1, "test", 0)]
+    assert caught.value.__notes__ == [f"Raised by the agent 'fails' in the tasks [{task!r}]."]
+
+    def reward(step: Transition) -> float:
+        return {}["reward"]
+
+    with pytest.raises(KeyError) as caught:
+        evaluate(lambda: RewardFunction(make_env("NumberLine-v0"), reward), "random", tasks=1)
+    [note] = caught.value.__notes__
+    assert f"in turn 1 of task {task!r} with seed" in note and "after the action '" in note

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from typing import Any
+import socket
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.applications import Starlette
@@ -15,6 +18,10 @@ from agentgym.serving.protocol import ProtocolError
 from agentgym.trainers.gateway.environment import HeldEnv
 from agentgym.trainers.gateway.environment_routes import environment_routes, mcp_reply
 from agentgym.trainers.gateway.record import Record
+from agentgym.trainers.gateway.server import GatewayServer
+from agentgym.trainers.gateway.service import session_routes
+
+from .stub_backend import StubBackend
 
 
 def held(id: str = "Todo-v0", **kwargs: Any) -> tuple[HeldEnv, list[Any]]:
@@ -137,6 +144,35 @@ def test_keys_lead_to_environments_over_http():
     assert client.post("/m/the-key", json=ping).json()["result"] == {}
     assert client.post("/m/another", json=ping).status_code == 404
     assert len(steps) == 1
+
+
+@pytest.mark.parametrize("path", ["/e/the-key/step", "/e/the-key/call", "/m/the-key", "/sessions"])
+def test_a_body_that_trickles_in_is_refused(path: str, capfd: pytest.CaptureFixture[str]):
+    """As by the other routes of the gateway. A client that leaves in the middle is no failure."""
+    env, steps = held("NumberLine-v0")
+    routes = environment_routes({"the-key": env}.get, 0.3)
+    routes += session_routes(cast(Any, None), body_seconds=0.3)
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: 10000\r\n\r\n"
+    ).encode()
+    with GatewayServer(StubBackend(), routes=routes) as server:
+        address = urlsplit(server.url)
+        for leaves in (True, False):
+            with socket.create_connection((str(address.hostname), address.port), 20) as client:
+                client.sendall(head)
+                client.settimeout(0.05)
+                answer, sent = b"", 0
+                while not answer and sent < 400 and not (leaves and sent):
+                    client.sendall(b" ")
+                    sent += 1
+                    with contextlib.suppress(TimeoutError):
+                        answer = client.recv(1000)
+                client.settimeout(20)
+                while answer and b"took over" not in answer:  # the headers alone
+                    answer += client.recv(1000)
+        assert b"took over 0.3 s" in answer
+    assert not steps and "Traceback" not in capfd.readouterr().err
 
 
 def test_steps_reach_the_record_of_a_session():

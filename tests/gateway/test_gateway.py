@@ -131,6 +131,35 @@ def test_a_program_or_a_score_that_does_not_exist_is_refused_before_the_run(harn
 
 
 @pytest.mark.parametrize(
+    ("harness", "message"),
+    [
+        ("tests.gateway.episodes:chta", "has no function 'chta'. Did you mean: chat"),
+        ("tests.gateway.episodes:json", "a module"),
+        ("tests.gateway.episode:chat", "There is no module 'tests.gateway.episode'"),
+        ("fails_at_import:run", r"fails_at_import.py, line 2: KeyError: 'OPENAI'"),
+        ("breaks:run", r"SyntaxError: .*breaks.py, line 1"),
+        ("exits:run", "ended before it returned"),
+        ("python no_such_agent.py --fast", "no file 'no_such_agent.py'"),
+    ],
+)
+def test_a_function_that_cannot_be_imported_is_refused_before_the_run(
+    harness: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It would fail in every episode. The module is imported with the variables of a task."""
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    for name, text in {
+        "fails_at_import": "import os\nos.environ['OPENAI']\n",
+        "breaks": "def run(:\n",
+        "exits": "raise SystemExit(3)\n",
+        "reads": "import os\nurl = os.environ['OPENAI_BASE_URL']\nrun = print\n",
+    }.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        Harness(harness).check()
+    Harness("reads:run").check()
+
+
+@pytest.mark.parametrize(
     "settings",
     [
         {"harness_score": "my_rewards:score"},

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from agentgym.trainers.gateway.prompts import Prompt, Prompts
 from agentgym.trainers.gateway.session import Session, SessionSpec, logprobs_of, stop_of
 from agentgym.trainers.gateway.sessions import SPENT, Sessions
 from agentgym.trainers.gateway.wire import ChatRequest, Message, Refused
+from agentgym.trainers.policy import chat_template
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy_agent.agent import make_context
@@ -29,6 +32,11 @@ from agentgym.trainers.rollout.episode import EpisodeSpec
 from tests.helpers.chat_models import FAMILIES, chat_model
 
 SECONDS = 60
+PARAMETERS = {"type": "object", "properties": {"a": {"type": "integer"}}}
+TOOL = {
+    "type": "function",
+    "function": {"name": "add", "description": "Adds.", "parameters": PARAMETERS},
+}
 
 
 def ask(sessions: Sessions, session: Session, messages: Sequence[Message], **options):
@@ -238,6 +246,38 @@ def test_a_prompt_that_is_too_long_is_refused(policy: Policy):
         fits = sessions.count(session.token, ChatRequest(tuple(hello()))).result(SECONDS)
     assert fits == len(session.record.calls[-1].prompt.tokens)
     assert len(session.record.turns()) == 1
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+@pytest.mark.parametrize("tools", [(), (TOOL,)])
+def test_messages_that_a_template_renders_without_end_are_refused(
+    threaded: bool, tools: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+):
+    """The template is quick with those of others, so the run goes on, whichever thread answers."""
+    model, tokenizer = chat_model("qwen3")
+    policy = Policy(model, copy.deepcopy(tokenizer))
+    loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    template = policy.tokenizer.chat_template
+    text = "{% if 'loop' in messages[0].content or 'loop' in messages[-1].content %}"
+    policy.tokenizer.chat_template = f"{text}{loops}{{% endif %}}{template}"
+    monkeypatch.setattr(chat_template, "TEMPLATE_SECONDS", 0.3)
+    sessions = Sessions(policy, Sampling(max_new_tokens=6))
+    session = sessions.open(SessionSpec((1,)))
+
+    def program() -> None:
+        first = hello("go")
+        slow = [*hello("loop")] if tools else [Message("system", "loop"), *hello("go")]
+        for _ in range(2):
+            with pytest.raises(Refused, match="takes too long to render") as refused:
+                ask(sessions, session, slow, tools=tools)
+            assert refused.value.code == "template_too_slow" and not refused.value.retry
+            assert ask(sessions, session, first, tools=tools).completion_tokens
+
+    if threaded:
+        with answering(sessions):
+            program()
+    else:
+        answered(sessions, [program])
 
 
 def test_a_request_on_which_the_trainer_fails_ends_no_run(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -341,3 +343,44 @@ def test_the_rubric_of_overthinking_scores_its_three_patterns(
     assert calm.scores == {"acting": 0.6, "one at a time": 1.0, "patience": 0.9}
     assert rogue.scores["one at a time"] == 0 and rogue.score == pytest.approx(0.5)
     assert not read_rubric(file).outcome
+
+
+def test_a_judge_that_fails_is_named_with_its_task_and_loses_no_episode(
+    tmp_path, monkeypatch, capsys
+):
+    """The same command goes on from the episodes, also without --save before."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    seen: list[RecordedEpisode] = []
+
+    def judge(episode: RecordedEpisode) -> float:
+        seen.append(episode)
+        return {}["score"] if len(seen) == 4 else 0.5
+
+    module = SimpleNamespace(judge=judge)
+    monkeypatch.setitem(sys.modules, "failing_judge", cast(Any, module))
+    words = ["eval", "NumberLine-v0", "--agent", "random", "expert", "--episodes", "3"]
+    words += ["--judge", "failing_judge:judge", "--json", "reports.json"]
+    with pytest.raises(KeyError) as caught:
+        main(words)
+    place, kept = caught.value.__notes__
+    task = seen[3].task
+    assert f"the judge failing_judge:judge on task {task!r} with seed {seen[3].seed}" in place
+    [file] = tmp_path.glob("agentgym-*/episodes.jsonl")
+    assert f"--save {file} --resume" in kept
+    first, second = json.loads(Path("reports.json").read_text())
+    assert len(first["judge"]["verdicts"]) == len(second["episodes"]) == 3
+    assert "judge" not in second
+    before = file.read_text()
+    assert main([*words, "--save", str(file), "--resume"]) == 0
+    assert file.read_text() == before
+    assert all("judge" in report for report in json.loads(Path("reports.json").read_text()))
+    monkeypatch.setattr(module, "judge", lambda episode: float("nan"))
+    capsys.readouterr()
+    assert main(words) == 2
+    assert f"got nan.\nRaised by the judge failing_judge:judge on task {seen[0].task!r}" in (
+        capsys.readouterr().err
+    )
+    assert main([*words[:-4], "--json", "reports.json"]) == 0
+    assert len([*tmp_path.glob("agentgym-*")]) == 2  # nothing is left of what ends well

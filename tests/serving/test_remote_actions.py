@@ -48,7 +48,9 @@ class Others:
 
     def send(self, text: str) -> None:
         message = json.loads(text)
-        if message["type"] == "step":
+        if message["type"] == "reset":
+            self.played.clear()
+        else:
             self.played.append(message["data"]["text"])
 
     def recv(self, timeout: float) -> str:
@@ -78,6 +80,27 @@ def test_a_server_of_others_plays_no_action_that_a_wrapper_cannot_read(
     assert env.step("<action>stop</action>")[2] and others.played == ["go", "stop"]
     with pytest.raises(ResetNeeded):
         env.step("go")
+
+
+@pytest.mark.parametrize(
+    ("answer", "most", "turns"),
+    [("?", None, 100), ("?", 3, 3), ("<action>go</action>", 3, 3), ("<action>stop</action>", 1, 1)],
+)
+def test_an_episode_on_a_server_of_others_has_a_budget(
+    answer: str, most: int | None, turns: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Actions that are not sent do not count there, and `max_turns` is no word of its protocol."""
+    monkeypatch.setattr(RemoteEnv, "_tasks", lambda self: None)
+    monkeypatch.setattr(RemoteEnv, "_connect", lambda self: Others())
+    env = ExtractAction(RemoteEnv("http://127.0.0.1:1"), format="tags")
+    for _ in range(2):
+        env.reset(seed=0, options={"max_turns": most})
+        for turn in range(1, turns + 1):
+            found = env.step(answer)
+            assert (found[2] or found[3]) == (turn == turns)
+        assert found[2] == ("stop" in answer)
+        with pytest.raises(ResetNeeded):
+            env.step(answer)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from agentgym.agents import View
-from agentgym.errors import ConfigError
+from agentgym.errors import ConfigError, naming
 from agentgym.registration.making import TextGym, make_env
 from agentgym.snapshots import restore_snapshot, snapshot_of
 from agentgym.trainers.audit.measures import Floats
@@ -77,7 +78,9 @@ class Auditor:
             view = View.start(self.env, line["task"], line["seed"])
             for number, turn in enumerate(line["turns"]):
                 self._check_turn(view, line, number)
-                returns.append(self._continue(view))
+                place = f"Raised in a continuation of {_place(line, number)}."
+                with naming(partial(str, place)):
+                    returns.append(self._continue(view))
                 observation, _, terminated, truncated, info = self.env.step(turn["action"])
                 _follow(view, turn["action"], observation, info)
                 self._check_end(line, number, terminated or truncated)
@@ -86,7 +89,7 @@ class Auditor:
 
     def _check_turn(self, view: View, line: dict[str, Any], number: int) -> None:
         turn = line["turns"][number]
-        place = f"turn {number + 1} of task {line['task']} in iteration {line['iteration']}"
+        place = _place(line, number)
         if view.observation != turn["observation"]:
             raise ConfigError(
                 f"The replay of {place} shows {view.observation!r:.80}, the record "
@@ -140,6 +143,10 @@ class Auditor:
             self.env_steps += len(alive)
             alive, discount = playing, discount * self.gamma
         return found
+
+
+def _place(line: dict[str, Any], number: int) -> str:
+    return f"turn {number + 1} of task {line['task']} in iteration {line['iteration']}"
 
 
 def _follow(view: View, action: str, observation: str, info: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from agentgym.errors import ConfigError
 from agentgym.trainers.audit.measures import Floats
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 
 Line = dict[str, Any]
 """A line of `trajectories.jsonl`."""

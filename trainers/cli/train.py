@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentgym.cli.command_line import check_repeats
-from agentgym.errors import AgentGymError, ConfigError
+from agentgym.errors import AgentGymError, ConfigError, with_notes
 from agentgym.registration.making import full_id, split_id
 from agentgym.trainers import recipes
 from agentgym.trainers.policy.model_defaults import check_model_name
@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
         print(note, _continuation(recipe, flags, config), sep="\n", file=sys.stderr)
         return 128 + signal.SIGINT
     except (Diverged, torch.OutOfMemoryError) as error:
-        print(f"error: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+        print(f"error: {with_notes(error)}", file=sys.stderr)
         return 1
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"error: {error}", note, command, sep="\n", file=sys.stderr)
         return 1
     except AgentGymError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {with_notes(error)}", file=sys.stderr)
         return 2
     return 0
 

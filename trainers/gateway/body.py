@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, NoReturn
 
+from starlette.requests import Request
+
 from agentgym.reading.loose_json import strict_json, too_deep
+from agentgym.serving.connections import BodyError, read_body
 from agentgym.tools.call_objects import MAX_DEPTH
 from agentgym.trainers.gateway.wire import Message, Refused
 from agentgym.utils.printable import encodable
@@ -14,6 +18,8 @@ from agentgym.utils.printable import encodable
 MOST_MESSAGES, MOST_TOOLS, MOST_STOPS = 4096, 256, 4
 LONGEST_NAME, LONGEST_STOP = 256, 256
 """Characters of a name and of a stop string."""
+BODY_SECONDS = 30.0
+"""Seconds in which a body must arrive."""
 TEXT_PARTS = ("text", "input_text", "output_text")
 """Types of parts of a message that hold text."""
 
@@ -21,6 +27,20 @@ TEXT_PARTS = ("text", "input_text", "output_text")
 def refuse(message: str, param: str = "", code: str = "invalid_value") -> NoReturn:
     """Raises `Refused` with the status 400."""
     raise Refused(400, code, message, param=param)
+
+
+async def bounded_body(request: Request, most: int, seconds: float = BODY_SECONDS) -> bytes:
+    """Returns the body of a request.
+
+    Raises:
+        Refused: if it has more than `most` bytes, or takes longer to arrive.
+    """
+    try:
+        return await read_body(request, most, seconds)
+    except BodyError as error:
+        slow = error.status == HTTPStatus.REQUEST_TIMEOUT
+        code = "body_too_slow" if slow else "body_too_large"
+        raise Refused(error.status, code, str(error), retry=slow) from error
 
 
 def read_object(data: bytes) -> dict[str, Any]:

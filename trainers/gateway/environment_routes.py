@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from agentgym.serving.protocol import SESSION_ERROR, VALIDATION_ERROR, ProtocolError, read_message
-from agentgym.serving.server import STATUS
+from agentgym.serving.protocol import SESSION_ERROR, VALIDATION_ERROR, ProtocolError
+from agentgym.serving.server import STATUS, message_of
+from agentgym.trainers.gateway.body import BODY_SECONDS
 from agentgym.trainers.gateway.environment import HeldEnv
 from agentgym.utils.printable import encodable
 from agentgym.version import __version__
@@ -30,17 +31,18 @@ MCP_VERSION = "2025-06-18"
 _METHOD_NOT_FOUND, _INVALID = -32601, -32600
 
 
-def environment_routes(find: Find) -> list[BaseRoute]:
+def environment_routes(find: Find, body_seconds: float = BODY_SECONDS) -> list[BaseRoute]:
     """Returns the routes of the environments of sessions.
 
     Args:
         find: finds the environment of a session.
+        body_seconds: maximum seconds of the arrival of a message.
     """
 
     async def act(request: Request) -> Response:
         try:
             held = _found(find, request)
-            data = await _body(request)
+            data = await message_of(request, LONGEST, body_seconds)
             match request.path_params["what"]:
                 case "reset":
                     return _json(await run_in_threadpool(held.reset))
@@ -55,6 +57,8 @@ def environment_routes(find: Find) -> list[BaseRoute]:
                 case "close":
                     return _json({})
             return _json({"detail": "There is no such call."}, 404)
+        except ClientDisconnect:
+            return Response(status_code=499)
         except ProtocolError as error:
             return _json({"detail": str(error), "code": error.code}, STATUS.get(error.code, 422))
 
@@ -67,7 +71,9 @@ def environment_routes(find: Find) -> list[BaseRoute]:
     async def mcp(request: Request) -> Response:
         try:
             held = _found(find, request)
-            message = await _body(request)
+            message = await message_of(request, LONGEST, body_seconds)
+        except ClientDisconnect:
+            return Response(status_code=499)
         except ProtocolError as error:
             return _json(_error(None, _INVALID, str(error)), STATUS.get(error.code, 400))
         if "id" not in message:  # a notification, or a reply
@@ -136,15 +142,6 @@ def _found(find: Find, request: Request) -> HeldEnv:
     if held is None:
         raise ProtocolError(SESSION_ERROR, "There is no session with this key and an environment.")
     return held
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > LONGEST:
-            raise ProtocolError(VALIDATION_ERROR, "The message is too long.")
-    return read_message(body or b"{}")
 
 
 def _json(content: Any, status: int = 200) -> Response:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from agentgym.trainers.gateway.executor import HarnessExecutor
 from agentgym.trainers.gateway.gateway import Gateway
-from agentgym.trainers.gateway.programs import name_of, program_of
+from agentgym.trainers.gateway.programs import check_program, name_of, program_of
 from agentgym.trainers.gateway.prompts import Prompts
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.sampling import Sampling
@@ -16,7 +16,7 @@ from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.executor import OnEpisode, OnProgress
 from agentgym.trainers.rollout.failures import Failures
 from agentgym.trainers.settings.config import TrainConfig
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 
 NAMES = ("harness", "harness_score")
 
@@ -60,7 +60,7 @@ class Harness:
         Raises:
             ConfigError: if they do not.
         """
-        program_of(self.program).close()
+        check_program(self.program)
         self.scorer()
 
     def scorer(self) -> Callable[..., Any] | None:

@@ -21,7 +21,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.gateway.environment import HeldEnv
 from agentgym.trainers.gateway.executor import FIRST, PATIENCE, ProgramError
 from agentgym.trainers.gateway.gateway import Gateway
-from agentgym.trainers.gateway.programs import Program, program_of
+from agentgym.trainers.gateway.programs import Program, check_program, program_of
 from agentgym.trainers.gateway.served_model import load_served
 from agentgym.trainers.gateway.session import SessionSpec
 from agentgym.trainers.policy_agent.agent import PolicyAgent
@@ -212,6 +212,7 @@ def load_harness(
     """
     if not model:
         raise ConfigError("A program needs a model that answers it: set --model, such as runs/a.")
+    check_program(command)
     program = program_of(command, SECONDS)
     policy = load_served(
         model, temperature=temperature, max_new_tokens=max_new_tokens, device=device

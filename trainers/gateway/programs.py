@@ -35,6 +35,8 @@ from agentgym.trainers.gateway.task import Task
 Score = float | Mapping[str, float]
 """A number, or numbers by name."""
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_IMPORT = 600.0
+"""Seconds in which the module of a function must be imported."""
 _LONGEST = 1 << 20
 """Bytes of the result of a function in another process."""
 
@@ -83,6 +85,22 @@ def program_of(harness: str | Callable[..., Any], seconds: float | None = None) 
     if _FUNCTION.fullmatch(harness):
         return ModuleProgram(harness, seconds)
     return CommandProgram(harness, seconds)
+
+
+def check_program(harness: str | Callable[..., Any]) -> None:
+    """Finds out before any episode that there is no such program, or its module does not import.
+
+    The module is imported as in episodes: in a process of its own, with all variables of a task.
+
+    Raises:
+        ConfigError: if there is no such program.
+    """
+    program = program_of(harness)
+    try:
+        if isinstance(program, ModuleProgram):
+            program.check()
+    finally:
+        program.close()
 
 
 def name_of(harness: str | Callable[..., Any]) -> str:
@@ -169,6 +187,9 @@ class CommandProgram:
                 f"harness = {command!r}: there is no program {words[0]!r}. Give a command such as "
                 "'python my_agent.py', or a function as my_module:my_function."
             )
+        script = Path(words[1]) if self._words[0] == sys.executable and words[1:] else None
+        if script is not None and script.suffix == ".py" and not script.exists():
+            raise ConfigError(f"harness = {command!r}: there is no file {words[1]!r}.")
 
     def run(self, task: Task) -> Outcome:
         """Runs the command."""
@@ -245,6 +266,20 @@ class ModuleProgram:
         self._groups, self._lock = Groups(), threading.Lock()
         self._idle: list[_Worker] = []
 
+    def check(self) -> None:
+        """Imports the function in a process.
+
+        Raises:
+            ConfigError: if there is none.
+        """
+        worker = _Worker(self.name, self._groups, Task("", "", 0, url="http://127.0.0.1", key="-"))
+        outcome = worker.ask(None, _IMPORT)
+        worker.close()
+        if outcome.timed_out:
+            raise ConfigError(f"harness = {self.name!r} is not imported after {_IMPORT:g} s.")
+        if outcome.error:
+            raise ConfigError(outcome.error)
+
     def run(self, task: Task) -> Outcome:
         """Calls the function in a process."""
         with self._lock:
@@ -289,11 +324,11 @@ class _Worker:
         """Whether the process has not ended."""
         return self._process.poll() is None
 
-    def ask(self, task: Task, seconds: float | None) -> Outcome:
-        """Returns the outcome of an episode."""
+    def ask(self, task: Task | None, seconds: float | None) -> Outcome:
+        """Returns the outcome of an episode. None: only imports the function."""
         assert self._process.stdin is not None
         self._tail.take()
-        asked = json.dumps({"task": task.to_json(), "key": task.key})
+        asked = json.dumps(task and {"task": task.to_json(), "key": task.key})
         with contextlib.suppress(OSError):
             self._process.stdin.write(f"{asked}\n".encode())
             self._process.stdin.flush()

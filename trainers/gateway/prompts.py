@@ -23,6 +23,7 @@ from agentgym.trainers.gateway.replies import THOUGHTS
 from agentgym.trainers.gateway.template_probe import TemplateFacts, probe
 from agentgym.trainers.gateway.wire import ChatRequest, Message, Refused, ToolCall
 from agentgym.trainers.policy.action_format import ActionFormat
+from agentgym.trainers.policy.chat_template import SlowTemplateError
 from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.trainers.rollout.context import Context, ContextSettings
 
@@ -117,9 +118,20 @@ class Prompts:
             history: the answered calls of its session.
 
         Raises:
-            Refused: if the chat template cannot render the conversation.
-            ConfigError: if the template takes too long.
+            Refused: if the chat template cannot render the conversation, or takes too long.
         """
+        try:
+            return self._prompt(request, history)
+        except SlowTemplateError as error:  # it was quick with the messages of the start
+            raise Refused(
+                400,
+                "template_too_slow",
+                "The model's chat template takes too long to render these messages: send fewer or "
+                "shorter ones.",
+                param="messages",
+            ) from error
+
+    def _prompt(self, request: ChatRequest, history: History) -> Prompt:
         chain = history.chain(request)
         parent = None if chain.parent is None else chain.echoes[chain.parent]
         tools = request.tools if request.tool_choice == "auto" else ()

@@ -20,7 +20,7 @@ from agentgym.trainers.data.trajectory import Tokens
 from agentgym.trainers.gateway.messages import object_of
 from agentgym.trainers.gateway.wire import Message, Refused, ToolCall
 from agentgym.trainers.policy import chat_template
-from agentgym.trainers.policy.chat_template import render, time_limit
+from agentgym.trainers.policy.chat_template import render, within
 from agentgym.trainers.policy.plain_text import PlainText
 from agentgym.utils.printable import encodable
 
@@ -105,8 +105,8 @@ class Rendering:
         kwargs: dict[str, Any] = dict(self._kwargs)
         if tools:
             kwargs["tools"] = _mapped(list(tools), lambda text: self.guarded(text, guard))
-        with time_limit(chat_template.TEMPLATE_SECONDS):
-            text = render(self._tokenizer, safe, kwargs)
+        seconds = chat_template.TEMPLATE_SECONDS
+        text = within(seconds, lambda: render(self._tokenizer, safe, kwargs))
         for message in messages:
             if message.role == "tool" and _is_missing(message.text or "", text):
                 raise Refused(

@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Route
 
 from agentgym.serving.connections import server_config
 from agentgym.trainers.gateway.answer import Answer, error_response
-from agentgym.trainers.gateway.body import read_object
+from agentgym.trainers.gateway.body import BODY_SECONDS, bounded_body, read_object
 from agentgym.trainers.gateway.chat import CONTINUED
 from agentgym.trainers.gateway.dialect import CHAT, MESSAGES, RESPONSES, Dialect
 from agentgym.trainers.gateway.pending import PendingRequests, failed
@@ -54,7 +54,7 @@ class Limits:
     """
 
     body_bytes: int = 8 << 20
-    body_seconds: float = 30.0
+    body_seconds: float = BODY_SECONDS
     open_requests: int = 8
     comment_seconds: float = 10.0
     blank_seconds: float = 60.0
@@ -177,24 +177,7 @@ class _Routes:
         )
 
     async def _body(self, request: Request) -> bytes:
-        limits, parts, size = self._limits, list[bytes](), 0
-        try:
-            async with asyncio.timeout(limits.body_seconds):
-                async for part in request.stream():
-                    parts.append(part)
-                    size += len(part)
-                    if size > limits.body_bytes:
-                        raise Refused(
-                            413,
-                            "body_too_large",
-                            f"The body may have at most {limits.body_bytes:,} bytes: shorten the "
-                            "conversation.",
-                        )
-        except TimeoutError:
-            raise Refused(
-                408, "body_too_slow", f"The body took over {limits.body_seconds:g} s.", retry=True
-            ) from None
-        return b"".join(parts)
+        return await bounded_body(request, self._limits.body_bytes, self._limits.body_seconds)
 
     async def _count(self, request: Request) -> Response:
         """Returns the number of tokens of a prompt. Nothing is recorded."""

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from agentgym.errors import AgentGymError
 from agentgym.serving.admission import Admission
 from agentgym.trainers.gateway.answer import error_response
-from agentgym.trainers.gateway.body import read_object
+from agentgym.trainers.gateway.body import BODY_SECONDS, bounded_body, read_object
 from agentgym.trainers.gateway.dialect import CHAT
 from agentgym.trainers.gateway.environment import HeldEnv
 from agentgym.trainers.gateway.played import checked_score
@@ -152,7 +152,10 @@ class SessionService:
 
 
 def session_routes(
-    service: SessionService, token: str = "", hosts: Sequence[str] = ()
+    service: SessionService,
+    token: str = "",
+    hosts: Sequence[str] = (),
+    body_seconds: float = BODY_SECONDS,
 ) -> list[BaseRoute]:
     """Returns the routes of sessions.
 
@@ -160,10 +163,11 @@ def session_routes(
         service: begins and ends the sessions.
         token: token of clients. "": none, and only programs on this machine are admitted.
         hosts: names and addresses of the server.
+        body_seconds: maximum seconds of the arrival of a body.
     """
 
     async def begin(request: Request) -> Response:
-        body = await _body(request, {"task", "seed"})
+        body = await _body(request, {"task", "seed"}, body_seconds)
         task, seed = body.get("task", ""), body.get("seed", 0)
         if not isinstance(task, str):
             raise Refused(
@@ -175,7 +179,7 @@ def session_routes(
         return _json(await run_in_threadpool(service.begin, task, seed), 201)
 
     async def end(request: Request) -> Response:
-        body = await _body(request, {"reward"})
+        body = await _body(request, {"reward"}, body_seconds)
         key = request.path_params["key"]
         return _json(await run_in_threadpool(service.end, key, body.get("reward")))
 
@@ -192,23 +196,21 @@ def _safely(
     async def safe(request: Request) -> Response:
         try:
             return await endpoint(request)
+        except ClientDisconnect:
+            return Response(status_code=499)
         except Refused as error:
             return error_response(error, CHAT)
 
     return safe
 
 
-async def _body(request: Request, known: set[str]) -> dict[str, Any]:
+async def _body(request: Request, known: set[str], seconds: float) -> dict[str, Any]:
     """Returns the object of a body, {} for an empty one.
 
     Raises:
-        Refused: if it is too long, no object, or has other keys than the known ones.
+        Refused: if it is too long or too slow, no object, or has other keys than the known ones.
     """
-    data = b""
-    async for part in request.stream():
-        data += part
-        if len(data) > LONGEST:
-            raise Refused(413, "body_too_large", f"The body may have at most {LONGEST:,} bytes.")
+    data = await bounded_body(request, LONGEST, seconds)
     body = read_object(data) if data.strip() else {}
     if unknown := sorted(body.keys() - known):
         problem = f"Expected the keys {', '.join(sorted(known))}, got {unknown[0]!r:.80}."

@@ -10,7 +10,7 @@ from typing import Any
 from agentgym.errors import ConfigError
 from agentgym.trainers.gateway.rendering import Guarded, Rendering
 from agentgym.trainers.gateway.wire import Message, ToolCall
-from agentgym.trainers.policy.chat_template import TEMPLATE_SECONDS, render, time_limit
+from agentgym.trainers.policy.chat_template import TEMPLATE_SECONDS, render, within
 
 _TOOL = {
     "type": "function",
@@ -148,9 +148,10 @@ def _render_raw(tokenizer: Any, kwargs: Mapping[str, Any]) -> Callable[[Any, Any
             {"role": "tool", "tool_call_id": "probecall", "name": "probe_tool", "content": "x"},
         ]
         try:
-            with warnings.catch_warnings(), time_limit(TEMPLATE_SECONDS):
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return render(tokenizer, messages, {**kwargs, "tools": [_TOOL]})
+                tools = {**kwargs, "tools": [_TOOL]}
+                return within(TEMPLATE_SECONDS, lambda: render(tokenizer, messages, tools))
         except ConfigError:
             raise
         except Exception:  # a template raises whatever it likes

@@ -14,13 +14,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from agentgym.errors import ConfigError
 from agentgym.trainers.gateway.programs import as_score, call
 from agentgym.trainers.gateway.task import Task
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 
 
-def answer(function: Callable[[Task], Any], asked: dict[str, Any]) -> dict[str, Any]:
-    """Returns the outcome of an episode."""
+def answer(function: Callable[[Task], Any], asked: dict[str, Any] | None) -> dict[str, Any]:
+    """Returns the outcome of an episode. None: the function was to be imported only."""
+    if asked is None:
+        return {"score": None, "error": ""}
     task = replace(Task.of_json(asked["task"]), key=asked["key"])
     os.environ.update(task.variables)
     try:
@@ -33,7 +36,12 @@ def main() -> None:
     """Plays episodes until the standard input ends."""
     name, descriptor = sys.argv[1:]
     os.set_inheritable(int(descriptor), False)
-    function = imported(name, "harness")
+    try:
+        function = imported(name, "harness")
+    except ConfigError as error:
+        with os.fdopen(int(descriptor), "w") as answers:
+            print(json.dumps({"score": None, "error": str(error)}), file=answers)
+        return
     sys.path.insert(0, "")
     tasks = sys.stdin
     with open(os.devnull) as sys.stdin, os.fdopen(int(descriptor), "w") as answers:

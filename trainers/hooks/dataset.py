@@ -69,6 +69,9 @@ class DataSet(RecipeHooks):
         self.sizes = dataset.dataset_demonstrations, dataset.dataset_episodes
         self.count = trainer.config.rollout.episodes_per_iteration
         self.kept = ReplayBuffer(None)
+        # Before the first evaluation, so that wrong files are found early.
+        new = trainer.config.cloning.data and not trainer.config.run.resume
+        self._from_files = self._read() if new else None
 
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
@@ -87,11 +90,8 @@ class DataSet(RecipeHooks):
         constrain = config.rollout.constrain
         from_files: list[Trajectory] = []
         if config.cloning.data:
-            env = trainer.pool.env(0)
-            from_files = read_data(
-                policy, env, context, config, constrain=constrain, rewarded=self.rewarded
-            )
-            shown = 0
+            from_files = self._read() if self._from_files is None else self._from_files
+            self._from_files, shown = None, 0
         starts = draw_tasks(trainer.tasks, shown + played, rng, config.environment.train_tasks)
         episodes = [
             EpisodeSpec(task, seed, stream(config.run.seed, "data set", i))
@@ -103,6 +103,18 @@ class DataSet(RecipeHooks):
         found = judged_ones(found)
         found += judged_ones(trainer.play(episodes[shown:]))
         return with_general(policy, [*from_files, *found], context, config)
+
+    def _read(self) -> list[Trajectory]:
+        """Returns the episodes of the files of the settings."""
+        trainer = self.trainer
+        return read_data(
+            trainer.policy,
+            trainer.pool.env(0),
+            trainer.context,
+            trainer.config,
+            constrain=trainer.config.rollout.constrain,
+            rewarded=self.rewarded,
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the data set."""

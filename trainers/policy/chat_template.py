@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import re
-import signal
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jinja2 import TemplateError, meta, nodes
 from jinja2.defaults import DEFAULT_NAMESPACE
@@ -17,6 +17,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from agentgym.errors import ConfigError
 
+T = TypeVar("T")
 TEMPLATE_SECONDS = 10.0
 """Longest time that a chat template may take to render."""
 DAY = date(2025, 1, 1)
@@ -73,19 +74,21 @@ def template_pieces(
         ConfigError: if the template takes too long, raises an exception, or does not render the
             turns of user and assistant.
     """
-    kwargs = kwargs or {}
-    with time_limit(TEMPLATE_SECONDS):
-        if text := instructions.strip():
-            system = [{"role": "system", "content": instructions}]
-            # Templates without a system role raise any exception, or leave the message out.
-            with contextlib.suppress(Exception):
-                pieces = _cut(tokenizer, system, "", kwargs)
-                if text in pieces.opening and text not in pieces.between:
-                    return pieces
-        try:
-            return _cut(tokenizer, [], f"{instructions}\n\n" if instructions else "", kwargs)
-        except Exception as error:
-            raise ConfigError(f"The tokenizer's chat template cannot be used: {error}") from error
+    return within(TEMPLATE_SECONDS, lambda: _pieces(tokenizer, instructions, kwargs or {}))
+
+
+def _pieces(tokenizer: Any, instructions: str, kwargs: Mapping[str, Any]) -> Pieces:
+    if text := instructions.strip():
+        system = [{"role": "system", "content": instructions}]
+        # Templates without a system role raise any exception, or leave the message out.
+        with contextlib.suppress(Exception):
+            pieces = _cut(tokenizer, system, "", kwargs)
+            if text in pieces.opening and text not in pieces.between:
+                return pieces
+    try:
+        return _cut(tokenizer, [], f"{instructions}\n\n" if instructions else "", kwargs)
+    except Exception as error:
+        raise ConfigError(f"The tokenizer's chat template cannot be used: {error}") from error
 
 
 def check_arguments(tokenizer: Any, kwargs: Mapping[str, Any]) -> None:
@@ -102,17 +105,16 @@ def check_arguments(tokenizer: Any, kwargs: Mapping[str, Any]) -> None:
     """
     if not kwargs:
         return
-    with time_limit(TEMPLATE_SECONDS):
-        template = _parsed(tokenizer, kwargs)
-        if template is None:
-            warnings.warn(
-                f"Whether the tokenizer's chat template reads {', '.join(sorted(kwargs))} cannot "
-                "be checked: compare a prompt with and without.",
-                stacklevel=2,
-            )
-            return
-        unread = kwargs.keys() - meta.find_undeclared_variables(template)
-        known = _arguments(template) - set(getattr(tokenizer, "special_tokens_map", ()))
+    template = within(TEMPLATE_SECONDS, lambda: _parsed(tokenizer, kwargs))
+    if template is None:
+        warnings.warn(
+            f"Whether the tokenizer's chat template reads {', '.join(sorted(kwargs))} cannot "
+            "be checked: compare a prompt with and without.",
+            stacklevel=2,
+        )
+        return
+    unread = kwargs.keys() - meta.find_undeclared_variables(template)
+    known = _arguments(template) - set(getattr(tokenizer, "special_tokens_map", ()))
     if unread:
         raise ConfigError(
             f"template_kwargs got {', '.join(sorted(unread))}, which the tokenizer's chat template "
@@ -207,36 +209,50 @@ def _cut(
     return Pieces(opening, after, between)
 
 
+class SlowTemplateError(ConfigError):
+    """A chat template took too long to render."""
+
+
 class _TooSlow(BaseException):
     """The time limit; no `except Exception` catches it."""
 
 
-@contextlib.contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Ends the rendering of a chat template, a program of the model folder, after some seconds.
+def within(seconds: float, call: Callable[[], T]) -> T:
+    """Returns the result of a call that renders a chat template, a program of the model folder.
 
-    Only the main thread can be interrupted, on systems with `SIGALRM`.
+    It is interrupted between two steps of Python, in any thread. This is no context manager, in
+    whose entry and exit the interruption could come, too.
 
     Raises:
-        ConfigError: if the limit is reached.
+        SlowTemplateError: if it takes longer.
     """
-    main = threading.current_thread() is threading.main_thread()
-    if not main or not hasattr(signal, "setitimer"):
-        yield
-        return
+    thread, lock, ended, fired = threading.get_ident(), threading.Lock(), False, False
 
-    def stop(number: int, frame: Any) -> None:
-        raise _TooSlow
+    def interrupt(error: type[BaseException] | None) -> None:
+        exception = None if error is None else ctypes.py_object(error)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), exception)
 
-    before = signal.signal(signal.SIGALRM, stop)
+    def stop() -> None:
+        nonlocal fired
+        with lock:
+            fired = not ended
+            if fired:
+                interrupt(_TooSlow)
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
     try:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        yield
+        try:
+            timer.start()
+            return call()
+        finally:
+            timer.cancel()
+            with lock:
+                ended = True
+            if fired:  # and perhaps not yet raised
+                interrupt(None)
     except _TooSlow:
-        raise ConfigError(
+        raise SlowTemplateError(
             f"The tokenizer's chat template takes more than {seconds:g} s to render: it is damaged "
             "or hostile."
         ) from None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

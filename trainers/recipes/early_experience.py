@@ -48,7 +48,7 @@ from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.task_sampling import draw_tasks
 from agentgym.trainers.settings import Count, LossConfig, OptimisationConfig, Positive, defaults
 from agentgym.trainers.settings.kinds import OFFLINE, RATIO, ImitationConfig
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run

@@ -64,7 +64,7 @@ from agentgym.trainers.settings import (
     defaults,
 )
 from agentgym.trainers.settings.kinds import PreferenceConfig
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run

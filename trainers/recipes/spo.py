@@ -38,7 +38,7 @@ from agentgym.trainers.settings import (
     defaults,
 )
 from agentgym.trainers.settings.kinds import SHAPING, RewardedConfig
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 
 
 @dataclass

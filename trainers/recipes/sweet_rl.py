@@ -42,7 +42,7 @@ from agentgym.trainers.settings import (
     defaults,
 )
 from agentgym.trainers.settings.kinds import GAMES, PolicyGradientConfig
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 
 if TYPE_CHECKING:
     from agentgym.trainers.hooks.run import Run

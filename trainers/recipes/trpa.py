@@ -40,7 +40,7 @@ from agentgym.trainers.settings import (
     defaults,
 )
 from agentgym.trainers.settings.kinds import PreferenceConfig
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 
 
 @dataclass

@@ -22,7 +22,7 @@ from agentgym.trainers.data.batch import Batch, Delayed
 from agentgym.trainers.data.trajectory import IntArray, Trajectory
 from agentgym.trainers.rewards.chat_judge import ChatJudge
 from agentgym.trainers.rewards.model_judge import PREFIX, ModelJudge
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 
 ScoreFn = Callable[[Trajectory], Sequence[float]]
 """Scores the turns of a trajectory, in [0, 1]."""

@@ -45,7 +45,7 @@ from agentgym.trainers.rollout.task_sampling import (
     filled,
 )
 from agentgym.trainers.rollout.written_tasks import Written
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 from agentgym.wrappers.written_goal import GoalTasks
 
 Propose = Callable[[Sequence[str], Mapping[str, float], int, np.random.Generator], Sequence[str]]
@@ -268,12 +268,16 @@ def make_curriculum(
         made, prompt = (Written, written_tasks.PROMPT) if writes else (Related, PROMPT)
         return made(Replies(make_agent(kind), kind, prompt), describe, tasks, first)
     if kind.endswith(TASK_FILE):
-        return Curriculum(_listed(kind, tasks), first)
+        return Curriculum(listed_tasks(kind, tasks), first)
     return Proposed(imported(kind, "curriculum"), tasks, first)
 
 
-def _listed(file: str, tasks: Sequence[str]) -> list[str]:
-    """Returns the tasks of a file, a JSON list of names."""
+def listed_tasks(file: str, tasks: Sequence[str]) -> list[str]:
+    """Returns the tasks of a file, a JSON list of names.
+
+    Raises:
+        ConfigError: if the file holds anything else.
+    """
     try:
         names = json.loads(Path(file).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import gymnasium
 import numpy as np
 
+from agentgym.errors import naming
 from agentgym.registration.making import warn_if_endless
 from agentgym.registration.mixture import id_in_play
 from agentgym.time_limits import (
@@ -152,7 +152,7 @@ class Play:
             options["max_turns"] = self.episode.max_turns
         seed = self.episode.seed
         try:
-            with self._named():
+            with naming(self._place):
                 self.observation, self.info = self._call(
                     lambda: self.env.reset(seed=seed, options=options)
                 )
@@ -296,7 +296,7 @@ class Play:
             self.stop()
             return
         try:
-            with self._named():
+            with naming(self._place):
                 self.observation, reward, terminated, truncated, self.info = self._call(
                     lambda: self.env.step(text)
                 )
@@ -307,17 +307,11 @@ class Play:
         self._reward, self.terminated = float(reward), bool(terminated)
         self.truncated = bool(truncated) and not self.terminated
 
-    @contextmanager
-    def _named(self) -> Iterator[None]:
-        """Adds the place in the run to what the environment raises."""
-        try:
-            yield
-        except Exception as error:
-            error.add_note(
-                f"Raised by the environment in task {self.episode.task!r} with seed "
-                f"{self.episode.seed}, after the actions {[t.action for t in self.turns]}."
-            )
-            raise
+    def _place(self) -> str:
+        return (
+            f"Raised by the environment in task {self.episode.task!r} with seed "
+            f"{self.episode.seed}, after the actions {[t.action for t in self.turns]}."
+        )
 
     def stop(self) -> None:
         """Truncates the episode, of which a call took too long. The turn has no reward."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from agentgym.errors import ConfigError
+from agentgym.errors import ConfigError, naming
 from agentgym.multiagent.table import Table
 from agentgym.registration.mixture import Mixture, id_in_play
 from agentgym.registration.single_seat import SingleSeat
@@ -291,16 +291,12 @@ class GamePlay:
     def step(self) -> None:
         """Plays the turn (may run on a worker)."""
         actions = {seat.agent: seat.action() for seat in self.playing}
+        task, seed = self.episode.task, self.episode.seed
         try:
-            self._call(lambda: self.table.play(actions))
+            with naming(lambda: f"Raised by the game in {task=} with {seed=}, after {actions}."):
+                self._call(lambda: self.table.play(actions))
         except CallTimeout as error:
             self._time_out(f"a turn {error}, after the actions {actions!r:.300}.")
-        except Exception as error:
-            error.add_note(
-                f"Raised by the game in task {self.episode.task!r} with seed {self.episode.seed}, "
-                f"after the actions {actions}."
-            )
-            raise
 
     def _call(self, call: Callable[[], Any]) -> Any:
         return call() if self.calls is None else self.calls(call)

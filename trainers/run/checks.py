@@ -11,12 +11,13 @@ import gymnasium
 
 from agentgym.data.reading import check_episodes
 from agentgym.errors import ConfigError, MissingExtraError, did_you_mean
-from agentgym.registration.making import env_name
+from agentgym.registration.making import env_name, tasks_of
 from agentgym.registration.mixture import Mixture
 from agentgym.time_limits import CallTimeout, limit_calls
 from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rewards.shaping import OWN_SCORES, scorer
+from agentgym.trainers.rollout.curriculum import TASK_FILE, listed_tasks
 from agentgym.trainers.run.environment import check_replies
 from agentgym.trainers.settings import settings_of
 from agentgym.trainers.settings.config import TrainConfig
@@ -47,6 +48,8 @@ def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
         raise MissingExtraError("The engine 'vllm'", "vllm")
     if files and not config.run.resume:  # a run that goes on may need them no more
         check_episodes(files)
+    if config.environment.curriculum.endswith(TASK_FILE):
+        listed_tasks(config.environment.curriculum, tasks_of(env).split("train"))
     constraints = [("reward_constraints", name) for name in config.reward.reward_constraints]
     if named := [*constraints, *filter(_is_term, config.score_sources.items())]:
         for each in env.envs.values() if isinstance(env, Mixture) else (env,):

@@ -27,7 +27,7 @@ from agentgym.trainers.rollout.env_pool import MakeEnv
 from agentgym.trainers.run.diagnostics import poor_clone
 from agentgym.trainers.run.exploitability import Exploitability, Measured
 from agentgym.trainers.run.program_evaluation import evaluate_program
-from agentgym.trainers.run.saving import write_policy
+from agentgym.trainers.run.saving import saved_first, write_policy
 from agentgym.trainers.run.self_play_alarms import RISING, self_play_alarms
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system.checkpoint import replace_folder
@@ -263,7 +263,13 @@ class Evaluator:
         due = at == 0 or trainer.finished() or (every > 0 and at % every == 0)
         if not config.evaluation.eval_episodes or not due or state.evaluated == at:
             return
-        begun = time.perf_counter()
+        with saved_first(trainer):
+            self._evaluate_now()
+
+    def _evaluate_now(self) -> None:
+        """Evaluates the policy, logs the result and keeps the policy if it is the best one."""
+        trainer, config, state = self._trainer, self._trainer.config, self._trainer.state
+        begun, at = time.perf_counter(), state.iteration
         name = trainer.recipe if at else ("imitation" if config.imitates else "start")
         report, numbers = self._evaluate(trainer.agent(name))
         measured, alarms = self._measure(trainer.agent(name)), {}

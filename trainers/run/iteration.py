@@ -16,9 +16,9 @@ from agentgym.trainers.data.trajectory import FloatArray, Trajectory
 from agentgym.trainers.policy.alternatives import Alternatives, find_alternatives
 from agentgym.trainers.rewards.penalties import without_equal_groups
 from agentgym.trainers.run.metrics import log_iteration
+from agentgym.trainers.run.saving import saved_first
 from agentgym.trainers.run.thought_information import thought_information
 from agentgym.trainers.system.processes import broadcast_parameters, broadcast_value
-from agentgym.trainers.system.signals import Interrupted
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap, with_recomputed
 from agentgym.trainers.update.role_updater import RoleUpdater
@@ -80,12 +80,13 @@ class Iteration:
         trainer.rollouts.observe(trajectories)
         trainer.rewards.observe(played)
         speeds = self._count(trajectories, sum(times.values()))
-        numbers = log_iteration(
-            trainer, played, batch, credit, forward, rewarded, losses,
-            times | speeds | information, alternatives, trust,
-        )  # fmt: skip
-        trainer.state.self_play.observe(numbers.get("losses/entropy"))
-        trainer.callbacks.call("on_update_end", trainer, numbers)
+        with saved_first(trainer):
+            numbers = log_iteration(
+                trainer, played, batch, credit, forward, rewarded, losses,
+                times | speeds | information, alternatives, trust,
+            )  # fmt: skip
+            trainer.state.self_play.observe(numbers.get("losses/entropy"))
+            trainer.callbacks.call("on_update_end", trainer, numbers)
 
     @property
     def _may_leave(self) -> bool:
@@ -117,16 +118,12 @@ class Iteration:
     def _play(self) -> list[Trajectory]:
         """Plays the episodes. If that fails, the finished iterations are saved first."""
         trainer = self._trainer
-        try:
-            count = self._config.rollout.episodes_per_iteration
-            with trainer.log.phases.phase("play", count // trainer.accelerator.num_processes):
-                return trainer.rollouts.collect(self._number)
-        except Exception as error:
-            alone = trainer.accelerator.num_processes == 1  # others would wait for this process
-            if alone and not isinstance(error, Interrupted):
-                trainer.save()
-                error.add_note(f"Saved after iteration {self._number}. --resume continues the run.")
-            raise
+        count = self._config.rollout.episodes_per_iteration
+        with (
+            saved_first(trainer),
+            trainer.log.phases.phase("play", count // trainer.accelerator.num_processes),
+        ):
+            return trainer.rollouts.collect(self._number)
 
     def _begin(self) -> None:
         """Numbers the weights, and moves the reference policy towards them if that is due."""
@@ -134,7 +131,8 @@ class Iteration:
         for policy in trainer.policies.values():
             policy.version = self._number
         trainer.stop.agree()
-        trainer.callbacks.call("on_iteration_start", trainer)
+        with saved_first(trainer):
+            trainer.callbacks.call("on_iteration_start", trainer)
         due = loss.reference_every and self._number % loss.reference_every == 0
         # An iteration that is repeated after an interruption has moved it already.
         if due and trainer.state.reference != self._number:

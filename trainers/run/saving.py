@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system import checkpoint
 from agentgym.trainers.system.checkpoint import load_tensors
 from agentgym.trainers.system.processes import broadcast_value
+from agentgym.trainers.system.signals import Interrupted
 from agentgym.trainers.update.updater import Updater
 from agentgym.utils.masking import masked
 from agentgym.utils.serialization import from_json
@@ -140,6 +142,24 @@ class Saver:
     def _progress(self) -> tuple[int, int, int | None]:
         epochs = None if self.cloning is None else self.cloning["epochs"]
         return self._trainer.state.iteration, self._trainer.state.evaluated, epochs
+
+
+@contextmanager
+def saved_first(trainer: Parts) -> Iterator[None]:
+    """Returns a context for what runs between updates: an error in it loses no iteration.
+
+    Args:
+        trainer: the trainer of the run, which writes a checkpoint before the error is raised.
+    """
+    try:
+        yield
+    except Exception as error:
+        alone = trainer.accelerator.num_processes == 1  # others would wait for this process
+        if alone and not isinstance(error, Interrupted):
+            trainer.save()
+            at = trainer.state.iteration
+            error.add_note(f"Saved after iteration {at}. --resume continues the run.")
+        raise
 
 
 def load_run_state(start: Path | None) -> RunState:

@@ -22,7 +22,8 @@ from agentgym.trainers.policy.sampling import check_bounded
 from agentgym.trainers.rollout.curriculum import KINDS, TASK_FILE
 from agentgym.trainers.rollout.learning_progress import PROMPT
 from agentgym.trainers.settings.schema import hints_of
-from agentgym.utils.arguments import check_types, imported
+from agentgym.utils.arguments import check_types
+from agentgym.utils.importing import imported
 
 if TYPE_CHECKING:
     from agentgym.trainers.settings.config import TrainConfig

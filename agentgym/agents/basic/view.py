@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 
+from agentgym.errors import AgentGymError
 from agentgym.tasks import task_rng
 
 
@@ -118,14 +119,26 @@ class Agent(Protocol):
         ...
 
 
-def actions_for(agent: Agent, views: Sequence[View]) -> Sequence[str]:
+def actions_for(agent: Agent, views: Sequence[View], tasks: Sequence[str] = ()) -> Sequence[str]:
     """Returns an agent's actions for views, of which there is one each.
+
+    Args:
+        agent: the agent.
+        views: the views.
+        tasks: the names of their tasks, for the note to an error that the agent raises.
 
     Raises:
         TypeError: if the agent returns no list, or one string.
         ValueError: if it returns another number of actions.
     """
-    found = agent.act(views)
+    try:
+        found = agent.act(views)
+    except AgentGymError:  # it says itself what is wrong
+        raise
+    except Exception as error:
+        where = f" in the tasks {[*tasks]!s:.300}" if tasks else ""
+        error.add_note(f"Raised by the agent {agent.name!r}{where}.")
+        raise
     if not isinstance(found, (Sequence, np.ndarray)) or isinstance(found, str):
         raise TypeError(
             f"Agent {agent.name!r} must return a list of actions, one for each view, got "

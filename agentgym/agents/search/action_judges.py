@@ -11,7 +11,7 @@ from agentgym.agents.basic.replies import Replies
 from agentgym.agents.basic.view import Agent, View
 from agentgym.data.episode_text import LONGEST, episode_text
 from agentgym.errors import ConfigError
-from agentgym.utils.arguments import imported
+from agentgym.utils.importing import imported
 
 PROMPT = (
     "You judge the next action of an agent in an episode. You read the rules, the earlier turns, "

@@ -22,6 +22,7 @@ from agentgym.registration import making
 from agentgym.registration.making import make_env
 from agentgym.trainers import train
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.dataset import DataSet
@@ -192,6 +193,34 @@ def test_critics_refuse_data_without_rewards(files, tmp_path):
     with pytest.raises(DataError, match="12 of 12 episodes in the data have no rewards"):
         train("ilql", **settings, run_dir=str(tmp_path / "a"))
     train("bc", **settings, run_dir=str(tmp_path / "b"))
+
+
+def test_files_are_read_whole_before_the_first_evaluation(files, tmp_path):
+    """A line without a meaning before any model, and what only a recipe needs before it plays."""
+
+    class Counts(Callback):
+        def on_evaluation_end(self, trainer: Any, report: Any) -> None:
+            evaluations.append(report)
+
+    evaluations: list[Any] = []
+    first = files["chat"].read_text().splitlines()[0]
+    broken, plain, tasks = tmp_path / "broken.jsonl", tmp_path / "plain.jsonl", tmp_path / "t.json"
+    broken.write_text(f"{first}\n{{}}\n")
+    plain.write_text(json.dumps({"messages": json.loads(first)["messages"]}) + "\n")
+    tasks.write_text('["no such task"]')
+    settings: dict[str, Any] = RUN | {"eval_episodes": 2, "callbacks": [Counts()]}
+    for name, message, changes in (
+        ("data", "broken.jsonl, line 2: not an episode", {"data": (str(broken),)}),
+        ("list", "must hold training tasks", {"curriculum": str(tasks)}),
+        ("rewards", "1 of 1 episodes in the data have no rewards", {"data": (str(plain),)}),
+    ):
+        folder = tmp_path / name
+        recipe = "turn" if name == "list" else "ilql"
+        with pytest.raises((ConfigError, DataError), match=message):
+            train(recipe, **settings, **changes, run_dir=str(folder))
+        assert not evaluations and folder.exists() == (name == "rewards")
+    train("bc", **settings, data=(str(plain),), run_dir=str(tmp_path / "bc"))
+    assert len(evaluations) == 2
 
 
 def test_a_run_is_exported_and_learned_from(files, tmp_path):

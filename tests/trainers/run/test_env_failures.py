@@ -12,6 +12,7 @@ import torch
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.trainers.api import make_trainer
+from agentgym.trainers.callbacks import Callback, CallbackList
 from agentgym.trainers.trainer import Trainer
 
 
@@ -76,3 +77,30 @@ def test_a_failure_loses_no_finished_iteration(tmp_path):
     weights = resumed.policy.state_dict()
     for name, weight in plain.policy.state_dict().items():
         assert torch.equal(weight, weights[name]), name
+
+
+def test_what_fails_between_updates_loses_no_finished_iteration(tmp_path):
+    """An evaluation, and callbacks of a user, in each of their places."""
+
+    class Fails(Callback):
+        def __init__(self, name: str):
+            setattr(self, name, self.fail)
+            self.calls = 0
+
+        def fail(self, *args: Any) -> None:
+            self.calls += 1
+            if self.calls == 2:
+                raise KeyError("room")
+
+    names = ("on_evaluation_end", "on_iteration_start", "on_update_end")
+    for name, at in zip(names, (1, 1, 2), strict=True):
+        trainer = trainer_of(tmp_path / name, save_every=100)
+        trainer.callbacks = CallbackList([Fails(name)])
+        changed = trainer.config.with_changes(eval_episodes=2, eval_every=1, eval_baselines=False)
+        trainer.config = changed
+        with pytest.raises(KeyError) as found:
+            trainer.run()
+        assert f"Saved after iteration {at}. --resume continues the run." in found.value.__notes__
+        resumed = trainer_of(tmp_path / name, save_every=100, resume=True)
+        assert resumed.state.iteration == at, name
+        resumed.run()
