@@ -21,7 +21,12 @@ from agentgym.trainers.rollout.curriculum import make_curriculum
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
-from agentgym.trainers.rollout.task_sampling import SolvedLengths, SuccessRates, group_sizes
+from agentgym.trainers.rollout.task_sampling import (
+    Curriculum,
+    SolvedLengths,
+    SuccessRates,
+    group_sizes,
+)
 from agentgym.trainers.run.environment import RewardFn
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.workers import make_executor
@@ -157,7 +162,11 @@ class Rollouts:
         groups = config.rollout.episodes_per_iteration // size
         starts: list[tuple[str, int]] = []
         if self._accelerator.is_main_process:  # a model that chooses tasks is asked once
-            starts = self.curriculum.draw(groups, self._rng(TASKS, iteration))
+            rng = self._rng(TASKS, iteration)
+            starts = self.curriculum.draw(groups, rng)
+            if self.lineup.agents and type(self.curriculum) is not Curriculum:
+                # Groups take the seats in turn, and most curricula order their tasks.
+                starts = [starts[int(i)] for i in rng.permutation(groups)]
         starts = broadcast_value(self._accelerator, starts)
         limit = self.turn_limit(iteration)
         sizes = [size] * groups
