@@ -299,13 +299,9 @@ class Trainer:
         """Fits the critic with a separate backbone to episodes of the policy before RL."""
         config, fit_returns = self.config, self.algorithm.estimator
         assert self.own_critic is not None and fit_returns is not None
-        starts = self.rollouts.curriculum.draw(
-            config.critic.critic_episodes, self.rng(CRITIC, 0, TASKS)
-        )
-        limit = self.rollouts.turn_limit(0)
+        starts = self.rollouts.draw(config.critic.critic_episodes, self.rng(CRITIC, 0, TASKS))
         episodes = [
-            EpisodeSpec(task, seed, (config.run.seed, CRITIC, i), max_turns=limit)
-            for i, (task, seed) in enumerate(starts)
+            EpisodeSpec(*start, (config.run.seed, CRITIC, i)) for i, start in enumerate(starts)
         ]
         played = judged_ones(self.play(self.rollouts.seat(episodes, 0)))
         batch = Batch.of(played)
@@ -347,6 +343,10 @@ class Trainer:
                 changed its state before.
         """
         return self.rollouts.play(episodes)
+
+    def turn_limit(self, task: str, iteration: int) -> int | None:
+        """Returns the turn limit of a task in an iteration, None for the environment's."""
+        return self.rollouts.limit_of(task, iteration)
 
     def act(self, requests: Sequence[Request]) -> list[Sample]:
         """Generates an action for each request. Each process generates a share, and all get all."""

@@ -174,10 +174,12 @@ class Guidance(RecipeHooks):
         failed = dict.fromkeys((t.task, t.seed) for t in fresh if t.group not in solved)
         config, trainer = self.config, self.trainer
         starts = [start for start in failed for _ in range(config.retries)]
-        limit = trainer.config.environment.turn_limit(iteration)
         episodes = [
             EpisodeSpec(
-                task, seed, stream(config.run.seed, "retries", iteration, i), max_turns=limit
+                task,
+                seed,
+                stream(config.run.seed, "retries", iteration, i),
+                max_turns=trainer.turn_limit(task, iteration),
             )
             for i, (task, seed) in enumerate(starts)
         ]
