@@ -133,7 +133,7 @@ class Trainer:
             config.run,
             self.accelerator,
             settings=config.to_json(),
-            watch=Watch.of(config, self.state),
+            watch=Watch.of(config, self.state, self.make_env),
         )
         introduce(self, self.saver.saved)
 
