@@ -56,7 +56,8 @@ def train(name: str, folder: Path) -> dict[str, Any]:
     weights, frozen = {}, set()
     for role, part in run.updaters.parts.items():
         path = role_folder(folder / name / LAST, role)
-        saved = Policy.load(path, dtype=load_dtype(run.config.model, path)).state_dict()
+        dtype: Any = load_dtype(run.config.model, path)
+        saved = Policy.load(path, dtype=dtype).state_dict()
         acting = part.policy.state_dict()
         assert all(torch.equal(saved[key], acting[key]) for key in saved)
         trained = [p for n, p in part.trained.named_parameters() if REFERENCE not in n]
