@@ -269,8 +269,7 @@ class Trainer:
                     on_epoch=self.saver.save_cloning,
                 )
             self.state.env_steps = turns if config.cloning.bc_share else 0
-            for role in self.lineup.roles[1:]:
-                self.policies[role].load_own_weights(self.policy.own_weights())
+            self.updaters.share()
         self.make_hooks()
         if config.critic.critic_episodes:
             self._fit_own_critic()

@@ -26,7 +26,7 @@ from .train_all import quicken, settings, shard
 LAST = "checkpoints/000002/policy"
 # A token critic, a frozen reference, copies of the policy in hooks, actions scored as a whole under
 # autocast, an adapter whose reference is the imitating policy, weights in bfloat16, adapters of a
-# base in bfloat16, without and with autocast, an adapter for each seat of a game.
+# base in bfloat16, without and with autocast, an adapter for each seat of a game, a clone for each.
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "critic": ("poad", {"microbatch_tokens": 64}),
     "reference": ("grpo", {"kl_coef": 0.1, "ratio": "trajectory"}),
@@ -37,6 +37,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "half adapter": ("rloo", {"lora_rank": 4, "kl_coef": 0.1, "dtype": "bfloat16"}),
     "cast adapter": ("rloo", {"lora_rank": 4, "kl_coef": 0.1, "mixed_precision": "bf16"}),
     "roles": ("poad-roles", {"roles": "adapters", "lora_rank": 4, "kl_coef": 0.1}),
+    "cloned roles": ("poad-roles", {"roles": "separate", "alternate": 0, "bc_lr": 1e-2}),
 }
 
 

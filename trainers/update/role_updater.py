@@ -15,6 +15,7 @@ from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.trajectory import FloatArray, IntArray
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.sharding import copy_policy
 from agentgym.trainers.update.updater import Diverged, Updater
 
 
@@ -116,6 +117,13 @@ class RoleUpdater:
             _joined(tokens, [each.reference for each in found]),
             _joined(tokens, [each.entropy for each in found]),
         )
+
+    def share(self) -> None:
+        """Gives each role the policy of the first one, such as a clone. All processes take part."""
+        first, *others = self.parts.values()
+        for each in others:
+            copy_policy(first.trained, each.trained)
+            each.publish()
 
     def exchange(self) -> None:
         """Gives each role the policy, critic and optimiser of the role before it, cyclically.
