@@ -33,6 +33,7 @@ from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import samples_of
 from agentgym.trainers.rollout.env_pool import EnvPool, instructions_by_id
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.rollout.failures import Failures
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
@@ -133,9 +134,11 @@ class Guidance(RecipeHooks):
         make = trainer.make_env
         self.pool = EnvPool(
             lambda: Hinted(make(), hint, config.hinted_turns),
-            config.rollout.num_envs,
-            seconds=config.environment.env_seconds,
+            -(-config.rollout.num_envs // trainer.accelerator.num_processes),
+            config.environment.env_workers,
+            config.environment.env_seconds,
         )
+        self._failures = Failures(config.environment.env_failures)
 
     def _hint(self) -> Callable[[Any], str]:
         """Returns the function that maps an environment to a hint."""
@@ -166,6 +169,22 @@ class Guidance(RecipeHooks):
         hints = map_across_processes(self.trainer.accelerator, texts, model)
         self.written = dict(zip(attempts, hints, strict=True))
 
+    def _play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
+        """Returns episodes with hints, which are played as those of the rollouts."""
+        from agentgym.trainers.rollout.collector import collect  # imports torch
+
+        rollout = self.config.rollout
+        return collect(
+            self.trainer.policy,
+            self.pool,
+            episodes,
+            self.trainer.context,
+            self.config.sampling(),
+            constrain=rollout.constrain,
+            continuous=rollout.continuous_batching,
+            failures=self._failures,
+        )
+
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> Learn:
@@ -187,18 +206,9 @@ class Guidance(RecipeHooks):
         if episodes and config.hint.startswith(MODELS):
             self._write([t for t in fresh if t.group not in solved])
         if episodes:
-            from agentgym.trainers.rollout.collector import collect
-            from agentgym.trainers.system.processes import broadcast_value
+            from agentgym.trainers.system.processes import map_across_processes
 
-            guided = collect(
-                trainer.policy,
-                self.pool,
-                episodes,
-                trainer.context,
-                config.sampling(),
-                constrain=config.rollout.constrain,
-            )
-            guided = broadcast_value(trainer.accelerator, guided)
+            guided = map_across_processes(trainer.accelerator, episodes, self._play)
             trainer.count(guided)
         good = [i for i, t in enumerate(guided) if t.success and is_judged([t])]
         again = [

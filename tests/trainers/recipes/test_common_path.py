@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +12,12 @@ import pytest
 
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
-from agentgym.trainers import recipes
+from agentgym.trainers import Callback, recipes
 from agentgym.trainers.credit.joint import Joint
 from agentgym.trainers.data.batch import Batch
+from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.hooks.run import Run
 from agentgym.trainers.recipes import comas, cory, orm, spa, spear
 from agentgym.trainers.rewards.reward_options import RewardOptions
 from agentgym.trainers.rollout.episode import Play
@@ -65,6 +67,38 @@ def test_every_episode_has_the_limit_of_its_task_and_the_arguments_of_the_run(
     few |= {"episodes_per_iteration": 8} | LIMITED.get(recipe, {})
     train_quickly(recipe, tmp_path, env_kwargs=kwargs, horizons=(2, 6), **few)
     assert played and max(played) <= 2
+
+
+@pytest.mark.filterwarnings("ignore:An episode failed")
+def test_retries_with_hints_may_fail_as_the_rollouts_may(tmp_path: Path):
+    failed: list[int] = []
+
+    class Fails(NumberLine):
+        """Raises an exception in the first step after a hint, twice."""
+
+        played = hinted = False
+
+        def step(self, action: str) -> Any:
+            if self.hinted and self.played and len(failed) < 2:
+                failed.append(1)
+                raise ConnectionError("the server is gone")
+            return super().step(action)
+
+        def expert(self) -> str | None:
+            self.hinted = True
+            return super().expert()
+
+    class Begins(Callback):
+        """Lets environments fail after the model was made."""
+
+        def on_rollout_end(self, trainer: Run, trajectories: Sequence[Trajectory]) -> None:
+            Fails.played = True
+
+    few: dict[str, Any] = {"env_kwargs": {}, "bc_demonstrations": 0, "iterations": 1}
+    few |= {"env_id": "NumberLine-v0", "hinted_turns": 1, "env_failures": 0.5}
+    few["callbacks"] = [Begins()]
+    train_quickly("agent_rlvr", tmp_path, env=lambda: Fails(size=9, max_turns=2), **few)
+    assert len(failed) == 2
 
 
 def bare(kind: type[Any], **attributes: Any) -> Any:
