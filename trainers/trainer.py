@@ -133,7 +133,7 @@ class Trainer:
             config.run,
             self.accelerator,
             settings=config.to_json(),
-            watch=Watch.of(config, self.state),
+            watch=Watch.of(config, self.state, self.make_env),
         )
         introduce(self, self.saver.saved)
 
@@ -269,8 +269,7 @@ class Trainer:
                     on_epoch=self.saver.save_cloning,
                 )
             self.state.env_steps = turns if config.cloning.bc_share else 0
-            for role in self.lineup.roles[1:]:
-                self.policies[role].load_own_weights(self.policy.own_weights())
+            self.updaters.share()
         self.make_hooks()
         if config.critic.critic_episodes:
             self._fit_own_critic()
@@ -299,13 +298,9 @@ class Trainer:
         """Fits the critic with a separate backbone to episodes of the policy before RL."""
         config, fit_returns = self.config, self.algorithm.estimator
         assert self.own_critic is not None and fit_returns is not None
-        starts = self.rollouts.curriculum.draw(
-            config.critic.critic_episodes, self.rng(CRITIC, 0, TASKS)
-        )
-        limit = self.rollouts.turn_limit(0)
+        starts = self.rollouts.draw(config.critic.critic_episodes, self.rng(CRITIC, 0, TASKS))
         episodes = [
-            EpisodeSpec(task, seed, (config.run.seed, CRITIC, i), max_turns=limit)
-            for i, (task, seed) in enumerate(starts)
+            EpisodeSpec(*start, (config.run.seed, CRITIC, i)) for i, start in enumerate(starts)
         ]
         played = judged_ones(self.play(self.rollouts.seat(episodes, 0)))
         batch = Batch.of(played)
@@ -347,6 +342,10 @@ class Trainer:
                 changed its state before.
         """
         return self.rollouts.play(episodes)
+
+    def turn_limit(self, task: str, iteration: int) -> int | None:
+        """Returns the turn limit of a task in an iteration, None for the environment's."""
+        return self.rollouts.limit_of(task, iteration)
 
     def act(self, requests: Sequence[Request]) -> list[Sample]:
         """Generates an action for each request. Each process generates a share, and all get all."""

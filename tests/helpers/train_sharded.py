@@ -18,14 +18,15 @@ from agentgym.trainers import recipes
 from agentgym.trainers.policy.adapters import REFERENCE
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.roles import role_folder
+from agentgym.trainers.run.setup import load_dtype
 from agentgym.trainers.trainer import Trainer
 
 from .train_all import quicken, settings, shard
 
 LAST = "checkpoints/000002/policy"
 # A token critic, a frozen reference, copies of the policy in hooks, actions scored as a whole under
-# autocast, an adapter whose reference is the imitating policy, weights in bfloat16, an adapter for
-# each seat of a game.
+# autocast, an adapter whose reference is the imitating policy, weights in bfloat16, adapters of a
+# base in bfloat16, without and with autocast, an adapter for each seat of a game, a clone for each.
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "critic": ("poad", {"microbatch_tokens": 64}),
     "reference": ("grpo", {"kl_coef": 0.1, "ratio": "trajectory"}),
@@ -33,7 +34,10 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "autocast": ("twosome", {"mixed_precision": "bf16", "bc_demonstrations": 0}),
     "adapter": ("rloo", {"lora_rank": 4, "kl_coef": 0.1}),
     "half": ("poad", {"dtype": "bfloat16", "microbatch_tokens": 64, "bc_demonstrations": 0}),
+    "half adapter": ("rloo", {"lora_rank": 4, "kl_coef": 0.1, "dtype": "bfloat16"}),
+    "cast adapter": ("rloo", {"lora_rank": 4, "kl_coef": 0.1, "mixed_precision": "bf16"}),
     "roles": ("poad-roles", {"roles": "adapters", "lora_rank": 4, "kl_coef": 0.1}),
+    "cloned roles": ("poad-roles", {"roles": "separate", "alternate": 0, "bc_lr": 1e-2}),
 }
 
 
@@ -52,7 +56,9 @@ def train(name: str, folder: Path) -> dict[str, Any]:
         assert all((size > 0) == (run.world == 1) for size in sizes)
     weights, frozen = {}, set()
     for role, part in run.updaters.parts.items():
-        saved = Policy.load(role_folder(folder / name / LAST, role), dtype="auto").state_dict()
+        path = role_folder(folder / name / LAST, role)
+        dtype: Any = load_dtype(run.config.model, path)
+        saved = Policy.load(path, dtype=dtype).state_dict()
         acting = part.policy.state_dict()
         assert all(torch.equal(saved[key], acting[key]) for key in saved)
         trained = [p for n, p in part.trained.named_parameters() if REFERENCE not in n]

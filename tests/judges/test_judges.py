@@ -217,7 +217,9 @@ def test_a_judge_of_turns_takes_a_rubric(server: ChatServer, tmp_path: Path):
     assert "Reply with one line per turn" in system
     assert "criteria:\n\nBe strict.\n\n1. use: Does the turn help?" in system
     turn = SimpleNamespace(observation="see", action="go")
-    played = SimpleNamespace(actors=(), turns=[turn], env_id="", success=True, episode_return=1.0)
+    played = SimpleNamespace(
+        actors=(), turns=[turn], env_id="", success=True, episode_return=1.0, instructions=""
+    )
     assert judge.text(played).endswith("Action: go")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="Expected rubric=FILE:chat"):
         ChatJudge(f"rubric={rubric}:policy:runs/x", {})

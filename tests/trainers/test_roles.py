@@ -326,6 +326,31 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     assert same(*references) == (kind == "separate")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_references_are_exchanged_with_the_policies_that_began_as_them(kind: str, tmp_path: Path):
+    begun = made("rae", tmp_path / "begun", **KINDS[kind])
+    disturb(begun.policies.values())
+    starts = {role: dict(begun.policies[role].own_weights()) for role in ROLES}
+    begun.agent("rae").save(tmp_path / "policies")
+    begun.log.close()
+    begun.folder.close()
+    few: dict[str, Any] = {
+        "roles": kind, "model": str(tmp_path / "policies"), "kl_coef": 0.1, "save_minutes": 0,
+        "episodes_per_iteration": 4, "exchange": 1, "resume": True,
+    }  # fmt: skip
+    once, _ = run("poad", tmp_path / "part", **few | {"iterations": 1})
+    for role, before in (ROLES, ROLES[::-1]):
+        found = once.policies[role].reference_weights()
+        assert same(found, starts[before]) and not same(found, starts[role])
+    whole, expected = run("poad", tmp_path / "whole", **few | {"iterations": 2})
+    resumed, rows = run("poad", tmp_path / "part", **few | {"iterations": 2})
+    assert rows == expected
+    for role in ROLES:
+        assert same(state(resumed, role), state(whole, role))
+        for trainer in (resumed, whole):
+            assert same(trainer.policies[role].reference_weights(), starts[role])
+
+
 def test_a_damaged_policy_of_a_role_is_named(tmp_path: Path):
     run("rae", tmp_path, roles="separate", iterations=1)
     folder = tmp_path / "checkpoints" / "000001"

@@ -314,6 +314,19 @@ def _joined(batch: Batch, members: IntArray, turns: IntArray) -> Trajectory:
         role="",
         replayed=any(agent.replayed for agent in agents),
         actors=tuple(names[int(owner[m])] for m in turns),
+        instructions=_joint_instructions(agents),
+    )
+
+
+def _joint_instructions(agents: Sequence[Trajectory]) -> str:
+    """Returns what the agents read, each text once and, if they differ, with its readers."""
+    readers: dict[str, list[str]] = {}
+    for agent in agents:
+        readers.setdefault(agent.instructions, []).append(agent.role or agent.agent)
+    if len(readers) == 1:
+        return agents[0].instructions
+    return "\n\n".join(
+        f"Rules of {', '.join(dict.fromkeys(names))}:\n{text}" for text, names in readers.items()
     )
 
 

@@ -11,7 +11,7 @@ Shapes: N trajectories, S tokens of a segment, L tokens of an action.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -198,6 +198,8 @@ class Trajectory:
             the game, without penalties. None: there are none.
         actors: the agent of each turn of a joint trajectory, by its role if it has one (see
             `credit.joint`).
+        instructions: the instructions of the environment that the agent read, of its seat alone in
+            a game. "": not recorded.
     """
 
     env_id: str
@@ -222,6 +224,7 @@ class Trajectory:
     explorer: str = ""
     result: float | None = None
     actors: tuple[str, ...] = ()
+    instructions: str = ""
 
     @property
     def episode_return(self) -> float:
@@ -232,6 +235,19 @@ class Trajectory:
     def group(self) -> tuple[str, str, int, str]:
         """Key shared by trajectories that start in the same state."""
         return (self.env_id, self.task, self.seed, self.agent)
+
+
+def rules_of(trajectory: Trajectory, known: Mapping[str, str]) -> str:
+    """Returns the instructions for a model that reads the episode of an agent.
+
+    In a game, they are those of its seat: other seats can have rules that it must not know.
+
+    Args:
+        trajectory: the episode.
+        known: instructions of environments by id, for episodes that record none, such as those
+            that a program played.
+    """
+    return trajectory.instructions or known.get(trajectory.env_id, "")
 
 
 def is_judged(members: Sequence[Trajectory]) -> bool:

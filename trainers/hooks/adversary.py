@@ -10,7 +10,7 @@ from agentgym.agents.text_model import text_model
 from agentgym.data.episode_text import LONGEST
 from agentgym.reading.typography import without_thoughts
 from agentgym.trainers.data.learn import Learn, Pair
-from agentgym.trainers.data.trajectory import Support, Trajectory, Turn
+from agentgym.trainers.data.trajectory import Support, Trajectory, Turn, rules_of
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.policy.sampling import Sample
 from agentgym.trainers.policy.support import candidate_support
@@ -77,7 +77,7 @@ class AdversarialPairs(RecipeHooks):
     def _text(self, trajectory: Trajectory, turn: Turn) -> str:
         """Returns the text that the model reads about a turn."""
         parts = [
-            self.rules.get(trajectory.env_id, ""),
+            rules_of(trajectory, self.rules),
             f"Observation: {turn.observation[:LONGEST]}",
         ]
         if turn.admissible:

@@ -147,13 +147,16 @@ class Branching(RecipeHooks):
         return 1 - (1 - self.beta) / factor + self.alpha * rise if factor else 0.0
 
     def on_advantages(self, batch: Batch, credit: Credit, iteration: int) -> Credit:
-        """Multiplies advantages by 1 + entropy_weight * (H - mean) / std of the tokens' entropy."""
+        """Multiplies advantages by 1 + entropy_weight * (H - mean) / std of the tokens' entropy.
+
+        The factor is at least 0: below it, a good action would be made less likely.
+        """
         if not self.entropy_weight:
             return credit
         entropy = np.concatenate(self._entropy)
         free = entropy[batch.free]
         score = (entropy - free.mean()) / (free.std() + 1e-6) if len(free) else entropy
-        factor = 1 + self.entropy_weight * np.where(batch.free, score, 0.0)
+        factor = np.maximum(1 + self.entropy_weight * np.where(batch.free, score, 0.0), 0.0)
         return replace(credit, advantages=(factor * credit.advantages).astype(np.float32))
 
     def _turn_entropy(self, fresh: list[Trajectory]) -> list[np.ndarray]:

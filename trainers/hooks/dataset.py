@@ -128,7 +128,7 @@ class DataSet(RecipeHooks):
 def expert_rollout(
     trainer: Run, starts: Iterable[tuple[str, int]], iteration: int
 ) -> list[Trajectory]:
-    """Returns episodes of the scripted expert under the turn limit of an iteration.
+    """Returns episodes of the scripted expert under the turn limits of an iteration.
 
     Args:
         trainer: the trainer of the policy that learns from them.
@@ -138,12 +138,14 @@ def expert_rollout(
     Raises:
         ConfigError: if the environment has no expert.
     """
-    limit = trainer.config.environment.turn_limit(iteration)
     constrain = trainer.config.rollout.constrain
     return demonstrate(
         trainer.policy,
         trainer.pool,
-        [EpisodeSpec(*start, (i,), max_turns=limit) for i, start in enumerate(starts)],
+        [
+            EpisodeSpec(task, seed, (i,), max_turns=trainer.turn_limit(task, iteration))
+            for i, (task, seed) in enumerate(starts)
+        ],
         trainer.context,
         action_room(trainer.policy, trainer.config.sampling(), constrain),
         constrain=constrain,

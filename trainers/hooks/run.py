@@ -60,6 +60,10 @@ class Run(Protocol):
         """Plays episodes and returns their trajectories, in order."""
         ...
 
+    def turn_limit(self, task: str, iteration: int) -> int | None:
+        """Returns the turn limit of a task, for episodes that `play` does not play."""
+        ...
+
     def act(self, requests: Sequence[Request]) -> list[Sample]:
         """Generates an action for each request."""
         ...

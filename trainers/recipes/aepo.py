@@ -20,7 +20,8 @@ sigmoid), and the order of play (see `arpo_entropy`). Changed: the number of roo
 group gets 2 branches sigmoid(0.5 (mean H_t - H_0)) branches besides (theirs: about a share of
 sigmoid(0.5 (H_0 - mean H)) of a fixed number of episodes are roots, by an episode played before).
 Their scripts turn this number off. Advantages are weighed by entropies of the behaviour policy over
-the batch (theirs: of the current policy over a microbatch).
+the batch (theirs: of the current policy over a microbatch). The factor is at least 0: it would
+turn the sign where the entropy lies more than 1 / entropy_weight deviations below the mean.
 """
 
 from __future__ import annotations

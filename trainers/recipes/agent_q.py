@@ -39,7 +39,7 @@ from agentgym.trainers.algorithm import Algorithm, Preference
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.packing import pack_all, unpack_all
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import Trajectory, is_judged
+from agentgym.trainers.data.trajectory import Trajectory, is_judged, rules_of
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.hooks.preferences import action_pairs
 from agentgym.trainers.rollout.branches import discounted, single_turn
@@ -302,7 +302,7 @@ class TreePreferences(RecipeHooks):
         """Returns the view of a state, without an environment."""
         trajectory, turn = state.trajectory, state.turn
         history = [(each.observation, each.action) for each in trajectory.turns[:turn]]
-        rules = self._rules.get(trajectory.env_id, "")
+        rules = rules_of(trajectory, self._rules)
         return View.of_text(rules, trajectory.turns[turn].observation, history)
 
     def _actions(self, state: State, key: tuple[int, int]) -> list[Candidate]:

@@ -9,7 +9,7 @@ the policy learns to succeed on its own. Credit is that of GRPO.
 Kept: attempt, guidance, reattempt, the update on the rewards of guided episodes under the unguided
 prompt. Changed: group-relative credit (the paper: DPO on pairs), with the probabilities of the
 unguided policy as those of the behaviour policy. Hints come from the expert, a function, or a
-language model that reads the failed attempt, as theirs does (one hint per task).
+language model that reads the failed attempt, as theirs does (one hint per group).
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from agentgym.trainers.algorithm import Algorithm, PolicyGradient
 from agentgym.trainers.credit import group
 from agentgym.trainers.data.learn import Learn
 from agentgym.trainers.data.streams import stream
-from agentgym.trainers.data.trajectory import Trajectory, is_judged
+from agentgym.trainers.data.trajectory import Trajectory, is_judged, rules_of
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import samples_of
 from agentgym.trainers.rollout.env_pool import EnvPool, instructions_by_id
 from agentgym.trainers.rollout.episode import EpisodeSpec
+from agentgym.trainers.rollout.failures import Failures
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
@@ -93,13 +94,14 @@ class Hinted(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gymnasium.Env[Any, Any], hint: Callable[[Any], str], turns: int):
         super().__init__(env)
         self.hint, self.turns, self.left = hint, turns, 0
-        self.task = ""
+        self.start: tuple[str, int | None] = ("", None)
 
     def reset(self, **kwargs: Any) -> tuple[str, dict[str, Any]]:
         """Resets the environment."""
         self.left = self.turns
         observation, info = self.env.reset(**kwargs)
-        self.task = (kwargs.get("options") or {}).get("task", info.get("task", ""))
+        task = (kwargs.get("options") or {}).get("task", info.get("task", ""))
+        self.start = (task, kwargs.get("seed"))
         return self._with_hint(observation), info
 
     def step(self, action: str) -> tuple[str, Any, bool, bool, dict[str, Any]]:
@@ -127,31 +129,37 @@ class Guidance(RecipeHooks):
     def __init__(self, trainer: Run, config: Config):
         super().__init__()
         self.trainer, self.config = trainer, config
-        self.written: dict[str, str] = {}
+        self.written: dict[tuple[str, int | None], str] = {}
         hint = self._hint()
         make = trainer.make_env
         self.pool = EnvPool(
             lambda: Hinted(make(), hint, config.hinted_turns),
-            config.rollout.num_envs,
-            seconds=config.environment.env_seconds,
+            -(-config.rollout.num_envs // trainer.accelerator.num_processes),
+            config.environment.env_workers,
+            config.environment.env_seconds,
         )
+        self._failures = Failures(config.environment.env_failures)
 
     def _hint(self) -> Callable[[Any], str]:
         """Returns the function that maps an environment to a hint."""
         source = self.config.hint
         if source.startswith(MODELS):
-            return lambda env: self.written[env.task]
+            return lambda env: self.written[env.start]
         return expert_action if source == "expert" else imported(source, "hint")
 
     def _write(self, failed: Sequence[Trajectory]) -> None:
-        """Asks the model for hints: one per task, after the first failed attempt at it."""
+        """Asks the model for hints: one per group, after its first failed attempt.
+
+        A hint is for the same start alone: another seed can give another seat of a game, which
+        must not know what this one sees.
+        """
         from agentgym.trainers.system.processes import map_across_processes
 
         rules = instructions_by_id(self.trainer.pool.env(0))
-        attempts = {t.task: t for t in reversed(failed)}
+        attempts = {(t.task, t.seed): t for t in reversed(failed)}
         texts = [
             episode_text(
-                rules.get(t.env_id, ""),
+                rules_of(t, rules),
                 [("", turn.observation, turn.action) for turn in t.turns],
                 [outcome_text(t.success, t.episode_return)],
             )
@@ -161,6 +169,22 @@ class Guidance(RecipeHooks):
         hints = map_across_processes(self.trainer.accelerator, texts, model)
         self.written = dict(zip(attempts, hints, strict=True))
 
+    def _play(self, episodes: Sequence[EpisodeSpec]) -> list[Trajectory]:
+        """Returns episodes with hints, which are played as those of the rollouts."""
+        from agentgym.trainers.rollout.collector import collect  # imports torch
+
+        rollout = self.config.rollout
+        return collect(
+            self.trainer.policy,
+            self.pool,
+            episodes,
+            self.trainer.context,
+            self.config.sampling(),
+            constrain=rollout.constrain,
+            continuous=rollout.continuous_batching,
+            failures=self._failures,
+        )
+
     def on_rollout_end(
         self, fresh: list[Trajectory], iteration: int, rng: np.random.Generator
     ) -> Learn:
@@ -169,10 +193,12 @@ class Guidance(RecipeHooks):
         failed = dict.fromkeys((t.task, t.seed) for t in fresh if t.group not in solved)
         config, trainer = self.config, self.trainer
         starts = [start for start in failed for _ in range(config.retries)]
-        limit = trainer.config.environment.turn_limit(iteration)
         episodes = [
             EpisodeSpec(
-                task, seed, stream(config.run.seed, "retries", iteration, i), max_turns=limit
+                task,
+                seed,
+                stream(config.run.seed, "retries", iteration, i),
+                max_turns=trainer.turn_limit(task, iteration),
             )
             for i, (task, seed) in enumerate(starts)
         ]
@@ -180,18 +206,9 @@ class Guidance(RecipeHooks):
         if episodes and config.hint.startswith(MODELS):
             self._write([t for t in fresh if t.group not in solved])
         if episodes:
-            from agentgym.trainers.rollout.collector import collect
-            from agentgym.trainers.system.processes import broadcast_value
+            from agentgym.trainers.system.processes import map_across_processes
 
-            guided = collect(
-                trainer.policy,
-                self.pool,
-                episodes,
-                trainer.context,
-                config.sampling(),
-                constrain=config.rollout.constrain,
-            )
-            guided = broadcast_value(trainer.accelerator, guided)
+            guided = map_across_processes(trainer.accelerator, episodes, self._play)
             trainer.count(guided)
         good = [i for i, t in enumerate(guided) if t.success and is_judged([t])]
         again = [

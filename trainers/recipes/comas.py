@@ -23,8 +23,9 @@ with a single agent, rewards are those of the environment.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -36,7 +37,7 @@ from agentgym.trainers.credit.returns import ReturnToGo
 from agentgym.trainers.data.batch import Batch
 from agentgym.trainers.data.trajectory import Turn
 from agentgym.trainers.hooks.base import RecipeHooks
-from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, defaults
+from agentgym.trainers.settings import Fraction, LossConfig, NonNegative, When, defaults
 from agentgym.trainers.settings.kinds import RewardedConfig
 from agentgym.utils.action_parsing import match_action
 
@@ -49,6 +50,8 @@ SOLVER, SCORER = "solver", "scorer"
 @dataclass
 class Config(RewardedConfig):
     """Settings of CoMAS."""
+
+    conditions: ClassVar[Mapping[str, When]] = {"reward_constraints": When("task_coef")}
 
     loss: LossConfig = defaults(LossConfig, normalize_advantages="agent")
     gamma: Fraction = 0.0

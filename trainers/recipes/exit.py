@@ -189,7 +189,8 @@ class Teaching(RecipeHooks):
         trainer, config = self.trainer, self.config
         keys = [stream(config.run.seed, "searches", iteration, i) for i in range(len(own))]
         room = action_room(trainer.policy, config.sampling(), config.rollout.constrain)
-        limit = trainer.config.environment.turn_limit(iteration)
+        tasks = [members[0].task for members in own]
+        limits = [trainer.turn_limit(task, iteration) for task in tasks]
         found = [
             teach(
                 trainer.policy,
@@ -201,7 +202,7 @@ class Teaching(RecipeHooks):
                 teacher=self.teacher,
                 advised=self.config.visited,
             )
-            for members, order, key in zip(own, turns, keys, strict=True)
+            for members, order, key, limit in zip(own, turns, keys, limits, strict=True)
         ]
         if self.proposer is not None:
             trainer.count(tokens=self.proposer.generated)

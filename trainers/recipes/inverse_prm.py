@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 class Config(ActorCriticConfig):
     """Settings of InversePRM."""
 
-    lacks: ClassVar[tuple[str, ...]] = GAMES
+    lacks: ClassVar[tuple[str, ...]] = (*GAMES, "reward_constraints")  # its rewards are learnt
 
     loss: LossConfig = defaults(LossConfig, ratio="turn")
     critic: CriticConfig = defaults(CriticConfig, lr_by_reliability=False)

@@ -47,7 +47,10 @@ if TYPE_CHECKING:
 class Config(RewardedConfig):
     """Settings of iStar."""
 
-    lacks: ClassVar[tuple[str, ...]] = ("shape_progress", *all_but(CriticConfig, "critic_warmup"))
+    lacks: ClassVar[tuple[str, ...]] = (
+        *("shape_progress", "reward_constraints"),
+        *all_but(CriticConfig, "critic_warmup"),
+    )
 
     critic: CriticConfig = defaults(CriticConfig)
     rollout: RolloutConfig = defaults(GroupRolloutConfig)

@@ -80,11 +80,10 @@ class OutcomeReward(TurnJudge):
         """Fits the model to the labelled groups and returns the batch with predicted returns."""
         labelled = np.flatnonzero(group.starts_of(batch) % self.label_every == 0)
         shown = Batch.of([batch.trajectories[i] for i in labelled.tolist()])
-        totals = np.add.reduceat(shown.rewards, shown.turn_offsets[:-1])
-        error = self.model.fit(shown, totals[shown.turn_trajectory], rng)[-1]
+        truth = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
+        error = self.model.fit(shown, truth[labelled][shown.turn_trajectory], rng)[-1]
         last = batch.turn_offsets[1:] - 1
         predicted = self.model.predict(batch)[last]
-        truth = np.add.reduceat(batch.rewards, batch.turn_offsets[:-1])
         self.metrics = {
             "outcome_loss": error,
             "outcome_error": float(np.abs(predicted - truth).mean()),

@@ -194,11 +194,11 @@ class SoftActorCritic(RecipeHooks):
         config, context = self.config, self.trainer.context
         env = self.trainer.pool.env(0)
         room = action_room(self.trainer.policy, config.sampling(), config.rollout.constrain)
-        limit = self.trainer.config.environment.turn_limit(iteration)
         relabelled = [
             again
             for trajectory in fresh
             if config.hindsight and not trajectory.success
+            for limit in [self.trainer.turn_limit(trajectory.task, iteration)]
             if (again := in_hindsight(trajectory, env, context, room, limit)) is not None
         ]
         for trajectory in [*fresh, *relabelled]:

@@ -15,7 +15,7 @@ from agentgym.agents.basic.chat import ChatAgent
 from agentgym.data.episode_text import episode_text, outcome_text
 from agentgym.errors import ConfigError
 from agentgym.judges.judge import split_source
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, rules_of
 
 SYSTEM = (
     "You judge how much each turn of an episode contributed to its outcome. You read the rules, "
@@ -41,7 +41,7 @@ class ChatJudge:
         word: the model and its server, chat:MODEL@URL (see `ChatAgent`), or with the criteria of a
             file, rubric=FILE:chat:MODEL@URL (see `agentgym.judges.read_rubric`), which also decides
             whether the judge reads the outcome.
-        instructions: instructions of the environments by id.
+        instructions: instructions of the environments by id (see `rules_of`).
 
     Attributes:
         unread: fraction of the episodes of the last call whose scores were not in the reply.
@@ -100,7 +100,7 @@ class ChatJudge:
         outcome = outcome_text(trajectory.success, trajectory.episode_return)
         turns = zip(trajectory.turns, actors, strict=True)
         return episode_text(
-            self.instructions.get(trajectory.env_id, ""),
+            rules_of(trajectory, self.instructions),
             [(actor, turn.observation, turn.action) for turn, actor in turns],
             [outcome] * self.shows_outcome,
         )

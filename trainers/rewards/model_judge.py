@@ -12,7 +12,7 @@ import numpy as np
 from agentgym.agents.basic.view import View
 from agentgym.errors import ConfigError
 from agentgym.trainers.data.batch import Batch
-from agentgym.trainers.data.trajectory import Trajectory
+from agentgym.trainers.data.trajectory import Trajectory, rules_of
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy_agent.judge import Judge
@@ -35,8 +35,8 @@ class ModelJudge:
     Args:
         source: "judge:FOLDER", a run of `agentprm`, `orm`, `spa`, `inverse_prm`, `read` or
             `istar`, or its subfolder `judge`.
-        instructions: instructions of the environments by id. None: the model is not loaded before
-            the first call.
+        instructions: instructions of the environments by id (see `rules_of`). None: the model is
+            not loaded before the first call.
         option: the name of the setting that names the source.
 
     Raises:
@@ -94,6 +94,6 @@ class ModelJudge:
 
     def _views(self, trajectory: Trajectory) -> list[View]:
         """Returns the views of the agent before each of its turns."""
-        rules = self.instructions.get(trajectory.env_id, "")
+        rules = rules_of(trajectory, self.instructions)
         pairs = [(turn.observation, turn.action) for turn in trajectory.turns]
         return [View.of_text(rules, pair[0], pairs[:t]) for t, pair in enumerate(pairs)]

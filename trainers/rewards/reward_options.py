@@ -76,15 +76,28 @@ class RewardOptions:
     def __call__(self, batch: Batch, iteration: int, forward: ForwardPass | None = None) -> Batch:
         """Returns the batch with the rewards that credit is assigned from.
 
+        It is `weighed`, and then `changed`.
+
         Args:
             batch: the trajectories.
             iteration: the number of finished iterations.
             forward: log-probabilities of policy and reference, for the KL penalty.
         """
-        settings = self.settings
+        return self.changed(self.weighed(batch), iteration, forward)
+
+    def weighed(self, batch: Batch) -> Batch:
+        """Returns the batch with the weights of the constrained terms in its rewards.
+
+        Hooks that make other rewards of them, such as those of a team, do so afterwards.
+        """
         for name, weight in self.weights.items():
             rewards = batch.rewards + (weight - 1.0) * turn_terms(batch, name)
             batch = scaled(batch, rewards, weight, name)
+        return batch
+
+    def changed(self, batch: Batch, iteration: int, forward: ForwardPass | None = None) -> Batch:
+        """Returns a weighed batch with process rewards, bonuses, shaping and penalties."""
+        settings = self.settings
         if settings.process_reward and (share := self.process_weight(iteration)):
             scores = turn_scores(batch, settings.process_reward, self._scorer)
             self.metrics["process_score"] = float(scores.mean())

@@ -198,8 +198,10 @@ class Levels(Curriculum):
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
         """Returns `count` sampled tasks, each with a seed."""
-        names = list(self.levels)[: self.joined]
-        older = names * (count // 2 // len(names))
+        names, half = list(self.levels)[: self.joined], count // 2
+        older = names * (half // len(names))
+        if rest := half % len(names):  # in equal parts over several iterations
+            older += [names[int(i)] for i in rng.choice(len(names), rest, replace=False)]
         drawn = Counter(older + [names[-1]] * (count - len(older)))
         return [
             (f"{name} {task}", seed)

@@ -142,6 +142,7 @@ class Play:
         self.segments: list[Tokens] = []
         self.terminated = self.truncated = self.overflow = self.at_limit = False
         self.prompt: Tokens | None = None
+        self.instructions = ""
         self.read_tokens = 0
         self._reward = 0.0
 
@@ -173,7 +174,8 @@ class Play:
         """Processes the result of `start` or `step`. Sets `prompt` unless the episode is over."""
         self.admissible = tuple(self.info.get("admissible", ()))
         if self.sample is None:
-            self.conversation: Conversation = context.begin(self._instructions())
+            self.instructions = self._instructions()
+            self.conversation: Conversation = context.begin(self.instructions)
             self.start_progress = float(self.info.get("progress", 0.0))
         else:
             self._complete_turn()
@@ -377,6 +379,7 @@ class Play:
             final_state_key=self._state_key(),
             final_privileged=self._privileged(),
             start_progress=self.start_progress,
+            instructions=self.instructions,
             stats=RolloutStats(
                 read_tokens=self.read_tokens,
                 overflow=self.overflow,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from agentgym.trainers.data.run_state import RunState
+from agentgym.trainers.rollout.env_pool import MakeEnv
+from agentgym.trainers.run.environment import has_expert
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.settings.learning import CloningConfig
 from agentgym.wrappers.wrapping import answer_format
@@ -41,6 +43,7 @@ class Watch:
         greedy: whether evaluations play greedily, in contrast to training, and the same game.
         clone_success: success rate of the clone on held-out tasks. None: that of the first
             evaluation.
+        expert: whether the environment has a scripted expert, which is asked when it matters.
     """
 
     def __init__(
@@ -50,13 +53,10 @@ class Watch:
         cloned: bool = False,
         greedy: bool = False,
         clone_success: float | None = None,
+        expert: Callable[[], bool] = lambda: True,
     ) -> None:
         self._replies, self._cloned, self._greedy = replies, cloned, greedy
-        self._clone = (
-            "clone better (more --bc-demonstrations or --bc-epochs)"
-            if cloned
-            else "clone the expert first (--bc-demonstrations 300)"
-        )
+        self._expert = expert
         self._success: float | None = None
         self._clone_success = clone_success
         self._clone_reward: float | None = None  # the lower end of its interval
@@ -66,8 +66,8 @@ class Watch:
         self._warned: set[str] = set()
 
     @classmethod
-    def of(cls, config: TrainConfig, state: RunState) -> Watch:
-        """Returns the watch of a run with these settings and counters."""
+    def of(cls, config: TrainConfig, state: RunState, make_env: MakeEnv) -> Watch:
+        """Returns the watch of a run with these settings, counters and environments."""
         return cls(
             replies=answer_format(config.environment.wrap) is not None,
             cloned=config.imitates,
@@ -75,6 +75,7 @@ class Watch:
             and config.game.scripted
             and config.environment.curriculum == "uniform",
             clone_success=state.cloned,
+            expert=lambda: has_expert(make_env),
         )
 
     def warnings(
@@ -163,22 +164,26 @@ class Watch:
             return None
         if max(self._returns) - min(self._returns) > 1e-9:
             return None
+        if "flat" in self._warned:
+            return None
+        clone = "clone better (more --bc-demonstrations or --bc-epochs)"
+        if not self._cloned:
+            clone = first_clone(self._expert())
         valid = metrics.get("rollout/valid", 1.0)
         start = f"The return has not changed for {PATIENCE} iterations and no episode succeeds."
         if valid < 0.5 and self._replies:
             return (
                 f"{start} {valid:.0%} of the replies hold a valid action. trajectories.jsonl has "
                 "examples: raise --max-new-tokens if thoughts are cut off, reward the format "
-                "(--wrap ExtractAction:format_reward=0.1), or clone more episodes "
-                "(--bc-demonstrations, --data)."
+                f"(--wrap ExtractAction:format_reward=0.1), or {clone}."
             )
         if valid < 0.5:
             return (
                 f"{start} {valid:.0%} of the actions are valid: sample from the admissible ones "
-                f"(--constrain), {self._clone}, or use a pretrained --model."
+                f"(--constrain), {clone}, or use a pretrained --model."
             )
         return (
-            f"{start} Remedies: {self._clone}, raise --temperature or --group-size, or start with "
+            f"{start} Remedies: {clone}, raise --temperature or --group-size, or start with "
             "easier tasks (--curriculum window, --env-kwargs)."
         )
 
@@ -232,6 +237,13 @@ class Watch:
             "shortest path to a success may then be a gamble, which this recipe prefers. gagpo "
             "weighs the odds, and so does a critic (turn, poad)."
         )
+
+
+def first_clone(expert: bool) -> str:
+    """Returns what a run can imitate before RL, with or without a scripted expert."""
+    if expert:
+        return "clone the expert first (--bc-demonstrations 300)"
+    return "clone recorded episodes first (--data FILE), as there is no scripted expert"
 
 
 def poor_clone(cloning: CloningConfig) -> str:

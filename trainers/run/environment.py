@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any
 
@@ -16,8 +17,9 @@ from agentgym.registration.making import (
     privileged_ids,
     split_id,
     split_names_tasks,
+    tasks_of,
 )
-from agentgym.registration.mixture import Mixture
+from agentgym.registration.mixture import MixedTasks, Mixture
 from agentgym.textify.text_actions import TextActionEnv
 from agentgym.tools.grammar import call_grammar
 from agentgym.trainers.gateway.task_file import TaskFile
@@ -139,6 +141,24 @@ def _mixed(ids: Sequence[str], makers: Sequence[MakeEnv], mix: Sequence[int] = (
     if len(makers) == 1:
         return makers[0]
     return lambda: Mixture({id: make() for id, make in zip(ids, makers, strict=True)}, mix)
+
+
+def has_expert(make: MakeEnv) -> bool:
+    """Returns whether a new environment, or each of a mixture, has a scripted expert.
+
+    It is asked in the first training task. An environment that fails has none.
+    """
+    with suppress(Exception), closing(make()) as env:
+        tasks = tasks_of(env).split("train")
+        firsts = [tasks[0]]
+        if isinstance(tasks, MixedTasks):
+            firsts = [f"{name} {each[0]}" for name, each in tasks.parts.items()]
+        for task in firsts:
+            env.reset(seed=0, options={"task": task})
+            if env.get_wrapper_attr("expert")() is None:
+                return False
+        return True
+    return False
 
 
 def check_replies(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:

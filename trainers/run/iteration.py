@@ -218,10 +218,12 @@ class Iteration:
         """Returns the credit of a batch, the one that enters the loss, and the rewarded batch."""
         trainer, loss, hooks, rewarded = self._trainer, self._config.loss, self._hooks, batch
         signal, number, accelerator = trainer.algorithm.signal, self._number, trainer.accelerator
-        if hooks is not None:
-            rewarded = hooks.on_rewards(batch, forward, number, self._rng)
         if trainer.rewards.acts:
-            rewarded = trainer.rewards(rewarded, number, forward)
+            rewarded = trainer.rewards.weighed(rewarded)
+        if hooks is not None:
+            rewarded = hooks.on_rewards(rewarded, forward, number, self._rng)
+        if trainer.rewards.acts:
+            rewarded = trainer.rewards.changed(rewarded, number, forward)
         values = None if forward is None else forward.values
         if hooks is None and isinstance(signal, PolicyGradient):
             credit = checked(signal.credit(rewarded, values), batch)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from agentgym.trainers.policy.model_defaults import NEW_MODELS
 from agentgym.trainers.rollout.env_pool import instructions_by_id
+from agentgym.trainers.run.diagnostics import first_clone
+from agentgym.trainers.run.environment import has_expert
 from agentgym.trainers.run.setup import slow_precision
 from agentgym.utils.files import shown
 
@@ -29,10 +31,8 @@ def introduce(trainer: Parts, saved: tuple[int, int, int | None] | None) -> None
     if warning := slow_precision(config, trainer.policy):
         say(f"warning: {warning}")
     if saved is None and blank(trainer):
-        say(
-            "The model starts from random weights. Where random actions rarely succeed, clone the "
-            "expert first (--bc-demonstrations 300)."
-        )
+        advice = first_clone(has_expert(trainer.make_env)) if trainer.is_main else ""
+        say(f"The model starts from random weights. Where random actions rarely succeed, {advice}.")
     if saved is not None:
         iteration, _, epoch = saved
         cloning = f"epoch {epoch} of behaviour cloning"

@@ -12,7 +12,7 @@ from agentgym.errors import ConfigError
 from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy.roles import load_sibling, role_folder, role_names
 from agentgym.trainers.rollout.env_pool import MakeEnv
-from agentgym.trainers.run.saving import load_reference
+from agentgym.trainers.run.saving import load_reference, load_run_state
 from agentgym.trainers.run.setup import build_updater, load_options, load_policy
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system import checkpoint
@@ -71,8 +71,11 @@ def load_policies(
             policy = policies[role] = load_sibling(first, saved[role], **options)
         policy.gradient_checkpointing = first.gradient_checkpointing
     if start is not None:
-        for role, policy in policies.items():
-            load_reference(policy, folder, start, role, options)
+        every = config.game.exchange
+        turned = load_run_state(start).iteration // every if every else 0
+        for i, policy in enumerate(policies.values()):
+            origin = roles[(i - turned) % len(roles)]  # whose first policy it goes on from
+            load_reference(policy, folder, start, origin, options)
     return policies
 
 

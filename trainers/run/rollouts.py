@@ -21,7 +21,12 @@ from agentgym.trainers.rollout.curriculum import make_curriculum
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.executor import LocalExecutor
-from agentgym.trainers.rollout.task_sampling import SolvedLengths, SuccessRates, group_sizes
+from agentgym.trainers.rollout.task_sampling import (
+    Curriculum,
+    SolvedLengths,
+    SuccessRates,
+    group_sizes,
+)
 from agentgym.trainers.run.environment import RewardFn
 from agentgym.trainers.run.journal import Journal
 from agentgym.trainers.run.workers import make_executor
@@ -119,7 +124,7 @@ class Rollouts:
         if isinstance(self.executor, LocalExecutor) and len(policies) > 1:
             self.executor.policy = Ensemble(policy, policies)
         self._started: dict[int, Callable[[], list[Trajectory]]] = {}
-        self._limit: int | None = None  # turn limit of the current iteration
+        self._iteration = 0
         self._unjudged = 0  # episodes of the current iteration, until `metrics`
         self.turns = self.tokens = 0
 
@@ -127,10 +132,10 @@ class Rollouts:
         """Returns the turn limit of the episodes of an iteration, None for the environment's."""
         return self.config.environment.turn_limit(iteration)
 
-    def _limit_of(self, task: str, limit: int | None) -> int | None:
-        """Returns the turn limit of a task, in an iteration with a limit for all others."""
+    def limit_of(self, task: str, iteration: int) -> int | None:
+        """Returns the turn limit of the episodes of a task in an iteration."""
         limits = self.config.environment.limits_by_task
-        return self.lengths.limit(task, limits) if limits else limit
+        return self.lengths.limit(task, limits) if limits else self.turn_limit(iteration)
 
     def collect(self, iteration: int) -> list[Trajectory]:
         """Plays the episodes of an iteration, and starts those of the next `max_staleness` ones.
@@ -141,7 +146,7 @@ class Rollouts:
             Interrupted: if a process received a signal.
             ConfigError: if no verdict can be read.
         """
-        self._limit = self.turn_limit(iteration)
+        self._iteration = iteration
         last = min(iteration + self.config.rollout.max_staleness, self.config.run.iterations - 1)
         for number in range(iteration, max(iteration, last) + 1):
             if number not in self._started:
@@ -155,11 +160,7 @@ class Rollouts:
         """Returns the requests of the episodes of an iteration."""
         config, size = self.config, self.config.rollout.group_size
         groups = config.rollout.episodes_per_iteration // size
-        starts: list[tuple[str, int]] = []
-        if self._accelerator.is_main_process:  # a model that chooses tasks is asked once
-            starts = self.curriculum.draw(groups, self._rng(TASKS, iteration))
-        starts = broadcast_value(self._accelerator, starts)
-        limit = self.turn_limit(iteration)
+        starts = self.draw(groups, self._rng(TASKS, iteration))
         sizes = [size] * groups
         if config.rollout.adaptive_groups:
             sizes = group_sizes([self.success.rates.get(task, 0.5) for task, _ in starts], size)
@@ -169,12 +170,22 @@ class Rollouts:
                 task,
                 seed,
                 (config.run.seed, ACTIONS, iteration, i),
-                max_turns=self._limit_of(task, limit),
+                max_turns=self.limit_of(task, iteration),
                 bootstraps=self._bootstraps,
             )
             for i, (task, seed) in enumerate(members)
         ]
         return self.seat(episodes, iteration)
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
+        """Returns sampled tasks, each with a seed, the same in all processes."""
+        starts: list[tuple[str, int]] = []
+        if self._accelerator.is_main_process:  # a model that chooses tasks is asked once
+            starts = self.curriculum.draw(count, rng)
+            if self.lineup.agents and type(self.curriculum) is not Curriculum:
+                # Groups take the seats in turn, and most curricula order their tasks.
+                starts = [starts[int(i)] for i in rng.permutation(count)]
+        return broadcast_value(self._accelerator, starts)
 
     def seat(self, episodes: Sequence[EpisodeSpec], iteration: int) -> Sequence[EpisodeSpec]:
         """Returns the episodes with the policies that play them, in all seats of games."""
@@ -203,7 +214,7 @@ class Rollouts:
         limited = [
             each
             if each.max_turns is not None
-            else replace(each, max_turns=self._limit_of(each.task, self._limit))
+            else replace(each, max_turns=self.limit_of(each.task, self._iteration))
             for each in episodes
         ]
         played = self._start(limited)()

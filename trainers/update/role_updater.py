@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from agentgym.trainers.data.batch import Batch, Credit, Values
 from agentgym.trainers.data.trajectory import FloatArray, IntArray
+from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.update.learner import ForwardPass
+from agentgym.trainers.update.sharding import copy_policy
 from agentgym.trainers.update.updater import Diverged, Updater
 
 
@@ -115,8 +118,17 @@ class RoleUpdater:
             _joined(tokens, [each.entropy for each in found]),
         )
 
+    def share(self) -> None:
+        """Gives each role the policy of the first one, such as a clone. All processes take part."""
+        first, *others = self.parts.values()
+        for each in others:
+            copy_policy(first.trained, each.trained)
+            each.publish()
+
     def exchange(self) -> None:
         """Gives each role the policy, critic and optimiser of the role before it, cyclically.
+
+        The reference of a policy goes with it.
 
         Source: the exchange of roles of CORY (arXiv 2410.06101).
         """
@@ -125,12 +137,28 @@ class RoleUpdater:
             copy.deepcopy((each.policy.own_weights(), _critic(each), each.optimizer.state_dict()))
             for each in updaters
         ]
+        self._exchange_references([each.policy for each in updaters])
         for updater, state in zip(updaters, states[-1:] + states[:-1], strict=True):
             weights, critic, optimizer = state
             updater.policy.load_own_weights(weights)
             if updater.module.critic is not None:
                 updater.module.critic.load_state_dict(critic)
             updater.optimizer.load_state_dict(optimizer)
+
+    @staticmethod
+    def _exchange_references(policies: Sequence[Policy]) -> None:
+        """Gives each policy the reference of the one before it, if they differ."""
+        found = [policy.reference_weights() for policy in policies]
+        first = found[0]
+        if all(
+            torch.equal(x, each[name].to(x.device))
+            for each in found[1:]
+            for name, x in first.items()
+        ):
+            return
+        found = copy.deepcopy(found)
+        for policy, weights in zip(policies, found[-1:] + found[:-1], strict=True):
+            policy.load_reference_weights(weights)
 
     def update(
         self,

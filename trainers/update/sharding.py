@@ -119,6 +119,14 @@ def copy_weights(source: Learner, target: Learner) -> None:
         whole.copy_(as_whole(sharded))
 
 
+@torch.no_grad()
+def copy_policy(source: Learner, target: Learner) -> None:
+    """Copies the trained weights of a policy to one of the same model, sharded in the same way."""
+    for new, old in zip(source.policy.parameters(), target.policy.parameters(), strict=True):
+        if new.requires_grad:
+            old.copy_(new)
+
+
 def as_whole(state: Any) -> Any:
     """Returns a state with whole tensors in place of sharded ones. All processes must take part."""
     if isinstance(state, DTensor):

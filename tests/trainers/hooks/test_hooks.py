@@ -543,6 +543,17 @@ def test_aepo_weighs_advantages_by_the_entropy_of_their_tokens():
     np.testing.assert_allclose(found, [1 - step, 1 + step, -2, 0], rtol=1e-5)
 
 
+def test_aepo_never_turns_the_sign_of_an_advantage():
+    """A single token that is certain among many uncertain ones lies far below the mean."""
+    hook = Branching.__new__(Branching)
+    entropy = np.append(np.full(40, 2.0), 0.0)  # 6.3 standard deviations
+    hook.entropy_weight, hook._entropy = 0.2, [entropy]
+    for sign in (1.0, -1.0):
+        credit = Credit(np.full(41, sign, np.float32))
+        found = hook.on_advantages(Batch.of([trajectory([41], [0])]), credit, 0).advantages
+        assert (sign * found[:40] > 1).all() and found[40] == 0
+
+
 @pytest.mark.slow
 def test_branches_keep_what_they_took_over(tmp_path: Path):
     rows = train(

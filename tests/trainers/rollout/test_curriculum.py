@@ -507,3 +507,39 @@ def test_a_run_plays_the_tasks_of_a_file(tmp_path: Path):
     trainer: Any = make_trainer("grpo", **few, iterations=0, run_dir=str(tmp_path))
     trainer.run()
     assert {each.task for each in trainer.rollouts.episodes(0)} == {"train/5", "train/9"}
+
+
+def test_older_levels_are_played_in_equal_parts_also_in_small_iterations():
+    curriculum = Levels(LEVELS)
+    curriculum.joined = 3
+    drawn = [curriculum.draw(2, np.random.default_rng(seed)) for seed in range(300)]
+    found = Counter(task[0] for tasks in drawn for task, _ in tasks)
+    assert found.total() == 600 and found["C"] > 350
+    assert found["A"] > 70 and found["B"] > 70
+
+
+@pytest.mark.parametrize("groups", [2, 4])
+def test_the_level_of_a_game_tells_nothing_about_the_trained_seat(groups: int, tmp_path: Path):
+    """Groups take the seats in turn, whatever order a curriculum has for its tasks."""
+    trainer = make_trainer(
+        "poad", env_id=("KuhnPoker-v0:hands=1", "KuhnPoker-v0:hands=2"), model="nano",
+        opponents="scripted:random", curriculum="levels", episodes_per_iteration=2 * groups,
+        group_size=2, iterations=1, eval_episodes=0, device="cpu", quiet=True, log_with=(),
+        run_dir=str(tmp_path),
+    )  # fmt: skip
+    curriculum = trainer.rollouts.curriculum
+    assert isinstance(curriculum, Levels)
+    curriculum.joined = 2
+    found: Counter[tuple[str, str]] = Counter()
+    for iteration in range(60):
+        specs = trainer.rollouts.episodes(iteration)[::2]
+        assert len({spec.seats for spec in specs}) == 2  # type: ignore[attr-defined]
+        for spec in specs:
+            [(agent, _)] = spec.seats  # type: ignore[attr-defined]
+            found[spec.task.partition(" ")[0][-1], agent] += 1
+    assert len(found) == 4
+    for level in "12":
+        seats = [found[level, agent] for agent in ("player_0", "player_1")]
+        assert min(seats) > 0.3 * sum(seats)
+    trainer.log.close()
+    trainer.folder.close()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentgym.registration.making import make_env
+from agentgym.registration.mixture import Mixture
 from agentgym.trainers import train
 from agentgym.trainers.data.run_state import RunState
 from agentgym.trainers.run.diagnostics import (
@@ -17,11 +20,13 @@ from agentgym.trainers.run.diagnostics import (
     Watch,
     poor_clone,
 )
+from agentgym.trainers.run.environment import has_expert
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.settings.learning import CloningConfig
 
 from ...helpers.echo import Echo
 
+line = partial(make_env, "NumberLine-v0")
 FINE = {"rollout/return": 0.5, "rollout/success": 0.5, "rollout/valid": 1.0}
 
 
@@ -77,6 +82,25 @@ def test_a_constant_return_is_reported_once_after_some_iterations():
     [warning] = found[PATIENCE - 1]
     assert f"{PATIENCE} iterations" in warning
     assert "--bc-demonstrations" in warning
+
+
+def test_the_expert_is_named_only_where_there_is_one():
+    failing = {"rollout/return": 0.0, "rollout/success": 0.0, "rollout/valid": 1.0}
+    for expert in (True, False):
+        for rows in (failing, failing | {"rollout/valid": 0.1}):
+            for replies in (True, False):
+                watch = Watch(replies=replies, expert=lambda expert=expert: expert)
+                [*_, [warning]] = [watch.warnings(rows) for _ in range(PATIENCE)]
+                assert ("--bc-demonstrations" in warning) == expert
+                assert ("--data" in warning) == (not expert)
+
+
+def test_an_expert_is_asked_in_each_environment_of_a_run():
+    assert has_expert(line) and has_expert(partial(make_env, "TicTacToe-v0"))
+    assert not has_expert(Echo)
+    assert has_expert(lambda: Mixture({"A": line(), "B": line()}))
+    assert not has_expert(lambda: Mixture({"A": line(), "B": Echo()}))
+    assert not has_expert(partial(make_env, "NumberLine-v0", wrap=("NoSuchWrapper",)))
 
 
 def test_the_remedy_depends_on_the_share_of_valid_actions():
@@ -220,7 +244,7 @@ def test_a_clone_is_compared_with_its_demonstrations_and_a_random_agent(
 
 def test_a_resumed_run_knows_its_clone():
     config = TrainConfig.of(bc_demonstrations=8)
-    watch = Watch.of(config, RunState(cloned=0.9))
+    watch = Watch.of(config, RunState(cloned=0.9), line)
     [warning] = watch.warnings({"eval/success": 0.3})
     assert "30%" in warning and "its clone did in 90%" in warning
 
@@ -256,7 +280,7 @@ def test_a_poor_clone_needs_more_of_its_demonstrations(settings: dict[str, Any],
     [({}, True), ({"opponents": "mirror"}, False), ({"curriculum": "window"}, False)],
 )
 def test_only_equal_tasks_are_compared(settings: dict[str, Any], compared: bool):
-    watch = Watch.of(TrainConfig.of(**settings), RunState())
+    watch = Watch.of(TrainConfig.of(**settings), RunState(), line)
     watch.warnings(FINE)
     assert bool(watch.warnings({"eval/success": 1.0})) == compared
 

@@ -11,6 +11,8 @@ from agentgym.trainers.recipes import grpo
 from agentgym.trainers.run.plan import plan
 from agentgym.trainers.trainer import Trainer
 
+from ...helpers.echo import Echo
+
 
 @pytest.mark.parametrize(("kind", "packs"), [("llama", True), ("mistral", False)])
 def test_the_plan_says_that_rows_do_not_pack(
@@ -54,3 +56,16 @@ def test_a_model_with_random_weights_is_named_unless_it_clones(
     )  # fmt: skip
     Trainer("grpo", config, grpo.build(config)).run()
     assert ("random weights" in capsys.readouterr().out) == says
+
+
+@pytest.mark.parametrize("env", [None, Echo])
+def test_the_expert_is_suggested_only_where_there_is_one(env: Any, tmp_path: Path, capsys: Any):
+    config = grpo.Config.of(
+        model="nano", max_new_tokens=4, iterations=1, episodes_per_iteration=8, eval_episodes=0,
+        horizons=(2,), device="cpu", run_dir=str(tmp_path / "run"),
+    )  # fmt: skip
+    Trainer("grpo", config, grpo.build(config), env=env).run()
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "random weights" in shown
+    assert ("--bc-demonstrations" in shown) == (env is None)
+    assert ("--data FILE" in shown) == (env is Echo)
