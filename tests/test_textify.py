@@ -324,6 +324,10 @@ def test_what_cannot_be_textified_is_said():
         agentgym.textify(gymnasium.make("Pendulum-v1"), describe=lambda a, e: "", actions=["go"])
     with pytest.raises(TypeError, match=r"describe takes \(observation, environment\)"):
         lake(describe=lambda observation: "")
+    pendulum = gymnasium.make("Pendulum-v1")
+    for names in ({}, {"describe": lambda a, e: "", "actions": ["push"]}):
+        with pytest.raises(TypeError, match=r"got Box\(.*ActionWrapper"):
+            agentgym.textify(pendulum, **names)
     with pytest.raises(TypeError, match="parallel_to_aec"):
         agentgym.textify("Taxi-v4", describe=lambda a, e: "", actions=["go"])
 

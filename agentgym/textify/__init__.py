@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Text
+from gymnasium.spaces import Discrete, Text
 
 from agentgym.core import TextEnv
 from agentgym.textify.base import Describe, Opponent
@@ -106,8 +106,8 @@ def textify(
             if shared.pop("actions") is not None:
                 raise ValueError("actions are for numbered actions. This environment takes text.")
             return TextActionEnv(env, max_turns=max_turns, **shared)
-        _need_names(describe, actions)
-        return TextifiedEnv(env, env.action_space, max_turns=max_turns, **shared)
+        space = _numbered(env.action_space, describe, actions)
+        return TextifiedEnv(env, space, max_turns=max_turns, **shared)
     if hasattr(env, "new_initial_state"):  # a game of OpenSpiel, which need not be installed
         if shared.pop("actions") is not None:
             raise ValueError("actions are for other games. Those of OpenSpiel have texts.")
@@ -120,19 +120,28 @@ def textify(
             "textify takes a gymnasium.Env, a PettingZoo AECEnv (for a parallel game: "
             f"pettingzoo.utils.parallel_to_aec) or a game of OpenSpiel, got {type(env).__name__}."
         )
-    _need_names(describe, actions)
     agent = env.possible_agents[0] if seat is None else seat
     if agent not in env.possible_agents:
         raise ValueError(f"seat must be one of {env.possible_agents}, got {agent!r}.")
     shared |= {"seat": agent, "opponent": opponent or _at_random}
-    return TextifiedGame(env, env.action_space(agent), max_turns=max_turns, **shared)
+    space = _numbered(env.action_space(agent), describe, actions)
+    return TextifiedGame(env, space, max_turns=max_turns, **shared)
 
 
-def _need_names(describe: Describe | None, actions: Sequence[str] | None) -> None:
+def _numbered(
+    space: gymnasium.Space[Any], describe: Describe | None, actions: Sequence[str] | None
+) -> Discrete:
+    """Returns the action space if its actions are numbered, and have names."""
+    if not isinstance(space, Discrete):
+        raise TypeError(
+            f"textify needs numbered (Discrete) or Text actions, got {space}: a "
+            "gymnasium.ActionWrapper can number them, or read them from a text."
+        )
     if describe is None or actions is None:
         raise TypeError(
             "textify needs `describe` and `actions` for an environment with numbered actions."
         )
+    return space
 
 
 def _at_random(observation: Any, legal: np.ndarray, rng: np.random.Generator) -> int:

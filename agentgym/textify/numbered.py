@@ -23,7 +23,7 @@ class _Numbered(Textified):
     def __init__(
         self,
         env: Any,
-        space: Any,
+        space: Discrete,
         *,
         describe: Describe,
         actions: Sequence[str],
@@ -31,8 +31,6 @@ class _Numbered(Textified):
         **kwargs: Any,
     ):
         super().__init__(env, describe=describe, **kwargs)
-        if not isinstance(space, Discrete):
-            raise TypeError(f"textify needs Discrete actions, got {space}.")
         self.actions = tuple(actions)
         for name in self.actions:
             if not isinstance(name, str):
@@ -93,7 +91,7 @@ class TextifiedGame(_Numbered):
     zero_sum = common_reward = False
     idle_action = None
 
-    def __init__(self, env: Any, space: Any, *, seat: str, opponent: Opponent, **kwargs: Any):
+    def __init__(self, env: Any, space: Discrete, *, seat: str, opponent: Opponent, **kwargs: Any):
         super().__init__(env, space, **kwargs)
         self.seat = seat
         self._opponent = opponent
