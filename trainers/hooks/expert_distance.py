@@ -71,7 +71,7 @@ class ExpertDistance(RecipeHooks):
 
     def __init__(self, run: Run, table: ExpertTable):
         super().__init__()
-        self._env, self._table = run.pool.env(0), table
+        self._run, self._env, self._table = run, run.pool.env(0), table
         seed = run.config.run.seed
         for env in self._env.envs.values() if isinstance(self._env, Mixture) else (self._env,):
             env.reset(seed=seed)
@@ -84,14 +84,19 @@ class ExpertDistance(RecipeHooks):
         self.env_steps = 0
         self._table.turns.clear()
         for trajectory in fresh:
-            self._measure(trajectory)
+            self._measure(trajectory, self._run.turn_limit(trajectory.task, iteration))
         return Learn(fresh)
 
-    def _measure(self, trajectory: Trajectory) -> None:
-        """Adds the distances of the states of an episode, also of the one in which it was cut."""
+    def _measure(self, trajectory: Trajectory, limit: int | None) -> None:
+        """Adds the distances of the states of an episode, also of the one in which it was cut.
+
+        Args:
+            trajectory: the episode.
+            limit: its turn limit. None: that of the environment.
+        """
         env, options = self._env, {"task": trajectory.task}
         env.reset(seed=trajectory.seed, options=options)
-        limit = getattr(env.unwrapped, "turn_limit", None)
+        limit = limit or getattr(env.unwrapped, "turn_limit", None)
         if limit is not None:
             env.reset(seed=trajectory.seed, options=options | {"max_turns": 2 * limit})
         for turn in trajectory.turns:

@@ -24,7 +24,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 @dataclass
 class Config(GroupConfig):
     """Settings of SPEAR."""
+
+    # Episodes are replayed for the returns that they had, with the weights of their time.
+    lacks: ClassVar[tuple[str, ...]] = (*GroupConfig.lacks, "reward_constraints")
 
     loss: LossConfig = defaults(LossConfig, clip_high=0.28, covariance_clip=0.02)
     scale: bool = False

@@ -39,8 +39,11 @@ def walk(env: NumberLine, moves: Sequence[str]) -> tuple[Trajectory, list[int]]:
     return found, distances
 
 
-def hooks_of(env: gymnasium.Env[Any, Any], table: ExpertTable) -> ExpertDistance:
+def hooks_of(
+    env: gymnasium.Env[Any, Any], table: ExpertTable, limit: int | None = None
+) -> ExpertDistance:
     run: Any = SimpleNamespace(
+        turn_limit=lambda task, iteration: limit,
         pool=SimpleNamespace(env=lambda slot: env),
         config=SimpleNamespace(run=SimpleNamespace(seed=0)),
     )
@@ -97,6 +100,17 @@ def test_the_expert_has_the_turns_of_an_episode_from_every_state(limit: int):
         expected = distance if distance <= limit else float("inf")
         assert table.turns[each.group, turn.state_key] == expected
     assert (each.group, each.final_state_key) in table.turns
+
+
+@pytest.mark.parametrize("limit", [1, 2, 30])
+def test_a_turn_limit_of_the_run_is_that_of_the_expert(limit: int):
+    env = NumberLine(size=9, max_turns=9)
+    there = away(env)
+    table = ExpertTable()
+    walked, distances = walk(env, [there])
+    hooks_of(env, table, limit).on_rollout_end([walked], 0, np.random.default_rng(0))
+    found = table.turns[walked.group, walked.turns[0].state_key]
+    assert found == (distances[0] if distances[0] <= limit else np.inf)
 
 
 def test_an_expert_that_goes_astray_is_stopped():
