@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
@@ -17,6 +16,7 @@ from agentgym.agents.text_model import MODELS
 from agentgym.cli.command_line import KeyValues, Wrappers, standard_output
 from agentgym.cli.judging import Judges
 from agentgym.cli.kept_episodes import kept_after_errors
+from agentgym.cli.out_files import check_new_file
 from agentgym.data.episode import RecordedEpisode, judged_episodes
 from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
@@ -115,7 +115,7 @@ def export(
             episodes it tells the success. Episodes without a readable verdict are left out.
     """
     if format != "minari":
-        _check_out(out)
+        check_new_file(out)
     if format == "hub":
         if len(sources) != 1 or suite:
             raise ConfigError(f"--format hub takes the folder of one run, got {len(sources)}.")
@@ -235,16 +235,6 @@ def _check_decided(episodes: Sequence[RecordedEpisode], option: str) -> None:
             f"{option} needs outcomes, and {unknown} of {len(episodes)} episodes hold no outcome: "
             "add `success`, true or false, to their lines, or leave it out."
         )
-
-
-def _check_out(out: Path) -> None:
-    """Finds out before the episodes, rather than after them, that a file cannot be written."""
-    if out.exists():
-        raise ConfigError(f"{str(out)!r} exists: give a new name, or delete it first.")
-    if not out.parent.is_dir():
-        raise ConfigError(f"There is no folder {str(out.parent)!r} to write {out.name} to.")
-    if not os.access(out.parent, os.W_OK):
-        raise ConfigError(f"There is no permission to write {str(out)!r}.")
 
 
 def _with_expert() -> list[str]:
