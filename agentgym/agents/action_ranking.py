@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from agentgym.agents.basic.replies import Replies
 from agentgym.agents.basic.view import View
 from agentgym.agents.text_model import MODELS
 from agentgym.data.episode_text import LONGEST
-from agentgym.errors import ConfigError
 from agentgym.reading.typography import without_thoughts
 from agentgym.utils.importing import imported
+from agentgym.utils.returned_numbers import score_of
 
 PROMPT = (
     "You compare the next actions of an agent in an episode. You read the rules, the earlier "
@@ -110,14 +109,10 @@ def by_function(source: str) -> Rank:
     function: Callable[[View, str], float] = imported(source, "judge")
 
     def rank(views: Sequence[View], actions: Sequence[Sequence[str]]) -> list[list[float]]:
-        found = [
-            [function(view, action) for action in some]
+        return [
+            shares([score_of(source, function(view, action)) for action in some])
             for view, some in zip(views, actions, strict=True)
         ]
-        for score in (each for some in found for each in some):
-            if not isinstance(score, int | float) or not math.isfinite(score):
-                raise ConfigError(f"{source} must return a finite number, got {score!r:.80}.")
-        return [shares(some) for some in found]
 
     return rank
 

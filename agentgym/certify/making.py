@@ -8,6 +8,7 @@ from typing import Any
 from agentgym.core import TextEnv
 from agentgym.errors import ConfigError, did_you_mean
 from agentgym.multiagent.game import TextGame
+from agentgym.registration.entry import import_module_of
 from agentgym.registration.making import author_class, full_id, make_env
 from agentgym.registration.registry import REGISTRY
 from agentgym.utils.importing import user_module
@@ -36,6 +37,18 @@ def make_text_env(name: str, **kwargs: Any) -> TextEnv:
             f"{name!r}: other environments have no snapshots, tasks or expert to check."
         )
     return env
+
+
+def check_name(name: str) -> None:
+    """Checks that there is an environment of a name, without making it.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    if match := CLASS.fullmatch(name):
+        _class(*match.groups())
+    else:
+        import_module_of(full_id(name))
 
 
 def _class(module: str, name: str) -> Any:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from agentgym.certify import Budget, Report, Result, certify
 from agentgym.certify.findings import Check
+from agentgym.certify.making import check_name
 from agentgym.certify.processes import Processes
 from agentgym.certify.remote import certify_url, is_url
 from agentgym.cli.command_line import KeyValues, standard_output
@@ -71,18 +72,23 @@ def run_certification(
     budget = Budget(tasks=tasks, search=search, steps=steps)
     arguments, console = parse_arguments(env_kwargs), standard_output()
     reports: list[Report] = []
-    with Processes() as processes:
-        for name in envs:
-            if is_url(name):
-                report = certify_url(name, arguments, budget)
-            else:
-                report = _with_status(name, arguments, budget, processes)
-            show(report, console)
-            reports.append(report)
-    if json is not None:
-        write_json(json, [report.to_json() for report in reports])
-    if openenv is not None:
-        write_json(openenv, reports[0].to_openenv())
+    for name in envs:
+        if not is_url(name):
+            check_name(name)
+    try:
+        with Processes() as processes:
+            for name in envs:
+                if is_url(name):
+                    report = certify_url(name, arguments, budget)
+                else:
+                    report = _with_status(name, arguments, budget, processes)
+                reports.append(report)
+                show(report, console)
+    finally:  # the finished certificates are kept after any error
+        if json is not None and reports:
+            write_json(json, [report.to_json() for report in reports])
+        if openenv is not None and reports:
+            write_json(openenv, reports[0].to_openenv())
     return FAILED if any(report.verdict == "fail" for report in reports) else 0
 
 

@@ -163,6 +163,10 @@ def run_evaluation(
     _check_files(json, save, resume)
     if resume and save is not None:
         _check_resumed(save, command)
+    if price is not None and not all(0 <= each < math.inf for each in price):
+        first, second = price
+        raise ConfigError(f"price must be at least 0 and finite, got {first:g} and {second:g}.")
+    judgements = Judgements(judge)
     players = [make_agent(spec, **options | _model_of(spec, model)) for spec in agent]
     tell_apart(players, agent)
     notes += [
@@ -170,10 +174,6 @@ def run_evaluation(
     ]
     settings = {"tasks": episodes, "num_envs": num_envs, "seed": seed, "env_kwargs": arguments}
     settings |= {"resume": resume, "env_seconds": env_seconds}
-    judgements = Judgements(judge)
-    if price is not None and not all(0 <= each < math.inf for each in price):
-        first, second = price
-        raise ConfigError(f"price must be at least 0 and finite, got {first:g} and {second:g}.")
     with judgements.transcripts(save) as file:
         settings |= {"save": file}
         plan = [

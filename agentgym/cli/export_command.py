@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
@@ -13,10 +11,12 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from agentgym.agents import make_agent
+from agentgym.agents import Agent, make_agent
 from agentgym.agents.text_model import MODELS
 from agentgym.cli.command_line import KeyValues, Wrappers, standard_output
 from agentgym.cli.judging import Judges
+from agentgym.cli.kept_episodes import kept_after_errors
+from agentgym.cli.out_files import check_new_file
 from agentgym.data.episode import RecordedEpisode, judged_episodes
 from agentgym.data.reading import read_episodes
 from agentgym.data.writing import WRITERS
@@ -115,7 +115,7 @@ def export(
             episodes it tells the success. Episodes without a readable verdict are left out.
     """
     if format != "minari":
-        _check_out(out)
+        check_new_file(out)
     if format == "hub":
         if len(sources) != 1 or suite:
             raise ConfigError(f"--format hub takes the folder of one run, got {len(sources)}.")
@@ -146,50 +146,56 @@ def export(
     settings: dict[str, Any] = {"tasks": episodes, "split": split, "seed": seed}
     settings |= {"num_envs": num_envs}
     kwargs = parse_arguments(env_kwargs) | ({"wrap": list(wrap)} if wrap else {})
-    found: list[RecordedEpisode] = []
-    for source in given:
-        if (path := Path(source)).exists():
-            found += _read(path)
-        else:
-            found += _play(_named(source), agent, kwargs, settings)
-    found = judged_episodes(found)
-    if failures == "condition":
-        found = [conditioned(each) for each in found]
-    elif failures != "keep":
-        _check_decided([each for each in found if each.env], f"--failures {failures}")
-        failed = [each for each in found if not each.success]
-        make = {"repair": repaired, "hindsight": relabelled, "trace": traced}[failures]
-        if reflector:
-            by_model = {"repair": reflected, "hindsight": instructed}[failures]
-            make = partial(by_model, source=reflector)
-        better = learnable(failed, make, kwargs)
-        shown = f"{len(better)} of {len(failed)} failed episodes can be used ({failures})."
-        standard_output().print(shown)
-        keeps = failures != "trace"
-        found = [each for each in found if keeps and (each.success or format == "preferences")]
-        found += better
-    if judges is not None:
-        found = _judged(found, judges)
-    if successes:
-        _check_decided(found, "--successes")
-    kept = [
-        each
-        for each in found
-        if (each.success or not successes) and (min_reward is None or each.value >= min_reward)
-    ]
-    if format == "minari" and kept:
-        create_dataset(out.as_posix(), kept, kwargs)
-        standard_output().print(f"{len(kept)} episodes in the dataset {out.as_posix()}.")
-        return 0
-    rows = list(WRITERS[format](kept)) if kept else []
-    if not rows:
-        raise ConfigError(
-            f"Nothing to write: none of the {len(found)} episodes remain, or no two of them have "
-            "the same task and seed and different returns."
+    with kept_after_errors("name {} in place of what was played.") as folder:
+        # All sources and agents, before the first episode is played.
+        resolved = [_read(Path(each)) if Path(each).exists() else _named(each) for each in given]
+        plays = any(isinstance(each, str) for each in resolved)
+        players = [_player(spec) for spec in agent] if plays else []
+        found: list[RecordedEpisode] = []
+        for each in resolved:
+            if isinstance(each, str):
+                each = _play(each, players, kwargs, settings, folder)
+            found += each
+        found = judged_episodes(found)
+        if failures == "condition":
+            found = [conditioned(each) for each in found]
+        elif failures != "keep":
+            _check_decided([each for each in found if each.env], f"--failures {failures}")
+            failed = [each for each in found if not each.success]
+            make = {"repair": repaired, "hindsight": relabelled, "trace": traced}[failures]
+            if reflector:
+                by_model = {"repair": reflected, "hindsight": instructed}[failures]
+                make = partial(by_model, source=reflector)
+            better = learnable(failed, make, kwargs)
+            shown = f"{len(better)} of {len(failed)} failed episodes can be used ({failures})."
+            standard_output().print(shown)
+            keeps = failures != "trace"
+            found = [each for each in found if keeps and (each.success or format == "preferences")]
+            found += better
+        if judges is not None:
+            found = _judged(found, judges)
+        if successes:
+            _check_decided(found, "--successes")
+        kept = [
+            each
+            for each in found
+            if (each.success or not successes) and (min_reward is None or each.value >= min_reward)
+        ]
+        if format == "minari" and kept:
+            create_dataset(out.as_posix(), kept, kwargs)
+            standard_output().print(f"{len(kept)} episodes in the dataset {out.as_posix()}.")
+            return 0
+        rows = list(WRITERS[format](kept)) if kept else []
+        if not rows:
+            raise ConfigError(
+                f"Nothing to write: none of the {len(found)} episodes remain, or no two of them "
+                "have the same task and seed and different returns."
+            )
+        replace_text(out, "".join(json.dumps(row) + "\n" for row in rows))
+        standard_output().print(
+            f"{len(rows)} lines of {len(kept)} episodes in {out}.", soft_wrap=True
         )
-    replace_text(out, "".join(json.dumps(row) + "\n" for row in rows))
-    standard_output().print(f"{len(rows)} lines of {len(kept)} episodes in {out}.", soft_wrap=True)
-    return 0
+        return 0
 
 
 def _export_traces(sources: Sequence[str], out: Path, format: str) -> int:
@@ -231,16 +237,6 @@ def _check_decided(episodes: Sequence[RecordedEpisode], option: str) -> None:
         )
 
 
-def _check_out(out: Path) -> None:
-    """Finds out before the episodes, rather than after them, that a file cannot be written."""
-    if out.exists():
-        raise ConfigError(f"{str(out)!r} exists: give a new name, or delete it first.")
-    if not out.parent.is_dir():
-        raise ConfigError(f"There is no folder {str(out.parent)!r} to write {out.name} to.")
-    if not os.access(out.parent, os.W_OK):
-        raise ConfigError(f"There is no permission to write {str(out)!r}.")
-
-
 def _with_expert() -> list[str]:
     """Returns the ids of the core suite that have an expert."""
     found = []
@@ -262,21 +258,29 @@ def _named(source: str) -> str:
         raise ConfigError(f"There is no file or folder {source!r}. {error}") from error
 
 
+def _player(spec: str) -> Agent | str:
+    """Returns an agent, or the model that writes episodes."""
+    return spec.removeprefix(PREFIX) if spec.startswith(PREFIX) else make_agent(spec)
+
+
 def _play(
-    id: str, agents: Sequence[str], kwargs: dict[str, Any], settings: dict[str, Any]
+    id: str,
+    players: Sequence[Agent | str],
+    kwargs: dict[str, Any],
+    settings: dict[str, Any],
+    folder: Path,
 ) -> list[RecordedEpisode]:
-    """Plays episodes of an environment with each of the agents."""
+    """Plays episodes of an environment with each of the agents, and keeps them in a folder."""
     found = []
-    with tempfile.TemporaryDirectory() as folder:
-        for number, spec in enumerate(agents):
-            if spec.startswith(PREFIX):
-                found += _imagine(id, spec.removeprefix(PREFIX), kwargs, settings)
-                continue
-            file = Path(folder) / f"{number}.jsonl"
-            report = evaluate(id, make_agent(spec), env_kwargs=kwargs, save=file, **settings)
-            if report.interrupted:
-                raise KeyboardInterrupt
-            found += read_episodes([file])
+    for player in players:
+        if isinstance(player, str):
+            found += _imagine(id, player, kwargs, settings)
+            continue
+        file = folder / f"{len([*folder.iterdir()])}.jsonl"
+        report = evaluate(id, player, env_kwargs=kwargs, save=file, **settings)
+        if report.interrupted:
+            raise KeyboardInterrupt
+        found += read_episodes([file])
     return found
 
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import Annotated, Any
 
 import tyro
 
+from agentgym.cli.kept_episodes import kept_after_errors
 from agentgym.data.reading import read_episodes
 from agentgym.evaluation.agreement import Agreement
 from agentgym.evaluation.report import Report, share_interval
@@ -66,20 +65,10 @@ class Judgements:
             self._file = save
             yield save
             return
-        folder = Path(mkdtemp(prefix="agentgym-"))
-        self._file = folder / "episodes.jsonl"
-        try:
+        advice = "the same command with --save {} --resume goes on from them."
+        with kept_after_errors(advice) as folder:
+            self._file = folder / "episodes.jsonl"
             yield self._file
-        except BaseException as error:
-            if self._file.exists():
-                error.add_note(
-                    f"The episodes are kept: the same command with --save {self._file} --resume "
-                    "goes on from them."
-                )
-                raise
-            rmtree(folder)
-            raise
-        rmtree(folder)
 
     def read(self, reports: Sequence[Report]) -> None:
         """Judges the episodes of reports, whose transcripts are in the file of `transcripts`."""

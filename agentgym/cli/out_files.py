@@ -38,6 +38,17 @@ def check_out_files(paths: Iterable[Path | None], sources: Sequence[Path] = ()) 
             )
 
 
+def check_new_file(path: Path) -> None:
+    """Checks that a file, or a folder, does not exist and can be written.
+
+    Raises:
+        ConfigError: if it exists, or there is no folder for it or no permission.
+    """
+    if path.exists():
+        raise ConfigError(f"{str(path)!r} exists: give a new name, or delete it first.")
+    check_out_files([path])
+
+
 BEGINNINGS = {".pdf": (b"%PDF",), ".png": (b"\x89PNG",), ".svg": (b"<?xml", b"<svg")}
 """First bytes of figures."""
 PAGE = b'<!DOCTYPE html>\n<html lang="en">\n<meta charset="utf-8">\n'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections import Counter
@@ -21,6 +20,7 @@ from agentgym.judges.rubric import Rubric, read_rubric
 from agentgym.judges.verdict import CAUSES, UNREADABLE, Verdict, read_verdict
 from agentgym.utils.file_cache import cached_by_files
 from agentgym.utils.importing import imported
+from agentgym.utils.returned_numbers import finite_number
 
 FORMS = "chat:MODEL@URL, policy:FOLDER, model:NAME, rubric=FILE:MODEL or module:function"
 PROMPT = """\
@@ -127,18 +127,15 @@ class FunctionJudge:
 
     def _verdict(self, found: Any) -> Verdict:
         verdict = found if isinstance(found, Verdict) else Verdict(found)
-        score = verdict.score
-        known = isinstance(score, int | float) and math.isfinite(score) and 0 <= score <= 1
-        if not known and score is not None:
+        if verdict.score is None:
+            return verdict
+        score = finite_number(verdict.score)
+        if score is None or not 0 <= score <= 1:
             raise ConfigError(
                 f"The judge {self.name} must return a score in [0, 1], a Verdict, or None, got "
                 f"{found!r:.80}."
             )
-        return (
-            verdict
-            if score is None
-            else Verdict(float(score), verdict.scores, verdict.cause, verdict.turn)
-        )
+        return Verdict(score, verdict.scores, verdict.cause, verdict.turn)
 
 
 class Jury:

@@ -84,7 +84,7 @@ def split_id(id: str) -> tuple[str, dict[str, Any]]:
     return name, parse_arguments(split_arguments(words or ""))
 
 
-def make_env(id: str, /, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
+def make_env(id: str = "", /, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
     """Makes an environment as `gymnasium.make` does, with the arguments checked first.
 
     A plain Gymnasium environment with `Text` spaces is adapted (`textify.text_actions`).
@@ -101,6 +101,8 @@ def make_env(id: str, /, *, wrap: Sequence[str] = (), **kwargs: Any) -> TextGym:
             a value that the environment or wrapper refuses.
         MissingExtraError: if the environment needs an optional dependency that is not installed.
     """
+    if not id and isinstance(kwargs.get("id"), str):  # by keyword, as in `gymnasium.make`
+        id = kwargs.pop("id")
     id = import_module_of(full_id(id))
     check_types("make_env", keyword_parameters(make_env), {"wrap": wrap})
     kwargs = own(filled(kwargs))  # `env.spec` is JSON

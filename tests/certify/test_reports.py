@@ -6,6 +6,7 @@ import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from agentgym.certify.certificate import check_declared, result_of
 from agentgym.certify.findings import Finding
 from agentgym.certify.processes import Processes
 from agentgym.certify.registry import BY_ID, CHECKS
+from agentgym.cli import certify_command
 from agentgym.cli.main import main
 from agentgym.errors import ConfigError
 from tests.certify.planted import CLOCK, Planted
@@ -147,3 +149,24 @@ def test_the_command_needs_an_environment_and_one_for_openenv(capsys, tmp_path: 
     for out in ("--json", "--openenv"):  # before the checks, which take a while
         assert main(["certify", "NumberLine-v0", out, str(tmp_path / "none" / "x.json")]) == 2
         assert "There is no folder" in capsys.readouterr().err
+
+
+def test_names_are_checked_first_and_finished_certificates_outlast_an_error(
+    tmp_path, monkeypatch, capsys
+):
+    made, small = [], ["--tasks", "2", "--search", "10", "--steps", "50"]
+
+    def certified(name: str, *args: Any, **kwargs: Any) -> Report:
+        made.append(name)
+        if len(made) == 2:
+            raise OSError(28, "No space left on device")
+        return certify(name, *args, **kwargs)
+
+    monkeypatch.setattr(certify_command, "certify", certified)
+    file = tmp_path / "certificates.json"
+    for wrong in ("NumberLime-v0", "nowhere:Mine-v0", f"{__name__}:Nothing"):
+        assert main(["certify", "NumberLine-v0", wrong, *small, "--json", str(file)]) == 2
+        assert not made and not file.exists() and "error: " in capsys.readouterr().err
+    assert main(["certify", "NumberLine-v0", "Bandit-v0", *small, "--json", str(file)]) == 2
+    [found] = json.loads(file.read_text())
+    assert found["env"] == "NumberLine-v0"

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -168,3 +171,41 @@ def test_an_export_that_is_killed_leaves_no_file(tmp_path, monkeypatch):
     assert not out.exists()
     assert main([*NUMBER_LINE, "--out", str(out)]) == 0
     assert len(rows(out)) == 4 and list(tmp_path.iterdir()) == [out]
+
+
+def test_what_was_played_outlasts_an_error_behind_it(tmp_path, monkeypatch, capsys):
+    """The same command goes on from the files, and deletes what it needs no more."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    scores = iter([0.5, "none"])
+    module = SimpleNamespace(judge=lambda episode: next(scores, 1.0))
+    monkeypatch.setitem(sys.modules, "judge_of_mine", module)
+    out = tmp_path / "all.jsonl"
+    judged = ["--judge", "judge_of_mine:judge", "--out", str(out)]
+    assert main([*NUMBER_LINE, "--agent", "random", "expert", *judged]) == 2
+    told = capsys.readouterr().err
+    kept = sorted(map(str, tmp_path.glob("agentgym-*/*.jsonl")))
+    assert len(kept) == 2 and f"name {' '.join(kept)} in place of what was played" in told
+    assert "Raised by the judge judge_of_mine:judge on task" in told
+    assert main(["export", *kept, *judged]) == 0 and len(rows(out)) == 8
+    out.unlink()
+    assert main([*NUMBER_LINE, *judged]) == 0
+    assert {*tmp_path.iterdir()} == {out, Path(kept[0]).parent}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["NumberLine-v0", "NumberLime-v0"], "Did you mean: NumberLine-v0"),
+        (["NumberLine-v0", "broken.jsonl"], "broken.jsonl, line 1"),
+        (["NumberLine-v0", "--agent", "expert", "exprt"], "Did you mean: expert"),
+    ],
+)
+def test_all_sources_and_agents_are_checked_before_the_first_episode(
+    words, message, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path("broken.jsonl").write_text("{}")
+    monkeypatch.setattr(export_command, "evaluate", None)
+    assert main(["export", *words, "--out", "all.jsonl"]) == 2
+    assert message in capsys.readouterr().err

@@ -320,6 +320,23 @@ def test_an_evaluation_is_continued(tmp_path, monkeypatch, capsys):
     assert len(path.read_bytes().splitlines()) == 60
 
 
+def test_files_and_judges_are_checked_before_agents_which_may_load_models(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(eval_command, "make_agent", None)
+    (tmp_path / "old").write_text("old")
+    for words, message in {
+        ("--save", str(tmp_path / "old")): "add --resume",
+        ("--save", str(tmp_path / "old"), "--resume"): "its last line is not an episode",
+        ("--json", str(tmp_path / "old")): "is no earlier result",
+        ("--judge", "nowhere:judge"): "There is no module 'nowhere'",
+        ("--judge", "rubric=none.md:chat:m@http://x"): "none.md",
+        ("--price", "1", "-1"): "at least 0 and finite",
+    }.items():
+        assert run("eval", "NumberLine-v0", *words) == cli.WRONG_USE
+        assert message in capsys.readouterr().err
+
+
 def test_resume_needs_a_file(capsys):
     assert run("eval", "NumberLine-v0", "--resume") == cli.WRONG_USE
     assert "--save" in capsys.readouterr().err

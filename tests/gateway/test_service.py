@@ -130,6 +130,17 @@ def test_the_server_ends_cleanly_and_every_session_is_in_the_file(recorded: Reco
     assert "key" in facts and all(isinstance(word, int) for word in facts["key"])
 
 
+def test_a_file_of_traces_is_checked_before_the_model_is_loaded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    pytest.importorskip("uvicorn", reason="needs the extra `serve`")
+    (tmp_path / "old.jsonl").write_text("{}")
+    for name, message in {"old.jsonl": "exists: give a new name", "no/x": "no folder"}.items():
+        words = ["--model", str(tmp_path / "no-model"), "--record", str(tmp_path / name)]
+        assert main(["gateway", *words]) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_wrong_requests_are_refused_and_pages_of_browsers_begin_no_session(recorded: Recorded):
     assert recorded.refused == [403, 415, 422, 422, 422, 404, 422, 422, 422]
 

@@ -95,10 +95,9 @@ def test_an_episode_on_a_server_of_others_has_a_budget(
     env = ExtractAction(RemoteEnv("http://127.0.0.1:1"), format="tags")
     for _ in range(2):
         env.reset(seed=0, options={"max_turns": most})
-        for turn in range(1, turns + 1):
-            found = env.step(answer)
-            assert (found[2] or found[3]) == (turn == turns)
-        assert found[2] == ("stop" in answer)
+        ends = [env.step(answer)[2:4] for _ in range(turns)]
+        assert [any(each) for each in ends] == [False] * (turns - 1) + [True]
+        assert ends[-1][0] == ("stop" in answer)
         with pytest.raises(ResetNeeded):
             env.step(answer)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from agentgym.errors import ConfigError
 from agentgym.trainers.audit.measures import Floats
 from agentgym.utils.importing import imported
+from agentgym.utils.returned_numbers import finite_number
 
 Line = dict[str, Any]
 """A line of `trajectories.jsonl`."""
@@ -86,7 +86,7 @@ def _check(source: str, line: Line, credit: Any) -> None:
     numbers = credit.tolist() if isinstance(credit, np.ndarray) else credit
     turns = len(line["turns"])
     fits = isinstance(numbers, list | tuple) and len(numbers) == turns
-    if not fits or not all(isinstance(x, int | float) and math.isfinite(x) for x in numbers):
+    if not fits or any(finite_number(each) is None for each in numbers):
         raise ConfigError(
             f"{source} must give {turns} finite numbers, one per turn, for task {line['task']!r} "
             f"with seed {line['seed']}, got {numbers!r:.80}."

@@ -14,6 +14,7 @@ from typing import Any
 from rich.text import Text
 
 from agentgym.cli.command_line import standard_output
+from agentgym.cli.out_files import check_new_file
 from agentgym.errors import ConfigError, needs_extra
 from agentgym.registration.making import full_id, make_env
 from agentgym.trainers.gateway.gateway import Gateway
@@ -70,6 +71,8 @@ def main(argv: Sequence[str]) -> int:
     if given.env_id is not None:
         make = partial(make_env, full_id(given.env_id), **parse_arguments(given.env_kwargs))
         make().close()  # an error now rather than at the first episode
+    if given.record is not None:  # before the model is loaded
+        check_new_file(given.record)
     with needs_extra("agentgym gateway", "serve"):
         from agentgym.trainers.gateway.service import SessionService, session_routes
     agent = load_served(

@@ -10,6 +10,7 @@ from agentgym.trainers.gateway.programs import Outcome, as_score, finite, scalar
 from agentgym.trainers.gateway.record import Record
 from agentgym.trainers.gateway.task import Task
 from agentgym.trainers.gateway.wire import Message
+from agentgym.utils.returned_numbers import as_number
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def checked_score(found: Any) -> Any:
     """
     if isinstance(found, list | tuple):
         numbers = [scalar(each) for each in found]
-        if all(isinstance(each, int | float) for each in numbers):
+        if all(as_number(each) is not None for each in numbers):
             return [finite(each) for each in numbers]
     score = as_score(found)
     if score is None:

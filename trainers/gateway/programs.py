@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import inspect
 import json
-import math
 import os
 import re
 import shlex
@@ -31,6 +30,7 @@ from agentgym.time_limits import BoundedCalls, CallTimeout
 from agentgym.trainers.gateway.kept_connections import can_be_read
 from agentgym.trainers.gateway.processes import Groups
 from agentgym.trainers.gateway.task import Task
+from agentgym.utils.returned_numbers import as_number, finite_number
 
 Score = float | Mapping[str, float]
 """A number, or numbers by name."""
@@ -120,10 +120,10 @@ def as_score(value: Any) -> Score | None:
     value = scalar(value)
     if isinstance(value, Mapping) and value:
         numbers = {str(name): scalar(each) for name, each in value.items()}
-        if all(isinstance(each, int | float) for each in numbers.values()):
+        if all(as_number(each) is not None for each in numbers.values()):
             return {name: finite(each) for name, each in numbers.items()}
         return None
-    return finite(value) if isinstance(value, int | float) else None
+    return None if as_number(value) is None else finite(value)
 
 
 def scalar(value: Any) -> Any:
@@ -131,17 +131,14 @@ def scalar(value: Any) -> Any:
     return value.item() if getattr(value, "ndim", None) == 0 else value
 
 
-def finite(value: float) -> float:
+def finite(value: Any) -> float:
     """Returns a number as a float.
 
     Raises:
         ValueError: if it is not finite.
     """
-    try:
-        number = float(value)
-    except OverflowError:  # an integer that no float can hold
-        number = math.inf
-    if not math.isfinite(number):
+    number = finite_number(value)
+    if number is None:
         raise ValueError(f"A score must be finite, got {value!r:.80}.")
     return number
 

@@ -23,6 +23,7 @@ from agentgym.trainers.data.trajectory import IntArray, Trajectory
 from agentgym.trainers.rewards.chat_judge import ChatJudge
 from agentgym.trainers.rewards.model_judge import PREFIX, ModelJudge
 from agentgym.utils.importing import imported
+from agentgym.utils.returned_numbers import as_number
 
 ScoreFn = Callable[[Trajectory], Sequence[float]]
 """Scores the turns of a trajectory, in [0, 1]."""
@@ -165,15 +166,18 @@ def turn_scores(batch: Batch, source: str, score: Scorer | None = None) -> Float
         joint = Joint.of(batch)
         trajectories, turns = joint.batch.trajectories, joint.turns
     scores = (score or scorer(source))(trajectories)
+    numbers: list[float] = []
     for trajectory, given in zip(trajectories, scores, strict=True):
         turns_here = len(trajectory.turns)
-        if not _are_numbers(given, turns_here):
+        some = _numbers(given, turns_here)
+        numbers += some
+        if len(some) != turns_here:
             raise ConfigError(
                 f"Process scores of {source!r} must be numbers, one per turn, {turns_here}, got "
                 f"{given!r:.80}."
             )
     found = np.empty(batch.num_turns)
-    found[turns] = [each for some in scores for each in some]
+    found[turns] = numbers
     if not ((found >= 0) & (found <= 1)).all():
         wrong = found[~((found >= 0) & (found <= 1))][0]
         raise ConfigError(
@@ -183,13 +187,16 @@ def turn_scores(batch: Batch, source: str, score: Scorer | None = None) -> Float
     return found
 
 
-def _are_numbers(given: Any, count: int) -> bool:
-    """Returns whether a function of the user has returned so many numbers."""
+def _numbers(given: Any, count: int) -> list[float]:
+    """Returns the numbers of a function of the user, [] if they are not so many."""
     try:
         found = np.asarray(given)
     except (TypeError, ValueError, RuntimeError):  # lists of different lengths, tensors of a model
-        return False
-    return found.shape == (count,) and found.dtype.kind in "biuf"
+        return []
+    if found.shape != (count,):
+        return []
+    numbers = [as_number(each) for each in found.tolist()]
+    return [number for number in numbers if number is not None]
 
 
 def scorer(

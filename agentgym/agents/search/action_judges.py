@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -10,8 +9,8 @@ from typing import Any, Protocol
 from agentgym.agents.basic.replies import Replies
 from agentgym.agents.basic.view import Agent, View
 from agentgym.data.episode_text import LONGEST, episode_text
-from agentgym.errors import ConfigError
 from agentgym.utils.importing import imported
+from agentgym.utils.returned_numbers import score_of
 
 PROMPT = (
     "You judge the next action of an agent in an episode. You read the rules, the earlier turns, "
@@ -121,10 +120,7 @@ class FunctionValue:
         Raises:
             ConfigError: for a score that is not a finite number.
         """
-        found = [self._function(view, action) for view, action in zip(views, actions, strict=True)]
-        for score in found:
-            if not isinstance(score, int | float) or not math.isfinite(score):
-                raise ConfigError(
-                    f"value={self.source} must return a finite number, got {score!r:.80}."
-                )
-        return [float(score) for score in found]
+        return [
+            score_of(f"value={self.source}", self._function(view, action))
+            for view, action in zip(views, actions, strict=True)
+        ]

@@ -209,11 +209,12 @@ def test_files_are_read_whole_before_the_first_evaluation(files, tmp_path):
     plain.write_text(json.dumps({"messages": json.loads(first)["messages"]}) + "\n")
     tasks.write_text('["no such task"]')
     settings: dict[str, Any] = RUN | {"eval_episodes": 2, "callbacks": [Counts()]}
-    for name, message, changes in (
+    cases: list[tuple[str, str, dict[str, Any]]] = [
         ("data", "broken.jsonl, line 2: not an episode", {"data": (str(broken),)}),
         ("list", "must hold training tasks", {"curriculum": str(tasks)}),
         ("rewards", "1 of 1 episodes in the data have no rewards", {"data": (str(plain),)}),
-    ):
+    ]
+    for name, message, changes in cases:
         folder = tmp_path / name
         recipe = "turn" if name == "list" else "ilql"
         with pytest.raises((ConfigError, DataError), match=message):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -163,6 +166,26 @@ def scored(scores: list[float], success: bool) -> Trajectory:
     for turn, score in zip(found.turns, scores, strict=True):
         turn.reward_terms = {"format": score}
     return found
+
+
+def test_process_scores_may_be_fractions_decimals_and_tensors():
+    batch = Batch.of([trajectory([1, 2], [0, 1]), trajectory([1], [0])])
+    halves = [Fraction(1, 2), Decimal("0.5"), torch.tensor(0.5)]
+
+    def scores(*given: Any) -> list[float]:
+        def score(trajectories: Any) -> list[list[Any]]:
+            return [[*given][: len(each.turns)] for each in trajectories]
+
+        return shaping.turn_scores(batch, "mine:score", score).tolist()
+
+    for half in halves:
+        assert scores(half, True) == [0.5, 1.0, 0.5]
+    for wrong in (Decimal("NaN"), Decimal("sNaN"), Fraction(3, 2), float("nan")):
+        with pytest.raises(ConfigError, match="Process scores of 'mine:score' must lie in"):
+            scores(wrong, 1)
+    for wrong in ("0.5", None, 1j):
+        with pytest.raises(ConfigError, match="must be numbers, one per turn, 2, got"):
+            scores(wrong, 1)
 
 
 @given(
