@@ -72,12 +72,6 @@ def _entry(tree: Tree, name: str, full: str, found: dict[str, str]) -> str:
     return f"{size}{name}{mark}"
 
 
-def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
-    from agentgym.envs.shell.interpreter import COMMANDS as known  # for -exec
-
-    return find(tree, arguments, known)
-
-
 def _mkdir(tree: Tree, arguments: list[str], stdin: str) -> str:
     found, paths = options(arguments, "p")
 
@@ -211,7 +205,7 @@ COMMANDS = {
     "pwd": _pwd,
     "cd": _cd,
     "ls": _ls,
-    "find": _find,
+    "find": find,
     "mkdir": _mkdir,
     "rmdir": _rmdir,
     "touch": _touch,
