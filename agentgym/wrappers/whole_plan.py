@@ -29,7 +29,8 @@ _CHANGED = re.compile(
 )
 """Words behind an action that make it another one."""
 _DENIED = re.compile(
-    r"n't\b|\b(?:not|never|wrong|bad|invalid|illegal|fail(?:s|ed)?|mistake|reject\w*|example|format)\b",
+    r"n't\b|\b(?:not|never|wrong|bad|invalid|illegal|fail(?:s|ed)?|mistake|reject\w*|example"
+    r"|format)\b",
     re.IGNORECASE,
 )
 _TAKEN_BACK = re.compile(
