@@ -21,6 +21,11 @@ _LABEL = re.compile(
 _HASHES = "####"
 """The label of GSM8K, before a number or on the last line. Before other lines, it is a heading."""
 _HASHED = re.compile(r"^####[ \t]{0,9}(-?[$]?\d[^\n]{0,99})", re.MULTILINE)
+_LETTERED = re.compile(
+    r"^\W{0,9}[b-pr-z][.:)]|\b(?:team|player|option|choice|side|agent)s? [a-z]\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Letters that name people or choices, as "A:" then does."""
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s?\{")
 _TAGGED = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.IGNORECASE | re.DOTALL)
 _FENCE = re.compile(r"```[\w-]{0,20}[ \t]*\n(.*?)\n?```", re.DOTALL)
@@ -48,10 +53,11 @@ def find_answer_text(text: str) -> list[str]:
     found += [match[1] for match in list(_HASHED.finditer(text))[:_MOST]]
     before, _, last = f"\n{text.rstrip()}".rpartition("\n")
     lead, hashes, answer = last.rpartition(_HASHES)
-    if hashes and answer.strip() and (not lead or lead[-1] in " \t.!"):
+    ends = not lead or lead.rstrip().endswith((".", "!")) or _LABEL.search(lead) is not None
+    if hashes and answer.strip() and ends:
         found.append(_boxed(answer))
-    elif last.startswith("A:") and before.strip() and "\nB:" not in before:  # as behind "Q:"
-        found.append(last[2:])
+    elif last.startswith("A:") and before.rstrip().endswith((".", "!", "?")):  # as behind "Q:"
+        found += [] if _LETTERED.search(before) else [last[2:]]
     return [undecorated(answer) for answer in found]
 
 

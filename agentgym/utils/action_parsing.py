@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from textwrap import dedent
 from typing import Any
@@ -26,11 +26,10 @@ from agentgym.utils.marks import (
     CLOSING,
     LONGEST,
     last_answer,
-    leads_to,
     undressed,
     without_bold,
-    without_note,
 )
+from agentgym.utils.remarks import leads_to, without_note
 
 # Quantifiers are bounded, so that matching takes linear time for every answer.
 _BLANK = r" \t\u00a0\u2009\u202f\u3000"
@@ -238,14 +237,23 @@ def code_command(answer: str) -> str:
     return command(head if fence and not tail and "```" not in head else answer)
 
 
-def only_block(answer: str) -> str:
-    """Returns the only code block in a reply whose sentences lead to it, or ""."""
-    if not 1 <= answer.count("```") <= 2:
+def only_block(answer: str, actions: Iterable[str] = ()) -> str:
+    """Returns the only code block in a reply whose sentences lead to it, or "".
+
+    Args:
+        answer: a reply.
+        actions: the known actions. The sentences may name no other one.
+    """
+    if not 1 <= answer.count("```") <= 2 or "~~~" in answer:
         return ""
     blocks = code_blocks(answer)
+    if len(blocks) != 1:
+        return ""
     before, _, rest = answer.partition("```")
     after = rest.partition("```")[2]
-    return blocks[0] if len(blocks) == 1 and leads_to(before, after) else ""
+    imagined = OBSERVATION.search(after)
+    after = after[: imagined.start()] if imagined else after
+    return blocks[0] if leads_to(before, after, blocks[0], actions) else ""
 
 
 def plain(text: str, *, cased: bool = False) -> str:
@@ -316,7 +324,7 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
     begins = plain(answer.strip().partition("\n")[0])  # "left" and later "Answer: up" are two
     marked = "" if begins in known else last_answer(paragraph)
     brief = paragraph if any("(" in each for each in known) else without_note(paragraph, known)
-    block = "" if begins in known else only_block(answer)
+    block = "" if begins in known else only_block(answer, known)
     dressed = (paragraph, marked, without_bold(brief), block)
     parts = (paragraph, *map(undressed, dressed))
     for form in filter(None, dict.fromkeys(map(plain, parts))):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from agentgym.reading.typography import normalized
+from agentgym.utils.remarks import LEAD, UNMEANT
 
 LONGEST = 10_000
 """Maximum number of characters of an action that are compared. The rest is ignored."""
@@ -35,31 +35,6 @@ _ASKS = re.compile(
 _PAIRED = ("**", "*", "`", '"', "'")
 CLOSING = " \t\r\n.!$*_`\"')]}"
 """Marks behind an answer that do not change it."""
-_NOTE = re.compile(r"\s{0,9}([^()\n]{1,300}?)[ \t]{1,9}\(([^()\n]{1,300})\)[.!*_:;, \t\n]{0,9}$")
-_HEAD = re.compile(
-    r"\s{0,9}\*\*([^*\n]{1,300})\*\*(?:[ \t]{0,9}:|[ \t]{1,9}[-\u2013\u2014])[ \t]{1,9}"
-    r"([^\n]{1,999})\s{0,9}$"
-)
-"""The action and the note behind it."""
-_REMARK = re.compile(
-    r"^(?!.*\b(?:times|twice|thrice|x ?\d|\d ?x|then|next|afterwards|followed)\b).*[^\W\d_]{2}"
-)
-"""A note that gives no amount, and no action to follow."""
-_NO_WORD = re.compile(r"\W+")
-_LEAD = re.compile(r"[.!?;]\s|\n\s{0,9}\n|,\s{0,9}(?:so|thus|therefore|hence)\b")
-"""Before the words that lead to a marked answer."""
-_TAKEN_BACK = re.compile(
-    r"\W{0,9}(?:no|not|wait|actually|instead|oops|sorry|correction|hm+|but|or|alternatively|then|next"
-    r"|afterwards|and)\b",
-    re.IGNORECASE,
-)
-_UNMEANT = re.compile(
-    r"\b(?:not|no|never|cannot|can't|cant|don't|dont|won't|wont|neither|nor|without|except|but"
-    r"|instead|rather|other|avoid|refuse|reject|wrong|bad|illegal|impossible|invalid|false|format"
-    r"|example|e\.g|instructions?|rules?|template|if|unless|whether|would|could|might|maybe|perhaps"
-    r"|should|opponents?|previous|last)\b|n't\b"
-)
-"""Words of denials, doubts, other turns and quoted instructions before a marked answer."""
 
 
 def without_bold(text: str) -> str:
@@ -94,51 +69,6 @@ def undressed(text: str) -> str:
     return _ESCAPED.sub(r"\1", text)
 
 
-def without_note(answer: str, actions: Iterable[str]) -> str:
-    """Returns a reply of one line without a note behind its action.
-
-    The note is in parentheses, as in "left (towards the door)", or follows an action in bold type,
-    as in "**left**: the door is there". It stays if it denies or doubts the action, gives an
-    amount, as in "left (twice)", or names another action, as in "left (then up)".
-
-    Args:
-        answer: a reply.
-        actions: the known actions.
-    """
-    if len(answer) > LONGEST:
-        return answer
-    note = (_HEAD.match(answer) if "**" in answer else None) or (
-        _NOTE.match(answer) if ")" in answer[-20:] else None
-    )
-    if note is None:
-        return answer
-    action, text = note[1], normalized(note[2]).casefold()
-    if "?" in text or _UNMEANT.search(text.replace("no longer", "")) or not _REMARK.search(text):
-        return answer
-    meant, inner = _words(action), f" {_words(text)} "
-    known = (_words(each) for each in actions)
-    return answer if any(each != meant and f" {each} " in inner for each in known) else action
-
-
-def _words(text: str) -> str:
-    return " ".join(_NO_WORD.sub(" ", text.casefold()).split())
-
-
-def leads_to(before: str, after: str = "") -> bool:
-    """Whether the sentences around an action in a mark of its own lead to it.
-
-    Args:
-        before: the text before the mark: empty, or sentences of which the last one is of two words
-            at least and neither denies nor doubts.
-        after: the text behind the mark, which takes nothing back and adds nothing.
-    """
-    before, after = normalized(before).strip().rstrip("*_ "), normalized(after).strip()
-    last = _LEAD.split(before.casefold())[-1].split("\n")[-1]
-    if before and (len(last.split()) < 2 or not before.endswith((".", ":", "!"))):
-        return False  # "submit:" is a command
-    return not (_UNMEANT.search(last) or _TAKEN_BACK.match(after))
-
-
 def last_answer(answer: str) -> str:
     """Returns the marked answer at the end of a reply, "" if it marks none or several.
 
@@ -152,4 +82,4 @@ def last_answer(answer: str) -> str:
     if len(marked) != 1 or not end.endswith(tuple(marked)):
         return ""
     ((folded, found),) = marked.items()
-    return "" if _UNMEANT.search(_LEAD.split(end.removesuffix(folded))[-1]) else found
+    return "" if UNMEANT.search(LEAD.split(end.removesuffix(folded))[-1]) else found

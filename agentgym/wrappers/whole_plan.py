@@ -23,9 +23,29 @@ _END = re.compile(
     r"`{3,5}|[\[<](?:plan end|end(?: of)? plan|end|/plan|/answer)[\]>]", re.IGNORECASE
 )
 _WORD = re.compile(r"[\w.+-]*\w")
+_SMALL = frozenset(("the", "a", "an"))
+_CHANGED = re.compile(
+    r"n't\b|\b(?:not|no|never|twice|thrice|times|then|and|or|instead|unless|if|wrong|skip\w*)\b"
+)
+"""Words behind an action that make it another one."""
+_DENIED = re.compile(
+    r"n't\b|\b(?:not|never|wrong|bad|invalid|illegal|fail(?:s|ed)?|mistake|reject\w*|example"
+    r"|format)\b",
+    re.IGNORECASE,
+)
+_TAKEN_BACK = re.compile(
+    r"\W{0,9}(?:(?:no|wait|oops|sorry|correction|hm+|or|but|better|rather)[ ]?[,:.!-]|actually\b"
+    r"|alternatively\b|alternative\b|instead\b|on second thought|scratch that|or (?:rather|else)\b"
+    r"|or alternatively\b|(?:this|that|it)(?:'s| is| was)? (?:plan )?(?:wrong|not)\b"
+    r"|(?:the )?(?:plan|option|solution|version|variant|second plan)[ ]?"
+    r"(?:[2-9]|[b-d]|two|instead)\b)",
+    re.IGNORECASE,
+)
+"""The start of a remark behind which there is another plan."""
 MOST_LINES = 1000
 """Further lines of a plan are ignored."""
 SEVERAL = "The plan has several numbered lists. Expected one."
+TAKEN_BACK = "A remark beside the plan takes it back, or begins another one. Expected one plan."
 _NEEDED = ("success", "valid", "reward_terms")
 
 
@@ -35,26 +55,56 @@ def actions_of(plan: str) -> list[str]:
     Remarks are left out: lines around a plan in "[PLAN]" and "[PLAN END]" or in a code fence, and
     lines that end in a colon. In a plan with numbers or dashes, so are paragraphs without them, and
     lists with dashes that precede the numbers, are indented below them or follow a colon. A further
-    numbered list may only repeat the plan in more or fewer words.
+    numbered list or marked plan may only repeat the plan, with more or fewer words behind actions.
 
     Raises:
-        ValueError: for different numbered lists, with a sentence for the agent.
+        ValueError: for different plans, and for one that a remark takes back, with a sentence for
+            the agent.
     """
-    lines = _framed(plan.replace("\r\n", "\n").split("\n"))
-    starts = [i for i, line in enumerate(lines) if _number(line) == 1]
-    parts = zip([0, *starts[1:]], [*starts[1:], len(lines)], strict=True)
-    lists = [_actions(lines[start:stop]) for start, stop in parts]
-    shortest = min(lists, key=lambda actions: sum(map(len, actions)))
-    if not all(_repeats(shortest, actions) for actions in lists):
+    parts = _framed(plan.replace("\r\n", "\n").split("\n"))
+    found = [_actions(lines) for part in parts for lines in _lists(part)]
+    shortest = min((actions for actions, _ in found), key=lambda actions: sum(map(len, actions)))
+    if not all(_repeats(shortest, actions) for actions, _ in found):
         raise ValueError(SEVERAL)
+    if any(taken_back for _, taken_back in found):
+        raise ValueError(TAKEN_BACK)
     return shortest[:MOST_LINES]
 
 
-def _framed(lines: list[str]) -> list[str]:
-    """Returns the lines within the marks around a plan, or all lines without any."""
-    begun = next((i for i, line in enumerate(lines) if _FRAME.fullmatch(line.strip())), -1)
-    behind = range(begun + 1, len(lines))
-    return lines[begun + 1 : next((i for i in behind if _END.fullmatch(lines[i].strip())), None)]
+def _framed(lines: list[str]) -> list[list[str]]:
+    """Returns the lines within each pair of marks around a plan, or all lines without any."""
+    framed: list[list[str]] = []
+    opened, said = False, ""
+    for at, line in enumerate(lines):
+        text = line.strip()
+        if opened and _END.fullmatch(text):
+            opened, said = False, ""
+        elif opened:
+            framed[-1].append(line)
+        elif _FRAME.fullmatch(text):
+            if _DENIED.search(said):
+                raise ValueError(TAKEN_BACK)
+            opened = True
+            framed.append([])
+        elif not framed and _END.fullmatch(text):  # its start is in the prompt
+            return [lines[:at]]
+        elif framed and _TAKEN_BACK.match(text):
+            raise ValueError(TAKEN_BACK)
+        else:
+            said = text or said
+    return framed or [lines]
+
+
+def _lists(lines: list[str]) -> list[list[str]]:
+    """Returns the lines of each numbered list. Numbers that are all 1 are one list."""
+    starts, before = [], 0
+    for i, line in enumerate(lines):
+        number = _number(line)
+        if number == 1 != before:
+            starts.append(i)
+        before = number if line.strip() else before
+    parts = zip([0, *starts[1:]], [*starts[1:], len(lines)], strict=True)
+    return [lines[start:stop] for start, stop in parts]
 
 
 def _number(line: str) -> int:
@@ -63,35 +113,52 @@ def _number(line: str) -> int:
 
 
 def _repeats(short: list[str], full: list[str]) -> bool:
-    """Whether a list says the same as another in fewer words."""
-    words = [[set(_WORD.findall(action.lower())) for action in each] for each in (short, full)]
-    return len(short) == len(full) and all(map(set.issubset, *words))
+    """Whether a list says the same as another with less behind its actions."""
+    if len(short) != len(full):
+        return False
+    for less, more in zip(map(_words, short), map(_words, full), strict=True):
+        if more[: len(less)] != less or _CHANGED.search(" ".join(more[len(less) :])):
+            return False
+    return True
 
 
-def _actions(lines: list[str]) -> list[str]:
-    """Returns the actions among lines with at most one numbered list."""
+def _words(action: str) -> list[str]:
+    return [word for word in _WORD.findall(action.lower()) if word not in _SMALL]
+
+
+def _actions(lines: list[str]) -> tuple[list[str], bool]:
+    """Returns the actions among lines, and whether a remark behind them takes them back.
+
+    The lines have at most one numbered list.
+    """
     numbered = any(_number(line) >= 0 for line in lines)
     listed = numbered or any(map(_DASHED.match, lines))
     actions, remark, headed, indent = list[str](), listed, False, 99
+    taken_back = False
     for line in lines:
         deep = len(line) - len(line.lstrip())
         number, dash = _NUMBERED.match(line), _DASHED.match(line)
+        other = not number and _TAKEN_BACK.match(line) is not None
+        heading = (
+            not number and line.rstrip(" *_").endswith(":") and (listed or other or not actions)
+        )
         if not line.strip():
             remark = listed
             continue
         if number:
             remark, headed, indent = False, False, deep
-        elif line.rstrip(" *_").endswith(":") and (listed or not actions):
+        elif heading:
             remark, headed = listed, True
-            continue
         elif numbered and deep >= indent + 2:
             continue
         elif dash:
             remark = numbered and (headed or not actions)
-        if not remark:
+        if heading or remark:
+            taken_back = taken_back or (bool(actions) and other)
+        else:
             mark = number or dash
             actions.append(line[mark.end() if mark else 0 :].strip())
-    return actions
+    return actions, taken_back
 
 
 class WholePlan(TextWrapper):
@@ -100,8 +167,9 @@ class WholePlan(TextWrapper):
     As in "On the Planning Abilities of Large Language Models: A Critical Investigation" (arXiv
     2305.15771), where a verifier tells the agent what is wrong with its plan, and it may try again.
 
-    **Actions**: text with one action of the environment per line, with or without numbers. Play
-    stops at the first invalid action.
+    **Actions**: text with one action of the environment per line, with or without numbers. Remarks
+    around them are left out. One of two plans, or one that is taken back, is not played. Play stops
+    at the first invalid action.
 
     **Observations**: text. After a plan that does not reach the goal: feedback, and the start of
     the episode, to which the environment returns.

@@ -75,11 +75,15 @@ _POLITE = (
     "i agree", "all right", "thank you", "proposal", "final answer", "my choice", "my answer",
     "at the end", "in the end", "in total", "hi there", "hey there", "hello there",
     "what if", "i guess", "i suppose", "that means", "we have a deal", "you have a deal",
-    *(f"{this}{my} {last} offer" for this in ("this is ", "that is ", "that's ", "")
-      for my in ("my", "the") for last in ("final", "last", "best")), "final offer", "last offer",
-    *(f"that {fails} work{me}" for fails in ("will not", "won't", "does not", "doesn't")
-      for me in ("", " for me")), "confirming that", "confirming", "to confirm", "however",
+    *(f"{this}{my} {last} offer" for this in ("this is ", "that is ", "that's ")
+      for my in ("my", "the") for last in ("final", "last", "best")),
+    *(f"{my}{last} offer" for my in ("my ", "the ") for last in ("final", "best")), "final offer",
+    "confirming that", "confirming", "to confirm",
 )  # fmt: skip
+# Behind a proposal, they deny it.
+_BEFORE = re.compile(
+    r"^\s*(?:however|that (?:will not|won't|does not|doesn't) work(?: for me)?)\s*(?=[,:;-])"
+)
 _SPELLINGS = {**_PHRASES, **dict.fromkeys(_POLITE, "")}
 _SPELLING = re.compile(
     rf"(?<![\w'])(?:{'|'.join(map(re.escape, sorted(_SPELLINGS, key=len, reverse=True)))})(?![\w'])"
@@ -116,7 +120,7 @@ NEGATIONS = frozenset("not never no none nothing if unless kidding joking wrong 
 
 def spelled(sentence: str) -> str:
     """Returns a sentence with one word in place of each phrase of a known meaning."""
-    before, sentence = "", _IF_POLITE.sub("", sentence)
+    before, sentence = "", _IF_POLITE.sub("", _BEFORE.sub("", sentence))
     while sentence != before:
         before, sentence = sentence, _SPELLING.sub(lambda found: _SPELLINGS[found[0]], sentence)
     return sentence

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, product
 
-from agentgym.utils.marks import undressed, without_bold, without_note
+from agentgym.utils.marks import undressed, without_bold
+from agentgym.utils.remarks import without_note
 
 Fact = tuple[str, ...]
 Facts = frozenset[Fact]
@@ -122,7 +123,7 @@ class World:
         """
         plain = self._plain(text)
         if plain not in self.worded:
-            plain = self._plain(without_note(text, self.named))
+            plain = self._plain(without_note(text, (*self.named, *self.worded)))
         return self.worded.get(plain, [])
 
     def _plain(self, text: str) -> str:

@@ -38,13 +38,19 @@ LONGEST = 500
 """Number of characters of a query or an answer."""
 LINE = 120
 PAGE = 3000
+_BRACKET = re.compile(r"[\[\]]")
 _ACTION = re.compile(r"(search|open|answer|report)\s*\[(.*)\]\W{0,9}", re.IGNORECASE | re.DOTALL)
-_SECOND = re.compile(
-    r"\][^\w\[\]]*(?:(?:and|then|or|next|finally|also)\b[^\w\[\]]*){0,3}"
-    r"(?:(?:search|open|answer|report)\s*|\w+)\[",
-    re.IGNORECASE,
-)
-"""Another action, also one of another environment such as "lookup[...]"."""
+
+
+def _closes_early(text: str) -> bool:
+    """Whether a bracket closes the action within its text, and another one opens behind it."""
+    depth, closed = 0, False
+    for mark in _BRACKET.findall(text):
+        depth += 1 if mark == "[" else -1
+        if closed and mark == "[":
+            return True
+        closed = closed or depth < 0
+    return False
 
 
 @dataclass
@@ -285,7 +291,7 @@ class SearchQA(TextEnv):
         longest = REPORT if name == "report" else LONGEST
         if len(text) > longest:
             return self._invalid(f"The text in brackets has more than {longest} characters.")
-        if _SECOND.search(match[0]):
+        if _closes_early(text):
             return self._invalid("Reply with one action only.")
         return tools[name](text)
 

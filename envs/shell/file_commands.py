@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from agentgym.envs.shell.arguments import joined, options, per_operand, some
+from agentgym.envs.shell.find import find
 from agentgym.envs.shell.tree import HOME, Failed, Tree, Unknown
 
 
@@ -204,6 +205,7 @@ COMMANDS = {
     "pwd": _pwd,
     "cd": _cd,
     "ls": _ls,
+    "find": find,
     "mkdir": _mkdir,
     "rmdir": _rmdir,
     "touch": _touch,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
 
 from agentgym.envs.shell.arguments import bounded, number
 from agentgym.envs.shell.patterns import PatternError, file_pattern
 from agentgym.envs.shell.tree import MOST_DEPTH, Failed, Tree, Unknown
 
 Run = Callable[[Tree, list[str], str], str]
+_NONE: Mapping[str, Run] = MappingProxyType({})
+MOST_WORK = 1_000_000
+"""Number of characters that the commands of one search may read."""
 _KNOWN = (
     "-name, -iname, -type, -maxdepth, -mindepth, -empty, -not, -print, -delete or "
     "-exec COMMAND {} \\;"
@@ -33,12 +38,22 @@ class _Search:
     actions: list[str | tuple[list[str], bool]] = field(default_factory=list)
 
 
-def find(tree: Tree, arguments: list[str], commands: Mapping[str, Run]) -> str:
+def with_find(commands: Mapping[str, Run]) -> dict[str, Run]:
+    """Returns commands whose find runs each of them with `-exec`."""
+    known = dict(commands)
+    known["find"] = partial(find, commands=known)
+    return known
+
+
+def find(
+    tree: Tree, arguments: list[str], stdin: str = "", *, commands: Mapping[str, Run] = _NONE
+) -> str:
     """Returns the output of find.
 
     Args:
         tree: the file tree.
         arguments: starting points, tests and actions.
+        stdin: its input, which it does not read.
         commands: the commands that `-exec` may run.
 
     Raises:
@@ -53,6 +68,8 @@ def find(tree: Tree, arguments: list[str], commands: Mapping[str, Run]) -> str:
     for path in paths or ["."]:
         try:
             _below(tree, path, search, commands, done)
+        except Unknown:
+            raise
         except Failed as error:
             done.fail(str(error))
     for place, names in done.together.items():
@@ -111,7 +128,7 @@ def _command(rest: list[str], commands: Mapping[str, Run]) -> tuple[list[str], b
     words, together = rest[:end], bool(end) and rest[end] == "+"
     if not words or words == ["{}"]:
         raise Failed("-exec needs a command that ends in \\; or {} +")
-    if words[0] not in commands:
+    if words[0] not in commands or words[0] == "cd":  # which is part of the shell
         raise Unknown(f"-exec {words[0][:40]}: command not found")
     del rest[: end + 1]
     return (words[:-1] if together else words), together
@@ -148,6 +165,7 @@ class _Done:
     """What a search has done.
 
     Attributes:
+        work: number of characters that its commands may have read.
         output: the output.
         errors: the messages.
         status: the exit status.
@@ -158,6 +176,7 @@ class _Done:
     errors: list[str] = field(default_factory=list)
     status: int = 0
     together: dict[int, list[str]] = field(default_factory=dict)
+    work: int = 0
 
     def fail(self, message: str) -> None:
         """Adds an error of the search itself."""
@@ -166,6 +185,9 @@ class _Done:
 
     def run(self, tree: Tree, words: list[str], commands: Mapping[str, Run]) -> bool:
         """Runs a command, and returns whether it succeeds."""
+        self.work += _work(tree, words)
+        if self.work > MOST_WORK:
+            raise Unknown("-exec reads too much: search fewer files, or run the command once")
         try:
             self.output = bounded(self.output + commands[words[0]](tree, words[1:], ""))
         except Unknown:
@@ -175,6 +197,23 @@ class _Done:
             self.output = bounded(self.output + getattr(error, "output", ""))
             return False
         return True
+
+
+def _work(tree: Tree, words: list[str]) -> int:
+    """Returns a bound of the characters that a command reads, with 1,000 for its start."""
+    deep = words[0] in ("find", "ls")
+    deep = deep or any(word[:1] == "-" and ("r" in word or "R" in word) for word in words)
+    total = 1000
+    for word in (*words[1:], *(["."] if deep else [])):
+        try:
+            full = tree.absolute(word)
+        except Failed:
+            continue
+        total += len(tree.files.get(full, ""))
+        if deep and full in tree.folders:
+            total += len(tree.files) + len(tree.folders)
+            total += sum(len(tree.files[file]) for file in tree.below(full)[1])
+    return total
 
 
 def _below(

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agentgym.envs.shell.arguments import LARGEST, contents, joined, options, per_operand, some
+from agentgym.envs.shell.find import with_find
 from agentgym.envs.shell.interpreter import COMMANDS, Command
 from agentgym.envs.shell.tree import HOME, Failed, Tree
 
@@ -192,12 +193,7 @@ def _answer(host: Host, service: dict[str, str], request: str) -> str:
     return host.files.get(full, "There is no such file.\n")
 
 
-HOST_COMMANDS: dict[str, Command] = {
-    **COMMANDS,
-    "tar": _tar,
-    "stat": _stat,
-    "chmod": _chmod,
-    "xxd": _xxd,
-    "nc": _nc,
-}
+HOST_COMMANDS: dict[str, Command] = with_find(
+    {**COMMANDS, "tar": _tar, "stat": _stat, "chmod": _chmod, "xxd": _xxd, "nc": _nc}
+)
 """The commands of a host."""

@@ -37,9 +37,10 @@ OPINIONS = (
 # "I trust player_3 is a werewolf" and "I suspect player_3 or player_4" are no opinions on player_3.
 _OTHER_REST = re.compile(
     r"\s*(?:['/]|(?:is|are|was|has|will|to|or|nor|about|as|less|more|than|would|may|might|could|only"
-    r"|when|says|said)\b)"
+    r"|when|says|said)\b|and \d)"
 )
 _SPACED = re.compile(r"\bplayer[ -]?(\d)(?!\w)")
+_PAIR = re.compile(r"\bplayers? (\d) and (\d)(?=\s*(?:[.,;:!?\n]|$))")
 KINDS = {"accuse": "suspect", "suspicious": "suspect", "believe": "trust"}
 
 
@@ -48,9 +49,10 @@ def stated(text: str) -> list[Clause]:
 
     Questions, conditions, quotations, reports of others and the past are left out.
     """
+    text = _PAIR.sub(r"player_\1 and player_\2", text.casefold())
     return [
         clause
-        for clause in find_clauses(_SPACED.sub(r"player_\1", text.casefold()))
+        for clause in find_clauses(_SPACED.sub(r"player_\1", text))
         if not (clause.question or clause.conditional or clause.quoted or clause.replaced)
         and not clause.past
     ]

@@ -32,6 +32,21 @@ def test_an_answer_is_found_in_every_form(number: int, form: str):
 def test_choices_are_no_answers():
     assert final_answer("Which one?\nA: 3\nB: 4").startswith("Which one?")
     assert final_answer("Which one?\nB: 4\nA: 3").startswith("Which one?")
+    for said in (
+        "C: 4.\nA: 3",
+        "Options:\nA: 3",
+        "Player B scored.\nA: 3",
+        "b) 3.\nA: 4",
+        "I said\nA: 7",
+    ):
+        assert final_answer(said) == said
+
+
+@pytest.mark.parametrize("lead", ["Not", "It is not", "I doubt it", "If not,", "so"])
+def test_hashes_within_a_sentence_are_no_label(lead: str):
+    assert final_answer(f"{lead} #### 7") == f"{lead} #### 7"
+    with pytest.raises(NotUnderstood):
+        final_answer("The answer is 5 #### 7")
 
 
 def test_an_expression_keeps_its_form():

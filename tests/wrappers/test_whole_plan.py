@@ -59,6 +59,40 @@ def test_one_of_two_plans_is_never_taken(plan: str):
     assert text.startswith("The plan has several numbered lists.") and not info["valid"]
 
 
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "1. up\n2. down\n\nWait, that is wrong. The right plan is:\n\nup\nup",
+        "1. up\n2. down\n\nCorrection:\n- up\n- up",
+        "- up\n- down\n\nOr alternatively:\n- up\n- up",
+        "Plan A:\n- up\n- down\n\nPlan B:\n- up\n- up",
+        "up\ndown\n\nAlternatively:\nup\nup",
+        "Not this:\n```\nup\ndown\n```\nBut this:\n1. up\n2. up",
+        "Here you are:\n```\nup\ndown\n```\nWait, no: up twice.",
+    ],
+)
+def test_a_plan_that_a_remark_takes_back_is_not_played(plan: str):
+    with pytest.raises(ValueError, match="takes it back"):
+        actions_of(plan)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "1. stack b1 on b2\n\nPlan 2:\n1. stack b2 on b1",
+        "1. up\n2. down\n\nMore precisely:\n1. up twice\n2. down",
+        "```\nup\ndown\n```\n\n```\nup\nup\n```",
+    ],
+)
+def test_plans_of_the_same_words_may_be_two(plan: str):
+    with pytest.raises(ValueError, match="several numbered lists"):
+        actions_of(plan)
+
+
+def test_numbers_that_are_all_one_are_one_list():
+    assert actions_of("1. up\n1. down\n1. up") == ["up", "down", "up"]
+
+
 def test_a_plan_in_prose_reaches_the_goal():
     lines = solution(Blocksworld(), "test/0")
     plan = "\n\n".join(f"{i}. **{line.capitalize()}.** (Easy)" for i, line in enumerate(lines, 1))

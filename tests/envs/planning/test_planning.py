@@ -254,6 +254,9 @@ def test_blocks_are_put_in_other_words(said: str, fact: tuple[str, ...]):
         "unstack b1 and b3 from b2",
         "unstack b1 with b3 from b2",
         "unstack b2 from b1",
+        "Unstack b1 from b2 (put b1 on the table first)",
+        "Unstack b1 from b2 (rejected)",
+        "unstack b1 from b2 (pick up the block b3)",
     ],
 )
 def test_other_words_about_blocks_move_none(said: str):

@@ -264,6 +264,24 @@ def test_rewards_and_costs():
     assert 0 < reward < 1 and terminated and not info["success"] and "Wrong" in text
 
 
+@pytest.mark.parametrize(
+    ("said", "valid"),
+    [
+        ("search[a]. Then I open[b]", False),
+        ("search[a] rather than open[b]", False),
+        ("answer[a] or [b]", False),
+        ("answer[a] (not [b])", False),
+        ("search[C[1] and x[2]]", True),
+        ("search[the list [a], [b]]", True),
+    ],
+)
+def test_brackets_are_one_action(said: str, valid: bool):
+    env = SearchQA()
+    env.reset(seed=0)
+    _, _, terminated, _, info = env.step(said)
+    assert info["valid"] == valid and not terminated
+
+
 def test_dropped_results_are_missing_and_reproducible():
     lists = {}
     for drop in (0.0, 0.5, 1.0):

@@ -514,6 +514,7 @@ def test_find_runs_commands_for_what_it_finds():
 @pytest.mark.parametrize(
     "line",
     [
+        "find . -exec cd {} ';'",
         *("find . -exec nosuch {} ';'", "find . -exec cat {}", "find . -exec", "find . -not"),
         *(
             "find . -name",
@@ -541,6 +542,7 @@ def test_what_find_cannot_do_is_told_and_changes_nothing(line: str):
             "grep '\\bone' a.txt 2>/dev/null",
             "sed 'y/a/b/' a.txt 2>/dev/null",
             "ls --color 2>&1 > q",
+            "find . -exec ls -t {} ';' 2>/dev/null",
         ),
     ],
 )
@@ -558,3 +560,16 @@ def test_a_command_in_a_code_block_may_have_sentences_around_it():
     env.reset(seed=0)
     text, *_, info = env.step("I see where I am.\n\n```bash\npwd\n```\n\nThis prints the folder.")
     assert info["valid"] and text.startswith("/home/user\n")
+
+
+def test_the_work_of_find_is_bounded():
+    made = tree()
+    made.write("d/long", "aab" * 20_000)
+    for line in (
+        f"find {'. ' * 200} -exec find {'. ' * 200} -name q \\;",
+        f"find {'. ' * 100} -exec grep -rE '(a|b)*c' {'. ' * 100} \\; 2>/dev/null",
+        f"find {'. ' * 300} -exec grep -E '(a|b)*c' d/long \\; 2>/dev/null",
+        f"find {'. ' * 300} -exec echo {{}} \\; > q",
+    ):
+        output, good = run(made, line)
+        assert not good and "reads too much" in output

@@ -249,6 +249,8 @@ def test_speech_is_one_short_line_and_garbage_is_harmless():
         ("I suspect Player 3. I trust player 4.", [("suspect", 3), ("trust", 4)]),
         ("I am the seer. Player 3 is a werewolf.", [("claim", -1), ("finds", 3)]),
         ("I suspect Player 31", []),
+        ("I suspect players 3 and 4.", [("suspect", 3), ("suspect", 4)]),
+        ("I suspect player 3 and 2 others", []),
         ("Secondary suspect: player_3 and player_4", [("suspect", 3), ("suspect", 4)]),
         ("player_3 is still my top suspect.", [("suspect", 3)]),
         ("I'm very suspicious of player_3.", [("suspect", 3)]),
