@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from agentgym.envs.shell import text_commands
 from agentgym.envs.shell.arguments import joined, options, per_operand, some
 from agentgym.envs.shell.find import find
 from agentgym.envs.shell.tree import HOME, Failed, Tree, Unknown
@@ -73,9 +74,7 @@ def _entry(tree: Tree, name: str, full: str, found: dict[str, str]) -> str:
 
 
 def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
-    from agentgym.envs.shell.interpreter import COMMANDS as known  # for -exec
-
-    return find(tree, arguments, known)
+    return find(tree, arguments, {**COMMANDS, **text_commands.COMMANDS})
 
 
 def _mkdir(tree: Tree, arguments: list[str], stdin: str) -> str:
