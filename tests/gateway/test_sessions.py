@@ -127,7 +127,9 @@ def test_a_program_gives_the_trajectories_of_a_rollout(family: str, sampling: Sa
 
     answered(sessions, [program(*each) for each in zip(opened, specs, strict=True)])
     for spec, session, whole in zip(specs, opened, expected, strict=True):
-        found = session.record.trajectory(whole.env_id, spec.task, spec.seed)
+        found = session.record.trajectory(
+            whole.env_id, spec.task, spec.seed, instructions=whole.instructions
+        )
         assert found is not None
         found.final_observation = whole.final_observation
         found.stats.env_turns = whole.stats.env_turns  # as the executor does
