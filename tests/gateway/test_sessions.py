@@ -262,7 +262,7 @@ def test_messages_that_a_template_renders_without_end_are_refused(
     template = policy.tokenizer.chat_template
     text = "{% if 'loop' in messages[0].content or 'loop' in messages[-1].content %}"
     policy.tokenizer.chat_template = f"{text}{loops}{{% endif %}}{template}"
-    monkeypatch.setattr(chat_template, "TEMPLATE_SECONDS", 0.3)
+    monkeypatch.setattr(chat_template, "TEMPLATE_SECONDS", 1.5)  # others take ms
     sessions = Sessions(policy, Sampling(max_new_tokens=6))
     session = sessions.open(SessionSpec((1,)))
 
