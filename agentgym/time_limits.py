@@ -30,8 +30,8 @@ TIMED_OUT = "timed_out"
 MANY_TURNS = 1000
 """Turns after which an episode may have no end. No environment of the suite has a higher limit."""
 MOST_UNPLAYED = 100
-"""Actions that an adapter refuses before they reach an environment of others, which truncate an
-episode without a turn limit: the environment itself counts none of them."""
+"""Actions that an adapter refuses before they reach an environment or server of others, which
+truncate an episode without a turn limit: the environment itself counts none of them."""
 NOT_STARTED = "(The environment did not start in time.)"
 
 

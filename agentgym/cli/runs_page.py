@@ -19,6 +19,7 @@ from agentgym.errors import AgentGymError, ConfigError, MissingExtraError
 from agentgym.evaluation.comparison import compact, compare_groups, duration, grouped, number, table
 from agentgym.evaluation.comparison_figure import draw_comparison
 from agentgym.evaluation.runs import TrainingRun, find_runs, run_folders
+from agentgym.utils.files import replace_text
 from agentgym.utils.printable import encodable
 
 PAGE = "view.html"
@@ -66,12 +67,12 @@ def write_pages(folders: Sequence[Path], out: Path, last: int | None = None) -> 
     links: dict[Path, str] = {}
     for run in runs:
         try:
-            (run.folder / PAGE).write_text(render(run.folder, last), encoding="utf-8")
+            replace_text(run.folder / PAGE, render(run.folder, last))
             links[run.folder] = _link(run.folder / PAGE, out.parent)
         except (AgentGymError, OSError) as error:
             notes.append(f"no page: {error}")
     title = ", ".join(folder.resolve().name for folder in folders)
-    out.write_text(_page(title, runs, links, notes), encoding="utf-8")
+    replace_text(out, _page(title, runs, links, notes))
     return notes
 
 

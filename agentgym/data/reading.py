@@ -88,21 +88,21 @@ def _files(paths: str | Path | Sequence[str | Path]) -> Iterator[Path]:
 
 def _episodes(file: Path) -> Iterator[RecordedEpisode]:
     """Yields the episodes of a file. An error at its end names the rows that are none."""
-    faults: list[tuple[str, Exception]] = []
+    lines: list[str] = []
+    count = 0
     for where, row in _rows(file):
         try:
             found = [_episode(each) for each in _chats(row)]
-        except FAULTS as error:
-            faults.append((where, error))
+        except FAULTS as error:  # which is not kept: its traceback holds the row
+            count += 1
+            if len(lines) < SHOWN:
+                lines.append(f"{file}, {where}: not an episode ({_reason(error)}).")
         else:
             yield from found
-    if faults:
-        lines = [f"{file}, {where}: not an episode ({_reason(e)})." for where, e in faults[:SHOWN]]
-        more = f" And {len(faults) - SHOWN} more." if len(faults) > SHOWN else ""
-        each = "it" if len(faults) == 1 else "each"
-        raise DataError(
-            f"{chr(10).join(lines)}{more} Correct {each} or delete {each}."
-        ) from faults[0][1]
+    if count:
+        more = f" And {count - SHOWN} more." if count > SHOWN else ""
+        each = "it" if count == 1 else "each"
+        raise DataError(f"{chr(10).join(lines)}{more} Correct {each} or delete {each}.")
 
 
 def _reason(error: Exception) -> str:

@@ -15,7 +15,7 @@ from agentgym.errors import MissingExtraError
 from agentgym.evaluation.bootstrap import interquartile_weights
 from agentgym.evaluation.comparison import Group
 from agentgym.evaluation.runs import Evaluation, TrainingRun
-from agentgym.utils.files import shown
+from agentgym.utils.files import replace_bytes, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +84,14 @@ def draw_comparison(groups: Sequence[Group], file: str | Path | io.BytesIO) -> N
     if isinstance(file, io.BytesIO):
         figure.savefig(file, dpi=120, format="png")
     else:
-        figure.savefig(file, dpi=120)
+        replace_figure(figure, Path(file))
+
+
+def replace_figure(figure: Figure, path: Path) -> None:
+    """Writes a figure, in place of an earlier one as a whole. Its suffix sets the format."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, dpi=120, format=path.suffix[1:] or "png")
+    replace_bytes(path, drawn.getvalue())
 
 
 def _figure(groups: Sequence[Group]) -> Figure:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from agentgym.errors import MissingExtraError
+from agentgym.evaluation.comparison_figure import replace_figure
 from agentgym.evaluation.crossplay import CrossPlay
 
 
@@ -52,4 +53,4 @@ def draw_cross_play(result: CrossPlay, file: str | Path) -> None:
         title=f"Return in {result.env.removeprefix('AgentGym/')}",
     )
     figure.colorbar(image, ax=axes, shrink=0.8)
-    figure.savefig(file, dpi=120)
+    replace_figure(figure, Path(file))

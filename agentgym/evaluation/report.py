@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentgym.evaluation.failures import FAILURES
 from agentgym.utils import serialization
+from agentgym.utils.files import replace_text
 from agentgym.utils.printable import printable
 
 if TYPE_CHECKING:
@@ -217,8 +218,7 @@ class Report:
 
     def save(self, path: str | Path) -> None:
         """Writes `to_json()` to a file."""
-        text = json.dumps(self.to_json(), indent=1, allow_nan=False)
-        Path(path).write_text(text + "\n", encoding="utf-8")
+        replace_text(Path(path), json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n")
 
     def __rich__(self) -> Group:
         return compare([self])

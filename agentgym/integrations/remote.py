@@ -29,14 +29,11 @@ from agentgym.integrations.remote_values import (
 from agentgym.snapshots import check_owner, generator_of, restoring
 from agentgym.spaces import UnicodeText
 from agentgym.tasks import Tasks, task_rng
-from agentgym.time_limits import TIMED_OUT
+from agentgym.time_limits import MOST_UNPLAYED, TIMED_OUT
 from agentgym.time_step import INFO_KEYS, UNJUDGED, UNREADABLE, state_digest
 from agentgym.utils.action_parsing import check_text, text_of
 from agentgym.utils.arguments import check_reset_options
 from agentgym.utils.masking import masked_text
-
-MOST_UNREAD = 100
-"""Unreadable actions that truncate an episode on a server of others, which counts none of them."""
 
 
 class RemoteEnv(gymnasium.Env[str, str]):
@@ -45,7 +42,7 @@ class RemoteEnv(gymnasium.Env[str, str]):
     With a server of `agentgym serve`, tasks, instructions, observations and info are those of the
     environment itself. With another OpenEnv server, the tasks are `train/0`, ... and `test/0`, ...,
     which reset it with a seed derived from their name, and an action that a wrapper cannot read is
-    not sent: 100 of them truncate an episode, and so does the option `max_turns`.
+    not sent. The option `max_turns` truncates an episode, and without it, 100 such actions do.
 
     The connection is opened by the first reset or restore, so an environment without one can be
     pickled. `expert` returns None: servers do not show solutions.
@@ -170,7 +167,8 @@ class RemoteEnv(gymnasium.Env[str, str]):
             text, info["valid"] = f"{action.feedback}\n\n{text}", False
         else:
             text, reward, terminated, truncated, info = self._read(self._ask("step", data))
-        if not terminated and (self._turn == self._most or self._unread == MOST_UNREAD):
+        stuck = self._most is None and self._unread == MOST_UNPLAYED
+        if not terminated and (self._turn == self._most or stuck):
             truncated, self._shown = True, None
         return text, reward, terminated, truncated, info
 

@@ -61,7 +61,7 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
                 parts.append(part)
                 size += len(part)
                 if size > most:
-                    raise BodyError(f"The body may have at most {most:,} bytes.", 413)
+                    raise BodyError(f"The body may have at most {most:,} bytes: shorten it.", 413)
     except TimeoutError:
         raise BodyError(f"The body took over {seconds:g} s.", 408) from None
     return b"".join(parts)

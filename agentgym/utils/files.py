@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from pathlib import Path
 
 UNSAFE = re.compile(r"[^\w.+=,-]+", re.ASCII)
@@ -38,15 +39,33 @@ def shown(path: Path) -> str:
 def replace_text(path: Path, text: str) -> None:
     """Writes a file atomically: it holds either the old text or the new one.
 
-    A link stays, and the file that it names is written. A device or a pipe is written to.
+    See `replace_bytes`.
     """
-    if path.is_symlink():
-        path = path.resolve()
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
+    replace_bytes(path, text.encode("utf-8"))
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """Writes a file atomically: it holds either the old content or the new one.
+
+    A link stays, and the file that it names is written. A device or a pipe is written to, and so is
+    a file in a folder that takes no other file.
+    """
+    if path.exists() and not path.is_file():  # before links, as /dev/stdout is one to no path
+        path.write_bytes(content)
         return
+    path = path.resolve() if path.is_symlink() else path
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    with partial.open("rb") as file:  # else a power failure may leave an empty file
-        os.fsync(file.fileno())
+    try:
+        file = partial.open("wb")
+    except PermissionError:
+        if not path.exists():
+            raise
+        path.write_bytes(content)
+        return
+    with file:
+        if path.exists():
+            shutil.copymode(path, partial)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())  # else a power failure may leave an empty file
     os.replace(partial, path)

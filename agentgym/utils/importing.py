@@ -26,7 +26,7 @@ def user_module(name: str, use: str) -> ModuleType:
             return importlib.import_module(name)
     except AgentGymError:  # it says itself what is wrong
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script that runs when it is imported may end so
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is None or not f"{name}.".startswith(f"{missing}."):
             raise ConfigError(
@@ -36,7 +36,7 @@ def user_module(name: str, use: str) -> ModuleType:
     raise ConfigError(f"There is no module {name!r} {use}.{module_hint(name)}") from None
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Returns the first line of the module that led to an error, "" if it has none."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own = [frame for frame in frames if "importlib" not in frame.filename]

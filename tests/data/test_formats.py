@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import gymnasium
@@ -306,6 +307,19 @@ def test_all_rows_that_are_no_episodes_are_named_at_once(tmp_path):
     file.write_text("\n".join(bad * 3))
     with pytest.raises(DataError, match=r"line 5: .* And 7 more\. Correct each"):
         read_episodes(file)
+
+
+def test_rows_that_are_no_episodes_are_not_kept_in_memory(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    row = json.dumps({"prompts": "x" * 4000})
+    file.write_text("\n".join([row] * 1000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="And 995 more"):
+            check_episodes(file)
+        assert tracemalloc.get_traced_memory()[1] < file.stat().st_size / 4
+    finally:
+        tracemalloc.stop()
 
 
 def test_columns_of_joined_tables_and_other_names_of_roles_are_read(tmp_path):

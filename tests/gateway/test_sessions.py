@@ -127,7 +127,9 @@ def test_a_program_gives_the_trajectories_of_a_rollout(family: str, sampling: Sa
 
     answered(sessions, [program(*each) for each in zip(opened, specs, strict=True)])
     for spec, session, whole in zip(specs, opened, expected, strict=True):
-        found = session.record.trajectory(whole.env_id, spec.task, spec.seed)
+        found = session.record.trajectory(
+            whole.env_id, spec.task, spec.seed, instructions=whole.instructions
+        )
         assert found is not None
         found.final_observation = whole.final_observation
         found.stats.env_turns = whole.stats.env_turns  # as the executor does
@@ -260,7 +262,7 @@ def test_messages_that_a_template_renders_without_end_are_refused(
     template = policy.tokenizer.chat_template
     text = "{% if 'loop' in messages[0].content or 'loop' in messages[-1].content %}"
     policy.tokenizer.chat_template = f"{text}{loops}{{% endif %}}{template}"
-    monkeypatch.setattr(chat_template, "TEMPLATE_SECONDS", 0.3)
+    monkeypatch.setattr(chat_template, "TEMPLATE_SECONDS", 1.5)  # others take ms
     sessions = Sessions(policy, Sampling(max_new_tokens=6))
     session = sessions.open(SessionSpec((1,)))
 

@@ -12,6 +12,7 @@ from gymnasium.error import ResetNeeded
 
 from agentgym.integrations.remote import RemoteEnv
 from agentgym.registration.making import make_env
+from agentgym.time_limits import MOST_UNPLAYED
 from agentgym.wrappers import ExtractAction
 
 pytest.importorskip("uvicorn", reason="needs the extra `serve`")
@@ -84,7 +85,10 @@ def test_a_server_of_others_plays_no_action_that_a_wrapper_cannot_read(
 
 @pytest.mark.parametrize(
     ("answer", "most", "turns"),
-    [("?", None, 100), ("?", 3, 3), ("<action>go</action>", 3, 3), ("<action>stop</action>", 1, 1)],
+    [
+        *(("?", None, MOST_UNPLAYED), ("?", 3, 3), ("?", 120, 120)),
+        *(("<action>go</action>", 3, 3), ("<action>stop</action>", 1, 1)),
+    ],
 )
 def test_an_episode_on_a_server_of_others_has_a_budget(
     answer: str, most: int | None, turns: int, monkeypatch: pytest.MonkeyPatch

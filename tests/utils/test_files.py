@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,3 +58,35 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path):
     with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)) as reader:
         replace_text(pipe, "text")
         assert reader.read() == "text" and pipe.is_fifo()
+
+
+def test_a_link_to_an_open_pipe_is_written_to():
+    """As `/dev/stdout` in a pipeline: the name that the link resolves to is no path."""
+    one, other = os.pipe()
+    with os.fdopen(one) as reader:
+        replace_text(Path(f"/dev/fd/{other}"), "text")
+        os.close(other)
+        assert reader.read() == "text"
+
+
+def test_a_file_keeps_its_mode_and_is_written_where_its_folder_takes_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (file := tmp_path / "file").write_text("old")
+    file.chmod(0o600)  # as mktemp makes it
+    replace_text(file, "new")
+    assert file.read_text() == "new" and file.stat().st_mode & 0o777 == 0o600
+    monkeypatch.setattr(Path, "open", _opener(Path.open))
+    replace_text(file, "newer")
+    assert file.read_text() == "newer"
+
+
+def _opener(original: Any) -> Any:
+    """Refuses to make other files than "file", as a folder without permission does."""
+
+    def opened(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.name != "file":
+            raise PermissionError(path)
+        return original(path, *arguments, **options)
+
+    return opened

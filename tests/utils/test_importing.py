@@ -45,6 +45,7 @@ def test_every_option_names_what_is_wrong_with_a_module_or_function(
         "_needs": "import os\nimport a_library_that_is_missing\n",
         "_breaks": "def score(:\n",
         "_fails": "rows = []\n\nprint(rows[0])\n",
+        "_ends": "import sys\n\nsys.exit(3)\n",
     }.items():
         (tmp_path / f"{name}{ending}.py").write_text(text)
     attribute = "Layer" if option.startswith("the ") else "score"
@@ -54,6 +55,7 @@ def test_every_option_names_what_is_wrong_with_a_module_or_function(
         f"{name}_needs:{attribute}": "_needs.py, line 2: ModuleNotFoundError: No module named 'a_l",
         f"{name}_breaks:{attribute}": r"SyntaxError: invalid syntax \(.*_breaks.py, line 1\)",
         f"{name}_fails:{attribute}": "_fails.py, line 3: IndexError: list index out of range",
+        f"{name}_ends:{attribute}": "_ends.py, line 3: SystemExit: 3",
     }.items():
         with pytest.raises(ConfigError, match=message) as found:
             OPTIONS[option](given)

@@ -322,6 +322,7 @@ class _Rollout:
             success=success,
             cut_off=outcome.timed_out,
             pending=self._last_prompt(live, outcome),
+            instructions=live.held.instructions,
         )
         if trajectory is None:
             return f"The program asked for no reply. The end of its output:\n{outcome.output}", []

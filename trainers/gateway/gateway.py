@@ -257,5 +257,5 @@ class OpenSession:
         task = self.task
         return self.record.trajectory(
             task.env, task.task, task.seed, episode=self._session.spec.key,
-            pending=self._session.pending(),
+            pending=self._session.pending(), instructions=task.instructions,
         )  # fmt: skip

@@ -270,8 +270,10 @@ class ModuleProgram:
             ConfigError: if there is none.
         """
         worker = _Worker(self.name, self._groups, Task("", "", 0, url="http://127.0.0.1", key="-"))
-        outcome = worker.ask(None, _IMPORT)
-        worker.close()
+        try:
+            outcome = worker.ask(None, _IMPORT)
+        finally:  # also after Ctrl-C
+            worker.close()
         if outcome.timed_out:
             raise ConfigError(f"harness = {self.name!r} is not imported after {_IMPORT:g} s.")
         if outcome.error:

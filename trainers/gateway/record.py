@@ -228,6 +228,7 @@ class Record:
         cut_off: bool = False,
         pending: Tokens | None = None,
         auxiliary: bool = False,
+        instructions: str = "",
     ) -> Trajectory | None:
         """Returns the trajectory, or None if no turn has a weight.
 
@@ -241,6 +242,7 @@ class Record:
             pending: prompt of a request that was not answered, the last state of an episode that
                 was cut off.
             auxiliary: see `weights`.
+            instructions: the instructions of the environment, of the program's seat in a game.
         """
         turns, weights = self.turns(), self.weights(auxiliary=auxiliary)
         if not any(weights):
@@ -267,6 +269,7 @@ class Record:
             final_state_key=str(self.info.get("state_key", "")),
             episode=episode,
             start_progress=self._start,
+            instructions=instructions,
             stats=RolloutStats(
                 read_tokens=sum(len(call.prompt.tokens) for call in turns),
                 at_limit=truncated,

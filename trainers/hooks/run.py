@@ -64,6 +64,14 @@ class Run(Protocol):
         """Returns the turn limit of a task, for episodes that `play` does not play."""
         ...
 
+    def pulse(self, done: object = None) -> None:
+        """Stops if the process received a signal, and shows the number of finished steps.
+
+        Raises:
+            Interrupted: if it did.
+        """
+        ...
+
     def act(self, requests: Sequence[Request]) -> list[Sample]:
         """Generates an action for each request."""
         ...

@@ -183,6 +183,7 @@ class Guidance(RecipeHooks):
             constrain=rollout.constrain,
             continuous=rollout.continuous_batching,
             failures=self._failures,
+            on_progress=self.trainer.pulse,
         )
 
     def on_rollout_end(

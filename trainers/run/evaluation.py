@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -275,19 +276,22 @@ class Evaluator:
         measured, alarms = self._measure(trainer.agent(name)), {}
         if measured is not None:
             numbers |= measured.metrics()
-        if measured is not None and not config.game.scripted:
-            alarms = self_play_alarms(state.self_play, measured)
-            trainer.rollouts.players.react(alarm=RISING in alarms)
-        state.evaluated, state.last = at, report.to_json()
-        if at == 0:
-            state.first = state.last
-        if is_best(state, numbers["eval/reward"], measured):
-            state.best_iteration = at
+        best = copy.copy(state)
+        if is_best(best, numbers["eval/reward"], measured):
+            best.best_iteration = at
             if trainer.is_main:
                 replace_folder(
                     trainer.folder.path / "best",
                     lambda path: write_policy(path, trainer.agent(trainer.recipe), config, state),
                 )
+        # Nothing is recorded before the best policy is written.
+        vars(state).update(vars(best))
+        state.evaluated, state.last = at, report.to_json()
+        if at == 0:
+            state.first = state.last
+        if measured is not None and not config.game.scripted:
+            alarms = self_play_alarms(state.self_play, measured)
+            trainer.rollouts.players.react(alarm=RISING in alarms)
         numbers["time/evaluate"] = time.perf_counter() - begun
         trainer.log.row(state, numbers, alarms)
         if at == 0 and state.demonstrated is not None:

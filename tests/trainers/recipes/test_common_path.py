@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from agentgym.trainers.rewards.reward_options import RewardOptions
 from agentgym.trainers.rollout.episode import Play
 from agentgym.trainers.rollout.task_sampling import SolvedLengths
 from agentgym.trainers.run.iteration import Iteration
+from agentgym.trainers.system.signals import Interrupted
 
 from ...helpers.worlds import trajectory
 from ..credit.test_joint import agent
@@ -99,6 +101,30 @@ def test_retries_with_hints_may_fail_as_the_rollouts_may(tmp_path: Path):
     few["callbacks"] = [Begins()]
     train_quickly("agent_rlvr", tmp_path, env=lambda: Fails(size=9, max_turns=2), **few)
     assert len(failed) == 2
+
+
+def test_retries_with_hints_stop_as_the_rollouts_do(tmp_path: Path):
+    after: list[int] = []
+    runs: list[Any] = []
+
+    class Hears(NumberLine):
+        """Its run is told to stop by the first action after a hint."""
+
+        def step(self, action: str) -> Any:
+            if runs:
+                after.append(1)
+                runs[0].stop.heard = signal.SIGTERM
+            return super().step(action)
+
+    class Begins(Callback):
+        def on_rollout_end(self, trainer: Run, trajectories: Sequence[Trajectory]) -> None:
+            runs.append(trainer)
+
+    few: dict[str, Any] = {"env_kwargs": {}, "bc_demonstrations": 0, "iterations": 1}
+    few |= {"env_id": "NumberLine-v0", "num_envs": 1, "callbacks": [Begins()]}
+    with pytest.raises(Interrupted):
+        train_quickly("agent_rlvr", tmp_path, env=lambda: Hears(size=9, max_turns=2), **few)
+    assert len(after) == 1
 
 
 def bare(kind: type[Any], **attributes: Any) -> Any:

@@ -13,6 +13,7 @@ import torch
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.callbacks import Callback, CallbackList
+from agentgym.trainers.run import evaluation
 from agentgym.trainers.trainer import Trainer
 
 
@@ -104,3 +105,23 @@ def test_what_fails_between_updates_loses_no_finished_iteration(tmp_path):
         resumed = trainer_of(tmp_path / name, save_every=100, resume=True)
         assert resumed.state.iteration == at, name
         resumed.run()
+
+
+def test_a_best_policy_that_could_not_be_written_is_not_recorded(tmp_path, monkeypatch):
+    """Else a run that goes on would name an iteration whose policy nobody has."""
+
+    def fails(*args: Any, **options: Any) -> None:
+        raise OSError("the disk is gone")
+
+    trainer = trainer_of(tmp_path, save_every=100)
+    changed = trainer.config.with_changes(eval_episodes=2, eval_baselines=False)
+    trainer.config = changed
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="the disk is gone"):
+        patched.setattr(evaluation, "replace_folder", fails)
+        trainer.run()
+    resumed = trainer_of(tmp_path, save_every=100, resume=True)
+    assert (resumed.state.best_iteration, resumed.state.evaluated) == (-1, -1)
+    assert resumed.state.best_reward is None and resumed.state.first is None
+    resumed.config = changed
+    resumed.run()
+    assert resumed.state.best_iteration >= 0 and (tmp_path / "best").is_dir()
