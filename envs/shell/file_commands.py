@@ -1,4 +1,4 @@
-"""Commands on files and folders: ls, cd, pwd, find, mkdir, cp, mv, rm, touch, echo."""
+"""Commands on files and folders: ls, cd, pwd, mkdir, cp, mv, rm, touch, echo."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 
 from agentgym.envs.shell.arguments import joined, options, per_operand, some
-from agentgym.envs.shell.find import find
 from agentgym.envs.shell.tree import HOME, Failed, Tree, Unknown
 
 
@@ -70,12 +69,6 @@ def _entry(tree: Tree, name: str, full: str, found: dict[str, str]) -> str:
     mark = "/" * (tree.absolute(full) in tree.folders and not name.endswith("/"))
     size = f"{len(tree.files.get(full, '')):>7} " if "l" in found else ""
     return f"{size}{name}{mark}"
-
-
-def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
-    from agentgym.envs.shell.interpreter import COMMANDS as known  # for -exec
-
-    return find(tree, arguments, known)
 
 
 def _mkdir(tree: Tree, arguments: list[str], stdin: str) -> str:
@@ -207,11 +200,13 @@ def _above(path: str) -> str:
     return (before.rstrip("/") or "/") if slash else "."
 
 
-COMMANDS = {
+LOOKING = {
     "pwd": _pwd,
     "cd": _cd,
     "ls": _ls,
-    "find": _find,
+}
+"""The commands that change no file, in the order of display before find."""
+COMMANDS = {
     "mkdir": _mkdir,
     "rmdir": _rmdir,
     "touch": _touch,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from agentgym.envs.shell import file_commands, text_commands
 from agentgym.envs.shell.arguments import bounded
+from agentgym.envs.shell.find import find
 from agentgym.envs.shell.parser import Call, Word, parse
 from agentgym.envs.shell.patterns import NotSupported, PatternError
 from agentgym.envs.shell.tree import HOME, Failed, Tree
@@ -13,7 +14,17 @@ from agentgym.envs.shell.tree import HOME, Failed, Tree
 Command = Callable[[Tree, list[str], str], str]
 """Returns the output of a command for a tree, its arguments and its input."""
 
-COMMANDS: dict[str, Command] = {**file_commands.COMMANDS, **text_commands.COMMANDS}
+
+def _find(tree: Tree, arguments: list[str], stdin: str) -> str:
+    return find(tree, arguments, COMMANDS)
+
+
+COMMANDS: dict[str, Command] = {
+    **file_commands.LOOKING,
+    "find": _find,
+    **file_commands.COMMANDS,
+    **text_commands.COMMANDS,
+}
 
 
 def run(tree: Tree, line: str, commands: Mapping[str, Command] = COMMANDS) -> tuple[str, bool]:
