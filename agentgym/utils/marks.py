@@ -48,6 +48,18 @@ _REMARK = re.compile(
 _NO_WORD = re.compile(r"\W+")
 _LEAD = re.compile(r"[.!?;]\s|\n\s{0,9}\n|,\s{0,9}(?:so|thus|therefore|hence)\b")
 """Before the words that lead to a marked answer."""
+_DISMISSED = re.compile(
+    r"\b(?:(?:do|will|would|should|must|can|could|may) not|\w+n't|dont|cant|wont|cannot|never|avoid"
+    r"|not (?:to )?(?:run|use|execute|play|do|go|take|move)|refuse|reject|instead of|rather than"
+    r"|wrong|incorrect|illegal|impossible|invalid|failed|example|e\.g|format|template"
+    r"|instructions?|rules?|could|might|maybe|perhaps|you (?:can|may|should)|if you|unless"
+    r"|whether|opponents?|previous|last (?:command|action|move|time|turn))\b"
+)
+"""Words of denials, doubts, other turns and quoted instructions before a code block.
+
+Sentences before a block are longer than those before an answer: "let me see if it is not empty".
+"""
+_SENTENCE = re.compile(r"[A-Z][\w'-]{0,30}(?: [\w',-]{1,30}){3,99}")
 _TAKEN_BACK = re.compile(
     r"\W{0,9}(?:no|not|wait|actually|instead|oops|sorry|correction|hm+|but|or|alternatively|then|next"
     r"|afterwards|and)\b",
@@ -128,15 +140,16 @@ def leads_to(before: str, after: str = "") -> bool:
     """Whether the sentences around an action in a mark of its own lead to it.
 
     Args:
-        before: the text before the mark: empty, or sentences of which the last one is of two words
-            at least and neither denies nor doubts.
+        before: the text before the mark. It is empty, or its last sentence neither denies nor
+            doubts. A sentence ends in a mark, or has four words and begins with a capital.
         after: the text behind the mark, which takes nothing back and adds nothing.
     """
     before, after = normalized(before).strip().rstrip("*_ "), normalized(after).strip()
-    last = _LEAD.split(before.casefold())[-1].split("\n")[-1]
-    if before and (len(last.split()) < 2 or not before.endswith((".", ":", "!"))):
-        return False  # "submit:" is a command
-    return not (_UNMEANT.search(last) or _TAKEN_BACK.match(after))
+    last = _LEAD.split(before)[-1].split("\n")[-1]
+    ends = len(last.split()) > 1 and before.endswith((".", ":", "!"))  # "submit:" is a command
+    if before and not ends and not _SENTENCE.fullmatch(last):
+        return False
+    return not (_DISMISSED.search(last.casefold()) or _TAKEN_BACK.match(after))
 
 
 def last_answer(answer: str) -> str:
