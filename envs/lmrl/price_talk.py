@@ -71,6 +71,8 @@ _THEIRS = re.compile(
 _THEIRS_BEHIND = re.compile(
     r"^\s*(?:offer|bid|budget|more\b(?! than)|extra|additional|on top|your\b|(?:that )?you\b"
     r"|is (?:your|too low|not enough|what you|below|under|far too)|isn't enough|is n't"
+    r"|(?:(?:would|will) )?(?:means?|be|leaves?|puts?|results? in)\b"
+    r"(?: (?:me|us|at|with|a|in|far|too))* (?:loss|losing|low|below|nothing|no (?:profit|margin))"
     r"|would(?:n't| not)|won't|will not|can(?:'t|not)|doesn't|does not|is not)"
 )
 _REFUSED = re.compile(
@@ -137,6 +139,9 @@ def amounts_in(text: str) -> Amounts:
         start = numbers[i - 1].stop if i else 0
         stop = numbers[i + 1].start if i + 1 < len(numbers) else len(text)
         before = _SENTENCE.split(text[max(start, number.start - 80) : number.start])[-1]
+        behind = text[number.stop : number.stop + 1]
+        if behind == "?" and not before.strip() and i + 1 < len(numbers):
+            continue  # "$25,000? I need $27,000." repeats the offer of the other
         # With the first character of the next number: "$28,500 (MSRP $32,000)".
         after = _SENTENCE.split(text[number.stop : min(stop + 1, number.stop + 60)])[0]
         _sort(number, text[number.start : number.stop], before, after, found)

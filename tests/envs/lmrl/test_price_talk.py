@@ -41,6 +41,15 @@ CAR = "A Mazda sedan with a sunroof"
         ("I could lower it by $2,000", 28_000),
         ("$30,000 with $2,000 off", 28_000),
         ("reduced from $30,000 to $28,000", 28_000),
+        (
+            "Thank you, but at $25,000 would be a loss for me. How about $28,000? It is fair.",
+            28_000,
+        ),
+        ("Selling it at $25,000 would mean a loss. Let us say $28,000.", 28_000),
+        ("$25,000 would leave me with no profit, so $28,000 it is.", 28_000),
+        ("$25,000? You must be joking! I am generous enough in asking $28,000.", 28_000),
+        ("$28,000 would be a steal.", 28_000),
+        ("$28,000?", 28_000),
     ],
 )
 def test_the_price_is_the_amount_that_is_called_the_price(line: str, price: int):
