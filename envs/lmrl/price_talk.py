@@ -86,7 +86,8 @@ _REFUSED = re.compile(
 )
 _PAST = re.compile(
     r"\b(?:was(?! (?:thinking|hoping|looking|considering))|were|originally|normally|usually"
-    r"|usual|typically|used to|previously|instead of|rather than|than|from|down from|compared (?:to|with)|unlike|last (?:year|week|month)|other"
+    r"|usual|typically|used to|previously|instead of|rather than"
+    r"|than|from|down from|compared (?:to|with)|unlike|last (?:year|week|month)|other"
     r"|resale|between|reduced from|sold|goes for|(?<!it )go for|sells? for|new ones?|anything)\b"
     r"(?![^,;:]*\b(?:you for|now|to)\b)[^,;:]*$"
 )
