@@ -50,12 +50,18 @@ _TOLD = re.compile(
     r"|printed|showed|played|after (?:that|this|which)"
     r"|(?:possible|available|legal|allowed|admissible)"
     r" (?:moves?|actions?|commands?|options?|choices))\b"
+    r"|you (?:can|may|could|should)"
     r"|^\W{0,9}(?:(?:is|are|does|do|can|has|have|may|shall) (?:it|this|that|these|i|we|you|he|she"
     r"|they|there|the)|what|which|who|where|why|how)\b"
     r"|^\W{0,9}(?:\w{1,20} ){0,3}(?:outputs?|errors?|results?|state|board|map|grid|maze|scene|rules"
     r"|help|manual|prompt|input|log|schema|observation|history)(?: (?:is|now|so far))?:$"
 )
 """Sentences that ask, tell what happens at another time, or name what is no action."""
+_PLANNED = re.compile(
+    r"\b(?:see|check|test|verify|look|find out) (?:if|whether)\b|\b(?:i|we) should\b"
+)
+"""Words of a plan, which are neither doubts nor conditions."""
+_SENTENCE = re.compile(r"[A-Z][\w'-]{0,30}(?: [\w',-]{1,30}){3,99}")
 _SHOWN = re.compile(r"(?<!what )\b(?:is|are|see|has|have)(?: (?:this|these|now))?:$")
 _CHOSEN = re.compile(
     r"\b(?:answer|action|command|move|query|choice|decision|step|plan|solution|statement)\b"
@@ -137,17 +143,20 @@ def leads_to(before: str, after: str = "", action: str = "", actions: Iterable[s
 
     Args:
         before: the text before the mark: empty, or sentences of which the last one is of two words
-            at least, neither denies nor doubts nor asks, and tells of nothing else.
+            at least, neither denies nor doubts nor asks, and tells of nothing else. Without a mark
+            at its end, it is of four words and begins with a capital.
         after: the text behind the mark: empty, or sentences that take nothing back and add nothing.
         action: the action in the mark.
         actions: the known actions, of which neither may name another one.
     """
     before, after = normalized(before).strip().rstrip("*_ "), normalized(after).strip()
-    last = LEAD.split(before.casefold())[-1].split("\n")[-1]
+    written = LEAD.split(before)[-1].split("\n")[-1]
+    last = written.casefold()
     if before:
-        if len(last.split()) < 2 or not before.endswith((".", ":", "!")):
-            return False  # "submit:" is a command
-        if UNMEANT.search(last) or _TOLD.search(last) or "<<" in before:
+        ends = len(last.split()) > 1 and before.endswith((".", ":", "!"))  # "submit:" is a command
+        if not ends and not _SENTENCE.fullmatch(written):
+            return False
+        if UNMEANT.search(_PLANNED.sub("", last)) or _TOLD.search(last) or "<<" in before:
             return False
         if _SHOWN.search(last) and not _CHOSEN.search(last):
             return False

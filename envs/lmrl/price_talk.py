@@ -63,14 +63,21 @@ _THEIRS = re.compile(
     r"\b(?:buyers?|customers?|he|she|they|someone|somebody|competitors?|dealers?|others|elsewhere)\b"
     r"[^,;:]*$"
     r"|\byour (?:own )?(?:offer|budget|bid|proposal|limit|number|maximum|price)\b[^,;:]*$"
-    r"|\byou(?:'ve| have)? (?:offer\w*|said|say|mention\w*|propos\w*|suggest\w*|want\w* to pay"
-    r"|wanted|named|have in mind|think|asked|bid|(?:can|could) (?:spend|afford)|spend)\b[^,;:]*$"
+    r"|\byou(?:'ve|'d| have| would| might| may)? (?:offer\w*|said|say|mention\w*|propos\w*"
+    r"|suggest\w*|want\w* to pay|wanted|named|(?:like|love|prefer|hope)d? to"
+    r"|have in mind|think|asked|bid"
+    r"|(?:can|could) (?:spend|afford)|spend)\b[^,;:]*$"
+    r"|\balready (?:gone|come|went|dropped|lowered|moved)\b[^,;:]*$"
     r"|\b(?:paid|costs? me|cost us|owe|lose|losing|lost|invested|spent|budget|spend|afford)\b"
     r"[^,;:]*$"
 )
 _THEIRS_BEHIND = re.compile(
     r"^\s*(?:offer|bid|budget|more\b(?! than)|extra|additional|on top|your\b|(?:that )?you\b"
-    r"|is (?:your|too low|not enough|what you|below|under|far too)|isn't enough|is n't"
+    r"|is (?:your|not enough|what you|far too)|isn't enough|is n't"
+    r"|(?:is|seems|feels|sounds)(?: (?:still|also|just|really|quite|rather|pretty|very|way|much|too"
+    r"|a|bit|little|tad|touch|slightly|somewhat|lot))* (?:low|lower|below|under|aggressive)\b"
+    r"|(?:(?:would|will) )?(?:means?|be|leaves?|puts?|results? in)\b"
+    r"(?: (?:me|us|at|with|a|in|far|too))* (?:loss|losing|low|below|nothing|no (?:profit|margin))"
     r"|would(?:n't| not)|won't|will not|can(?:'t|not)|doesn't|does not|is not)"
 )
 _REFUSED = re.compile(
@@ -78,12 +85,20 @@ _REFUSED = re.compile(
     r"|not|isn't|refuse)\b)(?![^,;:]*\b(?:below|lower|under|less|cheaper|beneath)\b)[^,;:]*$"
 )
 _PAST = re.compile(
-    r"\b(?:was|were|originally|normally|usually|usual|typically|used to|previously|instead of"
-    r"|rather than|than|from|down from|compared (?:to|with)|unlike|last (?:year|week|month)|other"
-    r"|resale|between|reduced from|sold|goes for|go for|sells? for|new ones?|anything)\b"
+    r"\b(?:was(?! (?:thinking|hoping|looking|considering))|were|originally|normally|usually"
+    r"|usual|typically|used to|previously|instead of|rather than"
+    r"|than|from|down from|compared (?:to|with)|unlike|last (?:year|week|month)|other"
+    r"|resale|between|reduced from|sold|goes for|(?<!it )go for|sells? for|new ones?|anything)\b"
     r"(?![^,;:]*\b(?:you for|now|to)\b)[^,;:]*$"
 )
-_LIST = re.compile(r"\b(?:msrp|sticker|list price|list|retail|regular price|window price)\b")
+_AIM = re.compile(
+    r"\bmy (?:own )?(?:target|goal|ideal|initial|original|starting|listed|listing|asking|previous"
+    r"|earlier)(?: asking)?(?: price| offer)?(?:,? (?:of|is|which is|at|being|was))*"
+    r"(?: around| about| still| just)*$"
+)
+_LIST = re.compile(
+    r"\b(?:msrp|sticker|list(?:ed|ing)? price|list|retail|regular price|window price)\b"
+)
 _LIST_BEHIND = re.compile(
     r"^\s*\(?(?:is (?:the |its )?)?(?:msrp|sticker|list price|retail|regular price)"
     r"(?!\s*(?:[:$\d]|is\b|of\b))"
@@ -101,7 +116,11 @@ _LABEL = re.compile(
     r"\b(?:price(?: tag)?(?: (?:of|is|at|would be|will be|stays|remains|comes to))?|for|at|asking"
     r"|total(?: (?:of|is|comes to))?|costs?|go (?:for|down to|as low as)|yours for|do|it's|it is"
     r"|that's|that is|only|just|now|offer|accept|take|need|want|down to|below|lower than|under|to"
-    r"|less than|meet you at|settle (?:for|at)|be|is)(?: (?:you|only|just|exactly|a|the|about))*$"
+    r"|less than|meet you at|settle (?:for|at)|be|is|(?:let's|let us) say|how about|what about"
+    r"|make it|call it|propose"
+    r"|suggest|consider"
+    r"|thinking(?: more)?(?: of| around| along the lines of| in the range of| closer to| like)?)"
+    r"(?: (?:you|only|just|exactly|a|the|about))*$"
 )
 
 
@@ -113,6 +132,7 @@ class Amounts:
         lists: list prices.
         prices: amounts that may be the price.
         labelled: those of them that are called the price ("for $28,000").
+        aims: target prices of the speaker, which are the price if no other amount is.
         discounts: discounts in dollars, or as shares below 1.
         unclear: whether an amount has no clear role, such as a negative one.
     """
@@ -120,6 +140,7 @@ class Amounts:
     lists: list[int] = field(default_factory=list)
     prices: list[int] = field(default_factory=list)
     labelled: list[int] = field(default_factory=list)
+    aims: list[int] = field(default_factory=list)
     discounts: list[float] = field(default_factory=list)
     unclear: bool = False
 
@@ -137,6 +158,9 @@ def amounts_in(text: str) -> Amounts:
         start = numbers[i - 1].stop if i else 0
         stop = numbers[i + 1].start if i + 1 < len(numbers) else len(text)
         before = _SENTENCE.split(text[max(start, number.start - 80) : number.start])[-1]
+        behind = text[number.stop : number.stop + 1]
+        if behind == "?" and not before.strip() and i + 1 < len(numbers):
+            continue  # "$25,000? I need $27,000." repeats the offer of the other
         # With the first character of the next number: "$28,500 (MSRP $32,000)".
         after = _SENTENCE.split(text[number.stop : min(stop + 1, number.stop + 60)])[0]
         _sort(number, text[number.start : number.stop], before, after, found)
@@ -169,6 +193,9 @@ def _sort(number: Number, written: str, before: str, after: str, found: Amounts)
         return
     if _LIST.search(near) or _LIST.search(before.rpartition(",")[2]) or _LIST_BEHIND.search(after):
         found.lists.append(int(amount))
+        return
+    if _AIM.search(before):
+        found.aims.append(int(amount))
         return
     found.prices.append(int(amount))
     if _LABEL.search(before):
@@ -211,7 +238,8 @@ def prices(text: str, current: int) -> tuple[int, int]:
     if not any(map(str.isnumeric, text)) and "thousand" not in text.lower():
         return 0, 0
     found = amounts_in(text)
-    lists, named = _distinct(found.lists), _distinct(found.labelled) or _distinct(found.prices)
+    lists = _distinct(found.lists)
+    named = _distinct(found.labelled) or _distinct(found.prices) or _distinct(found.aims)
     if found.unclear or len(lists) > 1 or len(named) > 1:
         raise NotUnderstood("The line names several prices, or none in dollars.")
     msrp = lists[0] if lists else 0

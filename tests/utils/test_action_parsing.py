@@ -396,6 +396,8 @@ def test_a_note_is_kept_where_actions_have_parentheses():
         ("The folder is not there. Let me list what is:\n\n```sh\nls -l\n```\n", "ls -l"),
         ("```\nls -l\n```\nIt shows all files, also those that are not mine.", "ls -l"),
         ("```bash\nls -l", "ls -l"),
+        ("Let me list the files\n```\nls -l\n```", "ls -l"),
+        ("The file is not here. We should see if there are others.\n```\nls -l\n```", "ls -l"),
         ("ls -l\n```", "ls -l"),
         ("I look.\n```\nls -l\n```<|im_end|>", "ls -l"),
         ("ls -l", "ls -l"),
@@ -403,12 +405,17 @@ def test_a_note_is_kept_where_actions_have_parentheses():
             (said, said)
             for said in (
                 "I would not run this:\n```\nrm a\n```",
+                "This command failed:\n```\nls\n```",
+                "You can run:\n```\nls\n```",
+                "I won't run it.\n```\nls\n```",
                 "You could run for example:\n```\nls\n```",
                 "I list them.\n```\nls\n```\nOr rather the others.",
                 "I list them.\n```\nls\n```\nThen I sort them.",
                 "I list them:\n```\nls\n```\nI sort them:\n```\nsort a\n```",
                 'echo "# Title\n```\nls\n```" > a.md',
                 "submit:\n```\n12\n```",
+                "cat a.md\n```\nls\n```",
+                "Cat > a.md\n```\nls\n```",
             )
         ),
     ],

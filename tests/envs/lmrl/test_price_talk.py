@@ -41,6 +41,25 @@ CAR = "A Mazda sedan with a sunroof"
         ("I could lower it by $2,000", 28_000),
         ("$30,000 with $2,000 off", 28_000),
         ("reduced from $30,000 to $28,000", 28_000),
+        (
+            "Thank you, but at $25,000 would be a loss for me. How about $28,000? It is fair.",
+            28_000,
+        ),
+        ("Selling it at $25,000 would mean a loss. Let us say $28,000.", 28_000),
+        ("$25,000 would leave me with no profit, so $28,000 it is.", 28_000),
+        ("$25,000? You must be joking! I am generous enough in asking $28,000.", 28_000),
+        ("$28,000 would be a steal.", 28_000),
+        ("$28,000?", 28_000),
+        ("I was thinking more along the lines of $28,000.", 28_000),
+        ("I was hoping for $28,000, as it is hardly used.", 28_000),
+        ("$24,000 is a bit below its value. I was thinking around $28,000.", 28_000),
+        ("I see why you'd think $25,000 is fair, but I was thinking of $28,000.", 28_000),
+        ("I see that you would like to get it for $25,000. How about $28,000?", 28_000),
+        ("I've already gone down to $29,000, and I think $28,000 is fair.", 28_000),
+        ("I can do $28,000, which is close to my target price of $30,000.", 28_000),
+        ("My target price is $28,000.", 28_000),
+        ("The listed price is $30,000, but I can offer you a deal of $28,000.", 28_000),
+        ("Normally I ask $30,000, but I can let it go for $28,000.", 28_000),
     ],
 )
 def test_the_price_is_the_amount_that_is_called_the_price(line: str, price: int):
@@ -96,6 +115,16 @@ def env_with_offer() -> CarDealer:
     env.step(f"{CAR} for $30,000.")
     assert env.state.offer
     return env
+
+
+def test_one_of_two_offers_is_never_taken():
+    for line in (
+        "I can do $27,000, but as it is clean, let's say $28,000.",
+        "I can do $27,000 but it is clean, so I propose $28,000.",
+        "I can do $27,000 or make it $28,000.",
+    ):
+        with pytest.raises(NotUnderstood):
+            prices(line, NOW)
 
 
 def test_the_buyer_asks_for_an_unclear_price():
