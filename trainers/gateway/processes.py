@@ -61,6 +61,7 @@ class Tail:
 
     def close(self) -> None:
         """Closes the stream, when its end was read."""
+        self._thread.join(GRACE)  # the process has ended, but its last output may be unread
         if not self._thread.is_alive():
             self._stream.close()
 
