@@ -37,7 +37,7 @@ from agentgym.trainers.policy_agent.role_agent import RoleAgent
 from agentgym.trainers.rewards.reward_options import RewardOptions
 from agentgym.trainers.rollout.env_pool import EnvPool, instructions_by_id
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.run.checks import check_hooks, check_recipe, check_start
+from agentgym.trainers.run.checks import check_files, check_hooks, check_recipe, check_start
 from agentgym.trainers.run.conclusion import conclude
 from agentgym.trainers.run.diagnostics import Watch
 from agentgym.trainers.run.environment import RewardFn, environment_factory, evaluation_factory
@@ -140,7 +140,8 @@ class Trainer:
     def _build(self, env: Any, reward: RewardFn | None, harness: Harness | None) -> None:
         """Makes the parts that learn and play, and restores them from the newest checkpoint."""
         config, accelerator, roles = self.config, self.accelerator, self.lineup.roles
-        start = self.folder.latest()
+        if (start := self.folder.latest()) is None and config.run.resume:
+            check_files(config)
         self.state = load_run_state(start)
         make_env = limit_env(self.make_env, config.environment.env_seconds)
         check_fits(accelerator, config)

@@ -138,7 +138,8 @@ def test_a_program_or_a_score_that_does_not_exist_is_refused_before_the_run(harn
         ("tests.gateway.episode:chat", "There is no module 'tests.gateway.episode'"),
         ("fails_at_import:run", r"fails_at_import.py, line 2: KeyError: 'OPENAI'"),
         ("breaks:run", r"SyntaxError: .*breaks.py, line 1"),
-        ("exits:run", "ended before it returned"),
+        ("exits:run", "exits.py, line 1: SystemExit: 3"),
+        ("dies:run", "ended before it returned"),
         ("python no_such_agent.py --fast", "no file 'no_such_agent.py'"),
     ],
 )
@@ -151,6 +152,7 @@ def test_a_function_that_cannot_be_imported_is_refused_before_the_run(
         "fails_at_import": "import os\nos.environ['OPENAI']\n",
         "breaks": "def run(:\n",
         "exits": "raise SystemExit(3)\n",
+        "dies": "import os\nos._exit(3)\n",
         "reads": "import os\nurl = os.environ['OPENAI_BASE_URL']\nrun = print\n",
     }.items():
         (tmp_path / f"{name}.py").write_text(text)

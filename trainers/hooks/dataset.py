@@ -70,7 +70,7 @@ class DataSet(RecipeHooks):
         self.count = trainer.config.rollout.episodes_per_iteration
         self.kept = ReplayBuffer(None)
         # Before the first evaluation, so that wrong files are found early.
-        new = trainer.config.cloning.data and not trainer.config.run.resume
+        new = trainer.config.cloning.data and trainer.folder.latest() is None
         self._from_files = self._read() if new else None
 
     def on_rollout_end(

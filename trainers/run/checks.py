@@ -24,6 +24,15 @@ from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.settings.kinds import SAMPLED
 
 
+def check_files(config: TrainConfig) -> None:
+    """Reads the files of episodes that a new run learns from, to find wrong ones early.
+
+    Raises:
+        DataError: if one of them cannot be used.
+    """
+    check_episodes((*config.cloning.data, *config.cloning.general_data))
+
+
 def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
     """Checks, before the folder of a run is made, everything that a new run would find later.
 
@@ -38,7 +47,7 @@ def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
         MissingExtraError: if Ray or vLLM is needed and not installed.
     """
     check_replies(config, env)
-    rollout, files = config.rollout, (*config.cloning.data, *config.cloning.general_data)
+    rollout = config.rollout
     if config.program.harness and find_spec("uvicorn") is None:
         raise MissingExtraError("harness", "serve")
     if rollout.rollout_workers and find_spec("ray") is None:
@@ -46,8 +55,8 @@ def check_start(config: TrainConfig, env: gymnasium.Env[Any, Any]) -> None:
     own = rollout.engine == "vllm" and rollout.engine_url is None and not rollout.rollout_workers
     if own and find_spec("vllm") is None:
         raise MissingExtraError("The engine 'vllm'", "vllm")
-    if files and not config.run.resume:  # a run that goes on may need them no more
-        check_episodes(files)
+    if not config.run.resume:  # else the run may go on, and need them no more
+        check_files(config)
     if config.environment.curriculum.endswith(TASK_FILE):
         listed_tasks(config.environment.curriculum, tasks_of(env).split("train"))
     constraints = [("reward_constraints", name) for name in config.reward.reward_constraints]

@@ -20,7 +20,7 @@ from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError, DataError
 from agentgym.registration import making
 from agentgym.registration.making import make_env
-from agentgym.trainers import train
+from agentgym.trainers import train, trainer
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.callbacks import Callback
 from agentgym.trainers.data.batch import Batch
@@ -35,6 +35,7 @@ from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.episode import EpisodeSpec
 from agentgym.trainers.rollout.seats import GameSpec
 from agentgym.trainers.run.logger import read_metrics
+from agentgym.trainers.run.roles import load_policies
 
 SIZE = ["--episodes", "12", "--env-kwargs", "size=6", "max_turns=4"]
 ENV: dict[str, Any] = {"size": 6, "max_turns": 4}
@@ -195,7 +196,10 @@ def test_critics_refuse_data_without_rewards(files, tmp_path):
     train("bc", **settings, run_dir=str(tmp_path / "b"))
 
 
-def test_files_are_read_whole_before_the_first_evaluation(files, tmp_path):
+@pytest.mark.parametrize("resume", [False, True])
+def test_files_are_read_whole_before_the_first_evaluation(
+    resume: bool, files, tmp_path, monkeypatch
+):
     """A line without a meaning before any model, and what only a recipe needs before it plays."""
 
     class Counts(Callback):
@@ -209,6 +213,9 @@ def test_files_are_read_whole_before_the_first_evaluation(files, tmp_path):
     plain.write_text(json.dumps({"messages": json.loads(first)["messages"]}) + "\n")
     tasks.write_text('["no such task"]')
     settings: dict[str, Any] = RUN | {"eval_episodes": 2, "callbacks": [Counts()]}
+    settings["resume"] = resume  # a job that is queued again says so from the start
+    models: list[Any] = []
+    monkeypatch.setattr(trainer, "load_policies", lambda *a: models.append(a) or load_policies(*a))
     cases: list[tuple[str, str, dict[str, Any]]] = [
         ("data", "broken.jsonl, line 2: not an episode", {"data": (str(broken),)}),
         ("list", "must hold training tasks", {"curriculum": str(tasks)}),
@@ -219,7 +226,8 @@ def test_files_are_read_whole_before_the_first_evaluation(files, tmp_path):
         recipe = "turn" if name == "list" else "ilql"
         with pytest.raises((ConfigError, DataError), match=message):
             train(recipe, **settings, **changes, run_dir=str(folder))
-        assert not evaluations and folder.exists() == (name == "rewards")
+        assert not evaluations and bool(models) == (name == "rewards")
+        assert folder.exists() == (name == "rewards" or (resume and name == "data"))
     train("bc", **settings, data=(str(plain),), run_dir=str(tmp_path / "bc"))
     assert len(evaluations) == 2
 
