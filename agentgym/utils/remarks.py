@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from agentgym.reading.typography import normalized
 
@@ -101,7 +102,7 @@ def without_note(answer: str, actions: Iterable[str]) -> str:
         return answer
     if _AMOUNT.match(text) or _WEAKENED.match(text):
         return answer
-    known = [_words(each) for each in actions]
+    known = [_known_words(each) for each in actions]
     commands = {each.partition(" ")[0] for each in known if " " in each}
     if _words(text).partition(" ")[0] in commands or _names_other(text, action, known):
         return answer
@@ -121,7 +122,7 @@ def _names_other(text: str, action: str, actions: Iterable[str]) -> bool:
     """
     said, meant = _words(text), _words(action)
     inner, words, own = f" {said} ", set(said.split()), set(meant.split())
-    for each in map(_words, actions):
+    for each in map(_known_words, actions):
         if each != meant and (f" {each} " in inner or words <= set(each.split()) - own):
             return True
     return False
@@ -130,6 +131,9 @@ def _names_other(text: str, action: str, actions: Iterable[str]) -> bool:
 def _words(text: str) -> str:
     words = _NO_WORD.sub(" ", text.casefold()).split()
     return " ".join(word for word in words if word not in _ARTICLES) or " ".join(words)
+
+
+_known_words = lru_cache(maxsize=4096)(_words)
 
 
 def leads_to(before: str, after: str = "", action: str = "", actions: Iterable[str] = ()) -> bool:
