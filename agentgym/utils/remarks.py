@@ -41,33 +41,51 @@ _WEAKENED = re.compile(
 _NO_WORD = re.compile(r"\W+")
 LEAD = re.compile(r"[.!?;]\s|\n\s{0,9}\n|,\s{0,9}(?:so|thus|therefore|hence)\b")
 """Before the words that lead to a marked answer."""
-_TAKEN_BACK = re.compile(
-    r"\W{0,9}(?:no|not|wait|actually|instead|oops|sorry|correction|hm+|but|or|alternatively|then"
-    r"|next|afterwards|and|on second thought)\b",
-    re.IGNORECASE,
+_NOUN = (
+    r"(?:answer|action|command|move|query|choice|decision|step|solution|response|statement|code)"
 )
+_VERB = (
+    r"(?:check|list|look|search|run|try|open|read|count|find|get|us|explor|inspect|examin|query|mov"
+    r"|go|tak|select|start|execut|show|play|do)"
+)
+_LEADING = re.compile(
+    r"[\W_]{0,9}(?:\d{1,3}[.)] )?(?:(?:thought|reasoning|analysis|step)(?: \d{1,3})?: )?"
+    r"(?:(?:first(?: of all)?|now|next|so|thus|therefore|hence|ok|okay|sure|alright|great|good|well"
+    r"|yes)[,!:.]? ){0,3}(?:"
+    r"(?:(?:to|in order to|since|because|given|with|for|before|based on|from) [^:\n]{1,300}?, )?"
+    r"(?:(?:i|we)(?:'ll|'m|'re)?|let me|let us|let's) "
+    r"(?!.*\b(?:hat(?:e|ing)|hesitat\w+|den(?:y|ies)|declin\w+|forg[eo]\w+|regret\w*|wonder\w*"
+    r"|doubt\w*|stop\w*|quit\w*|skip\w*|dislike|fear|cancel\w*|undo|revers\w+|repeat\w*|keep|asks?"
+    r"|tell|suppose|imagin\w+|remember|recall|consider\w*|(?!need\b)(?<=\bi )\w+ed|ran|chose|went"
+    r"|took|made|found|thought|was|were|you|he|she|him)\b)"
+    r"|(?:(?:here (?:is|are)|here's|this is) )?(?:(?:my|the|a|an|our|next|final|best|first"
+    r"|following|correct|right|new|updated|corrected|sql|bash|shell|complete|single|simple) ){1,5}"
+    rf"{_NOUN}(?: (?:is|to|for|that|which|will|below|here|now|i|we|\w+s)\b[^:\n]{{0,300}})?[:.]$"
+    rf"|{_VERB}(?:e|ning|ing|ying)? )"
+)
+"""A sentence that leads to an action: of a speaker who acts now, or about the action itself."""
 _TOLD = re.compile(
-    rf"\b(?:{_DOUBTED}|was|were|did|had|said|says|told|tells|asked|wrote|got|saw|gave|returned"
-    r"|printed|showed|played|after (?:that|this|which)"
-    r"|(?:possible|available|legal|allowed|admissible)"
-    r" (?:moves?|actions?|commands?|options?|choices))\b"
-    r"|^\W{0,9}(?:(?:is|are|does|do|can|has|have|may|shall) (?:it|this|that|these|i|we|you|he|she"
-    r"|they|there|the)|what|which|who|where|why|how)\b"
-    r"|^\W{0,9}(?:\w{1,20} ){0,3}(?:outputs?|errors?|results?|state|board|map|grid|maze|scene|rules"
-    r"|help|manual|prompt|input|log|schema|observation|history)(?: (?:is|now|so far))?:$"
+    rf"\b(?:{_DOUBTED}|did|had|said|says|told|tells|asked|wrote|got|saw|gave|returned"
+    r"|printed|showed|played|what if)\b"
 )
-"""Sentences that ask, tell what happens at another time, or name what is no action."""
-_SHOWN = re.compile(r"(?<!what )\b(?:is|are|see|has|have)(?: (?:this|these|now))?:$")
-_CHOSEN = re.compile(
-    r"\b(?:answer|action|command|move|query|choice|decision|step|plan|solution|statement)\b"
+"""Words of what happens at another time."""
+_SHOWN = re.compile(r"(?:i|we) (?:see|have|know|hear|note)(?: this)?[:.]$")
+_GOES_ON = re.compile(
+    r"[\W_]{0,9}(?:this|it|that|the|these|here|i|we|with|because|since|now|explanation|note|reason"
+    r"|reasoning|rationale|thought|each|all|there|my|\w+ing)\b"
 )
+"""The start of sentences that explain an action."""
 _DENIED = re.compile(
-    r"n't\b|\b(?:not|never|no|cannot|wrong|bad|fail(?:s|ed)?|mistake|illegal|impossible|invalid"
-    r"|instead|rather|better|second thought|reject\w*|discard\w*|example|opponent\w*|did|was|were"
-    r"|had)\b"
+    r"n't\b|\b(?:not|never|no|nope|cannot|wrong|bad|fail(?:s|ed)?|mistake|illegal|impossible"
+    r"|invalid|instead|rather|better|worse|worst|second thought|reject\w*|discard\w*|example"
+    r"|opponent\w*|did"
+    r"|was|were|had|trap|los(?:es?|ing)|doubt\w*|unsure|dangerous|avoid|kidding|joking|ignore|forget"
+    r"|scratch|cancel|undo|strike|mind|hold on|wait|actually|twice|thrice|times|repeat\w*|again"
+    r"|then|next|afterwards|followed|alternatively|quote|unless|only if|provided|assuming)\b"
 )
-_LATER = re.compile(r"(?:if|when|once|after)\b")
-_CLAUSE = re.compile(r"[.!;\n]\s{0,9}([^,.!;\n]{1,999})")
+"""Words that take an action back, or add another one."""
+_LATER = re.compile(r"(?:if|when|once|after)\b.*,")
+_SENTENCE = re.compile(r"[.!;\n]\s{0,9}([^.!;\n]{1,999})")
 _QUOTE = re.compile(r"(?<!\w)'|'(?!\w)")
 _CODE = re.compile(r"`([^`\n]{1,999})`")
 _LIST = " \t*_#>-("
@@ -151,9 +169,9 @@ def leads_to(before: str, after: str = "", action: str = "", actions: Iterable[s
     if before:
         if len(last.split()) < 2 or not before.endswith((".", ":", "!")):
             return False  # "submit:" is a command
-        if UNMEANT.search(last) or _TOLD.search(last) or "<<" in before:
+        if not _LEADING.match(last) or UNMEANT.search(last) or _TOLD.search(last):
             return False
-        if _SHOWN.search(last) and not _CHOSEN.search(last):
+        if _SHOWN.match(last) or "<<" in before:
             return False
         if any(each not in action for each in _CODE.findall(before.rpartition("\n")[2])):
             return False  # "I run `ls`." is another one
@@ -166,7 +184,8 @@ def leads_to(before: str, after: str = "", action: str = "", actions: Iterable[s
 
 
 def _takes_back(after: str) -> bool:
-    """Whether a sentence behind an action takes it back. Clauses such as "if it fails" do not."""
-    clauses = (found[1].casefold() for found in _CLAUSE.finditer(f"\n{after}"))
-    denied = any(_DENIED.search(each) and not _LATER.match(each) for each in clauses)
-    return denied or _TAKEN_BACK.match(after) is not None
+    """Whether sentences behind an action take it back, and do not only explain it."""
+    text = after.casefold()
+    sentences = (found[1] for found in _SENTENCE.finditer(f"\n{text}"))
+    clauses = (each.partition(",")[0] for each in sentences if not _LATER.match(each))
+    return not _GOES_ON.match(text) or any(map(_DENIED.search, clauses))
