@@ -35,7 +35,14 @@ _WEAKENED = re.compile(
     r"|ignor\w+|old|earlier|previously|already|done|else|or|optional\w*|probably|possibly|likely"
     r"|unlikely|(?:i|we) (?:think|guess|suppose|believe)|correction|worse|worst|better|error\w*"
     r"|wait|blocked|again|repeat\w*|consider\w*|dangerous|risky|trap|forbidden|provided|assuming"
-    r"|as long as|condition\w*|only|chang\w+|alternat\w+)\b)"
+    r"|as long as|condition\w*|only|chang\w+|alternat\w+|kidding|joking|delete|strike|never ?mind"
+    r"|forget\w*|regret\w*|hold|pause|delay\w*|postpone\w*|pending|pass|abort|stop|undecided|torn"
+    r"|hesitant|doubtful|guess\w*|random|whatever|any|his|her|their|your|he|she|they|you|tell|ask"
+    r"|suppose|imagine|in case|as soon as|tomorrow|eventually|someday|hypothetical\w*|in theory"
+    r"|part(?:ly|ially)|a bit|a little|slightly|forever|keep|continu\w+|as far as|to the end"
+    r"|los(?:es?|ing)|unwise|stupid|useless|pointless|closed|locked|occupied|taken|unreachable"
+    r"|prohibited|disallowed|hits|crash\w*|kills|dies|reverse|inverse|backwards|option|plan)\b"
+    r"|\w's (?:move|action|turn|choice|plan|idea)\b)"
 )
 """A note that doubts the action before it, adds one, or tells of one at another time."""
 _NO_WORD = re.compile(r"\W+")
@@ -116,9 +123,10 @@ def without_note(answer: str, actions: Iterable[str]) -> str:
     if note is None:
         return answer
     action, text = note[1], normalized(note[2]).casefold()
-    if "?" in text or not _LETTERS.search(text) or UNMEANT.search(text.replace("no longer", "")):
+    now = re.sub(r"\bno longer \w{1,30}", "", text)
+    if "?" in text or not _LETTERS.search(text) or UNMEANT.search(now):
         return answer
-    if _AMOUNT.match(text) or _WEAKENED.match(text):
+    if _AMOUNT.match(text) or _WEAKENED.match(now):
         return answer
     known = [_known_words(each) for each in actions]
     commands = {each.partition(" ")[0] for each in known if " " in each}

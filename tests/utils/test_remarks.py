@@ -16,6 +16,8 @@ ACTIONS = ("left", "right", "up", "go north", "go to the kitchen", "take key", "
         *("considered", "opposite", "unlikely", "probably", "I think", "optional", "unsure"),
         *("three steps", "two", "10 steps", "half", "a few", "repeat", "again", "all the way"),
         *("later", "after that, jump", "until the wall", "else stay", "and jump", "already done"),
+        *("just kidding", "strike that", "Bob's move", "her idea", "in case of rain", "tomorrow"),
+        *("as far as possible", "suppose it works", "it loses", "the exit is locked", "tell Bob"),
         *("north", "kitchen", "to the kitchen", "go to kitchen", "free. The other is better"),
     ],
 )
