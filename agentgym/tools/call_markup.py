@@ -13,7 +13,7 @@ from typing import Any
 from agentgym.reading.errors import NotUnderstood
 from agentgym.reading.loose_json import read_json
 from agentgym.tools.call_code import NoCall, call_stop, read_code
-from agentgym.tools.call_objects import Call, Signatures, call_of, typed
+from agentgym.tools.call_objects import SEVERAL, Call, Signatures, call_of, typed
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 """The marks of a call in the format of Qwen and Hermes."""
@@ -47,6 +47,7 @@ _GEMMA = re.compile(rf"\s{{0,99}}call:{_NAME}\s{{0,9}}(?=\{{)")
 _GEMMA_END = re.compile(r"<end_function_call>|<tool_call\|>")
 _GEMMA_STRING = re.compile(r"<escape>(.*?)<escape>|<\|\"\|>(.*?)<\|\"\|>", re.DOTALL)
 _CALLED = re.compile(rf"{_NAME}\s{{0,2}}\(")
+_ANOTHER = re.compile(rf"[\s;,]{{1,99}}{_NAME}\(")
 
 Reader = Callable[[str, int, Signatures | None], tuple[Call, int]]
 """(text, index, known tools) -> the call at the index, and the index behind it."""
@@ -125,12 +126,19 @@ def _code(code: str, tools: Signatures | None) -> Call:
         raise invalid("it has no JSON object") from None
 
 
+def _code_at(text: str, at: int, opened: int, tools: Signatures | None) -> tuple[Call, int]:
+    """Reads a call, or a list with one call, whose bracket opens at an index."""
+    stop = max(call_stop(text, opened), at)
+    if _ANOTHER.match(text, stop):
+        raise NotUnderstood(SEVERAL)
+    return _code(text[at:stop], tools), stop
+
+
 def read_python_tag(text: str, at: int, tools: Signatures | None) -> tuple[Call, int]:
     """Reads the call behind `<|python_tag|>` of Llama: JSON, or Python to the end."""
     at = skip(text, at)
     if called := _CALLED.match(text, at):
-        stop = call_stop(text, called.end() - 1)
-        return _code(text[at : max(stop, at)], tools), max(stop, at)
+        return _code_at(text, at, called.end() - 1, tools)
     return read_object(text, at, tools)
 
 
@@ -234,8 +242,7 @@ def read_listed(text: str, at: int, tools: Signatures | None) -> tuple[Call, int
     called = _CALLED.match(text, at + text.startswith("[", at))
     if called is None:
         return read_object(text, at, tools)
-    stop = call_stop(text, at) if text.startswith("[", at) else call_stop(text, called.end() - 1)
-    return _code(text[at : max(stop, at)], tools), max(stop, at)
+    return _code_at(text, at, at if text.startswith("[", at) else called.end() - 1, tools)
 
 
 def read_gemma(text: str, at: int, tools: Signatures | None) -> tuple[Call, int]:

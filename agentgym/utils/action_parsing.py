@@ -2,8 +2,8 @@
 
 Capitals, whitespace, trailing punctuation, quotes, code marks, code fences, typographic forms, the
 label "Action:" and text behind the end marks of chat models are ignored when an action is compared
-with the admissible actions. So are articles, and marks of a final answer such as a box of LaTeX, if
-nothing matches with them.
+with the admissible actions. So are articles, marks of a final answer such as a box of LaTeX, a note
+behind an action, and sentences that lead to a code block, if nothing matches with them.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from agentgym.reading.typography import normalized
 
@@ -34,45 +35,66 @@ _WEAKENED = re.compile(
     r"|ignor\w+|old|earlier|previously|already|done|else|or|optional\w*|probably|possibly|likely"
     r"|unlikely|(?:i|we) (?:think|guess|suppose|believe)|correction|worse|worst|better|error\w*"
     r"|wait|blocked|again|repeat\w*|consider\w*|dangerous|risky|trap|forbidden|provided|assuming"
-    r"|as long as|condition\w*|only|chang\w+|alternat\w+)\b)"
+    r"|as long as|condition\w*|only|chang\w+|alternat\w+|kidding|joking|delete|strike|never ?mind"
+    r"|forget\w*|regret\w*|hold|pause|delay\w*|postpone\w*|pending|pass|abort|stop|undecided|torn"
+    r"|hesitant|doubtful|guess\w*|random|whatever|any|his|her|their|your|he|she|they|you|tell|ask"
+    r"|suppose|imagine|in case|as soon as|tomorrow|eventually|someday|hypothetical\w*|in theory"
+    r"|part(?:ly|ially)|a bit|a little|slightly|forever|keep|continu\w+|as far as|to the end"
+    r"|los(?:es?|ing)|unwise|stupid|useless|pointless|closed|locked|occupied|taken|unreachable"
+    r"|prohibited|disallowed|hits|crash\w*|kills|dies|reverse|inverse|backwards|option|plan)\b"
+    r"|\w's (?:move|action|turn|choice|plan|idea)\b)"
 )
 """A note that doubts the action before it, adds one, or tells of one at another time."""
 _NO_WORD = re.compile(r"\W+")
 LEAD = re.compile(r"[.!?;]\s|\n\s{0,9}\n|,\s{0,9}(?:so|thus|therefore|hence)\b")
 """Before the words that lead to a marked answer."""
-_TAKEN_BACK = re.compile(
-    r"\W{0,9}(?:no|not|wait|actually|instead|oops|sorry|correction|hm+|but|or|alternatively|then"
-    r"|next|afterwards|and|on second thought)\b",
-    re.IGNORECASE,
+_NOUN = (
+    r"(?:answer|action|command|move|query|choice|decision|step|solution|response|statement|code)"
 )
+_VERB = (
+    r"(?:check|list|look|search|run|try|open|read|count|find|get|us|explor|inspect|examin|query|mov"
+    r"|go|tak|select|start|execut|show|play|do)"
+)
+_LEADING = re.compile(
+    r"[\W_]{0,9}(?:\d{1,3}[.)] )?(?:(?:thought|reasoning|analysis|step)(?: \d{1,3})?: )?"
+    r"(?:(?:first(?: of all)?|now|next|so|thus|therefore|hence|ok|okay|sure|alright|great|good|well"
+    r"|yes)[,!:.]? ){0,3}(?:"
+    r"(?:(?:to|in order to|since|because|given|with|for|before|based on|from) [^:\n]{1,300}?, )?"
+    r"(?:(?:i|we)(?:'ll|'m|'re)?|let me|let us|let's) "
+    r"(?!.*\b(?:hat(?:e|ing)|hesitat\w+|den(?:y|ies)|declin\w+|forg[eo]\w+|regret\w*|wonder\w*"
+    r"|doubt\w*|stop\w*|quit\w*|skip\w*|dislike|fear|cancel\w*|undo|revers\w+|repeat\w*|keep|asks?"
+    r"|tell|suppose|imagin\w+|remember|recall|consider\w*|(?!need\b)(?<=\bi )\w+ed|ran|chose|went"
+    r"|took|made|found|thought|was|were|you|he|she|him)\b)"
+    r"|(?:(?:here (?:is|are)|here's|this is) )?(?:(?:my|the|a|an|our|next|final|best|first"
+    r"|following|correct|right|new|updated|corrected|sql|bash|shell|complete|single|simple) ){1,5}"
+    rf"{_NOUN}(?: (?:is|to|for|that|which|will|below|here|now|i|we|\w+s)\b[^:\n]{{0,300}})?[:.]$"
+    rf"|{_VERB}(?:e|ning|ing|ying)? )"
+)
+"""A sentence that leads to an action: of a speaker who acts now, or about the action itself."""
+_SPOKEN = re.compile(r"(?:I|We|Let)(?:'\w{1,2})?(?: [\w',-]{1,30}){2,99}")
+"""A sentence that is no command, also without a mark at its end."""
 _TOLD = re.compile(
-    rf"\b(?:{_DOUBTED}|was|were|did|had|said|says|told|tells|asked|wrote|got|saw|gave|returned"
-    r"|printed|showed|played|after (?:that|this|which)"
-    r"|(?:possible|available|legal|allowed|admissible)"
-    r" (?:moves?|actions?|commands?|options?|choices))\b"
-    r"|you (?:can|may|could|should)"
-    r"|^\W{0,9}(?:(?:is|are|does|do|can|has|have|may|shall) (?:it|this|that|these|i|we|you|he|she"
-    r"|they|there|the)|what|which|who|where|why|how)\b"
-    r"|^\W{0,9}(?:\w{1,20} ){0,3}(?:outputs?|errors?|results?|state|board|map|grid|maze|scene|rules"
-    r"|help|manual|prompt|input|log|schema|observation|history)(?: (?:is|now|so far))?:$"
+    rf"\b(?:{_DOUBTED}|did|had|said|says|told|tells|asked|wrote|got|saw|gave|returned"
+    r"|printed|showed|played|what if)\b"
 )
-"""Sentences that ask, tell what happens at another time, or name what is no action."""
-_PLANNED = re.compile(
-    r"\b(?:see|check|test|verify|look|find out) (?:if|whether)\b|\b(?:i|we) should\b"
+"""Words of what happens at another time."""
+_SHOWN = re.compile(r"(?:i|we) (?:see|have|know|hear|note)(?: this)?[:.]$")
+_GOES_ON = re.compile(
+    r"[\W_]{0,9}(?:this|it|that|the|these|here|i|we|with|because|since|now|explanation|note|reason"
+    r"|reasoning|rationale|thought|each|all|there|my|\w+ing)\b"
 )
-"""Words of a plan, which are neither doubts nor conditions."""
-_SENTENCE = re.compile(r"[A-Z][\w'-]{0,30}(?: [\w',-]{1,30}){3,99}")
-_SHOWN = re.compile(r"(?<!what )\b(?:is|are|see|has|have)(?: (?:this|these|now))?:$")
-_CHOSEN = re.compile(
-    r"\b(?:answer|action|command|move|query|choice|decision|step|plan|solution|statement)\b"
-)
+"""The start of sentences that explain an action."""
 _DENIED = re.compile(
-    r"n't\b|\b(?:not|never|no|cannot|wrong|bad|fail(?:s|ed)?|mistake|illegal|impossible|invalid"
-    r"|instead|rather|better|second thought|reject\w*|discard\w*|example|opponent\w*|did|was|were"
-    r"|had)\b"
+    r"n't\b|\b(?:not|never|no|nope|cannot|wrong|bad|fail(?:s|ed)?|mistake|illegal|impossible"
+    r"|invalid|instead|rather|better|worse|worst|second thought|reject\w*|discard\w*|example"
+    r"|opponent\w*|did"
+    r"|was|were|had|trap|los(?:es?|ing)|doubt\w*|unsure|dangerous|avoid|kidding|joking|ignore|forget"
+    r"|scratch|cancel|undo|strike|mind|hold on|wait|actually|twice|thrice|times|repeat\w*|again"
+    r"|then|next|afterwards|followed|alternatively|quote|unless|only if|provided|assuming)\b"
 )
-_LATER = re.compile(r"(?:if|when|once|after)\b")
-_CLAUSE = re.compile(r"[.!;\n]\s{0,9}([^,.!;\n]{1,999})")
+"""Words that take an action back, or add another one."""
+_LATER = re.compile(r"(?:if|when|once|after)\b.*,")
+_SENTENCE = re.compile(r"[.!;\n]\s{0,9}([^.!;\n]{1,999})")
 _QUOTE = re.compile(r"(?<!\w)'|'(?!\w)")
 _CODE = re.compile(r"`([^`\n]{1,999})`")
 _LIST = " \t*_#>-("
@@ -103,11 +125,12 @@ def without_note(answer: str, actions: Iterable[str]) -> str:
     if note is None:
         return answer
     action, text = note[1], normalized(note[2]).casefold()
-    if "?" in text or not _LETTERS.search(text) or UNMEANT.search(text.replace("no longer", "")):
+    now = re.sub(r"\bno longer \w{1,30}", "", text)
+    if "?" in text or not _LETTERS.search(text) or UNMEANT.search(now):
         return answer
-    if _AMOUNT.match(text) or _WEAKENED.match(text):
+    if _AMOUNT.match(text) or _WEAKENED.match(now):
         return answer
-    known = [_words(each) for each in actions]
+    known = [_known_words(each) for each in actions]
     commands = {each.partition(" ")[0] for each in known if " " in each}
     if _words(text).partition(" ")[0] in commands or _names_other(text, action, known):
         return answer
@@ -127,7 +150,7 @@ def _names_other(text: str, action: str, actions: Iterable[str]) -> bool:
     """
     said, meant = _words(text), _words(action)
     inner, words, own = f" {said} ", set(said.split()), set(meant.split())
-    for each in map(_words, actions):
+    for each in map(_known_words, actions):
         if each != meant and (f" {each} " in inner or words <= set(each.split()) - own):
             return True
     return False
@@ -138,13 +161,15 @@ def _words(text: str) -> str:
     return " ".join(word for word in words if word not in _ARTICLES) or " ".join(words)
 
 
+_known_words = lru_cache(maxsize=4096)(_words)
+
+
 def leads_to(before: str, after: str = "", action: str = "", actions: Iterable[str] = ()) -> bool:
     """Whether the sentences around an action in a mark of its own lead to it.
 
     Args:
         before: the text before the mark: empty, or sentences of which the last one is of two words
-            at least, neither denies nor doubts nor asks, and tells of nothing else. Without a mark
-            at its end, it is of four words and begins with a capital.
+            at least, neither denies nor doubts nor asks, and tells of nothing else.
         after: the text behind the mark: empty, or sentences that take nothing back and add nothing.
         action: the action in the mark.
         actions: the known actions, of which neither may name another one.
@@ -154,11 +179,11 @@ def leads_to(before: str, after: str = "", action: str = "", actions: Iterable[s
     last = written.casefold()
     if before:
         ends = len(last.split()) > 1 and before.endswith((".", ":", "!"))  # "submit:" is a command
-        if not ends and not _SENTENCE.fullmatch(written):
+        if not ends and not _SPOKEN.fullmatch(written):
             return False
-        if UNMEANT.search(_PLANNED.sub("", last)) or _TOLD.search(last) or "<<" in before:
+        if not _LEADING.match(last) or UNMEANT.search(last) or _TOLD.search(last):
             return False
-        if _SHOWN.search(last) and not _CHOSEN.search(last):
+        if _SHOWN.match(last) or "<<" in before:
             return False
         if any(each not in action for each in _CODE.findall(before.rpartition("\n")[2])):
             return False  # "I run `ls`." is another one
@@ -171,7 +196,8 @@ def leads_to(before: str, after: str = "", action: str = "", actions: Iterable[s
 
 
 def _takes_back(after: str) -> bool:
-    """Whether a sentence behind an action takes it back. Clauses such as "if it fails" do not."""
-    clauses = (found[1].casefold() for found in _CLAUSE.finditer(f"\n{after}"))
-    denied = any(_DENIED.search(each) and not _LATER.match(each) for each in clauses)
-    return denied or _TAKEN_BACK.match(after) is not None
+    """Whether sentences behind an action take it back, and do not only explain it."""
+    text = after.casefold()
+    sentences = (found[1] for found in _SENTENCE.finditer(f"\n{text}"))
+    clauses = (each.partition(",")[0] for each in sentences if not _LATER.match(each))
+    return not _GOES_ON.match(text) or any(map(_DENIED.search, clauses))

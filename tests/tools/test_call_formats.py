@@ -344,6 +344,7 @@ def test_a_typographic_variant_is_the_same_call_or_refused(call: Call, form: str
     "piece",
     ["{", '{"a":', "<tool_call>", "[TOOL_CALLS]", "search(", "search('", "look()", "Action: look\n",
      "<function=search>", '<invoke name="a">', "```py\n", "<|message|>", "to=x<|message|>{", "“",
+     "<start_function_call>call:f{", "<function_calls>f(", "<escape>", "<|python_start|>",
      "<think>", "[{", "<parameter=x>", 'look"', "{'a': '", "{“"],
 )  # fmt: skip
 def test_hostile_texts_are_read_in_linear_time(piece: str):
@@ -351,6 +352,17 @@ def test_hostile_texts_are_read_in_linear_time(piece: str):
         read_call(piece * (99_000 // len(piece)), TOOLS)
     except ValueError as reason:
         assert str(reason)
+
+
+@pytest.mark.parametrize("between", ["\n", "; ", ", ", " "])
+@pytest.mark.parametrize(
+    "form",
+    ["<function_calls>\n{}\n</function_calls>", "<|python_start|>{}<|python_end|>",
+     "<|python_tag|>{}", "<|tool_call_start|>{}<|tool_call_end|>"],
+)  # fmt: skip
+def test_the_first_of_several_marked_calls_is_never_taken(form: str, between: str):
+    with pytest.raises(ValueError, match="got several"):
+        read_call(form.format(f"f(x=1){between}g(x=2)"))
 
 
 PARTS = st.sampled_from(

@@ -397,7 +397,6 @@ def test_a_note_is_kept_where_actions_have_parentheses():
         ("```\nls -l\n```\nIt shows all files, also those that are not mine.", "ls -l"),
         ("```bash\nls -l", "ls -l"),
         ("Let me list the files\n```\nls -l\n```", "ls -l"),
-        ("The file is not here. We should see if there are others.\n```\nls -l\n```", "ls -l"),
         ("ls -l\n```", "ls -l"),
         ("I look.\n```\nls -l\n```<|im_end|>", "ls -l"),
         ("ls -l", "ls -l"),

@@ -16,6 +16,8 @@ ACTIONS = ("left", "right", "up", "go north", "go to the kitchen", "take key", "
         *("considered", "opposite", "unlikely", "probably", "I think", "optional", "unsure"),
         *("three steps", "two", "10 steps", "half", "a few", "repeat", "again", "all the way"),
         *("later", "after that, jump", "until the wall", "else stay", "and jump", "already done"),
+        *("just kidding", "strike that", "Bob's move", "her idea", "in case of rain", "tomorrow"),
+        *("as far as possible", "suppose it works", "it loses", "the exit is locked", "tell Bob"),
         *("north", "kitchen", "to the kitchen", "go to kitchen", "free. The other is better"),
     ],
 )
@@ -31,6 +33,11 @@ def test_a_note_that_changes_an_action_is_kept(note: str):
         *("The state is:", "The current map:", "The help says:", "You said:", "Is it this:"),
         *("Possible moves are these:", "When the door opens:", "Later I do:", "I do this twice:"),
         *("I was about to do this:", "He told me to play:", "After that I will do:", "The output:"),
+        *("Player 2 plays this:", "Bob's move:", "The worst move is:", "Beware of this:"),
+        *("This loses the game:", "I forgot this:", "Suppose I do this:", "Provided it is free:"),
+        *("In case of rain:", "Next turn:", "Tomorrow I do:", "You want me to do:", "My notes:"),
+        *("Option 1:", "Or this:", "Undo this:", "I refuse this:", "Half of this:", "It reads:"),
+        *("I hesitate to do:", "Ask him to do:", "My old plan:", "The choices:", "I played this:"),
         *("Either this or that:", "I do this two times:", "It gave an error:", "I run `pwd`."),
         *("cat > a.md <<EOF\nRun it:", "echo 'Run it like this:", 'echo "Run it like this:'),
     ],
@@ -46,6 +53,8 @@ def test_a_block_that_sentences_do_not_lead_to_is_no_action(before: str):
     [
         *("is wrong.", "would be wrong, so I go", "fails.", "On second thought, I stay.", "?"),
         *("That is what the opponent did.", "This is bad.", "I will not do this.", '" > a.md'),
+        *("Just kidding.", "Forget it.", "I changed my mind.", "Twice.", "Again.", "I doubt it."),
+        *("If it is free.", "As Bob said.", "It is a trap.", "Strike that.", "Next: up."),
         *("It is free. I would rather stay, though.", "Is this my move? It is.", "`pwd`"),
     ],
 )
@@ -74,6 +83,9 @@ def test_a_block_beside_another_action_is_none(said: str):
         'I open "a.txt" to read what\'s in it:\n```bash\nX\n```\n\nObservation: not there',
         "Let me see what is there:\n```\nX\n```",
         "The next command is:\n```\nX\n```",
+        "Based on the schema, I count the rows.\n```\nX\n```",
+        "Looking at the files, I need the oldest one:\n```\nX\n```",
+        "Checking the folder:\n```\nX\n```",
         "The file was empty. Let me try again:\n```\nX\n```",
     ],
 )
