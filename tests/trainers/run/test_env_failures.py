@@ -116,9 +116,10 @@ def test_a_best_policy_that_could_not_be_written_is_not_recorded(tmp_path, monke
     trainer = trainer_of(tmp_path, save_every=100)
     changed = trainer.config.with_changes(eval_episodes=2, eval_baselines=False)
     trainer.config = changed
-    with monkeypatch.context() as patched, pytest.raises(OSError, match="the disk is gone"):
+    with monkeypatch.context() as patched:
         patched.setattr(evaluation, "replace_folder", fails)
-        trainer.run()
+        with pytest.raises(OSError, match="the disk is gone"):
+            trainer.run()
     resumed = trainer_of(tmp_path, save_every=100, resume=True)
     assert (resumed.state.best_iteration, resumed.state.evaluated) == (-1, -1)
     assert resumed.state.best_reward is None and resumed.state.first is None
