@@ -13,7 +13,7 @@ from agentgym.agents.scaffolds.base import read_data
 from agentgym.agents.search.code_value import CodeValue
 from agentgym.judges.rubric import read_rubric
 from agentgym.trainers.gateway.task_file import TaskFile
-from agentgym.trainers.rollout.curriculum import _listed
+from agentgym.trainers.rollout.curriculum import listed_tasks
 from agentgym.wrappers.tool_tasks import load_tool_tasks
 
 RUBRIC = "- polite (2): Is it polite?\n- short: Is it short?\n"
@@ -31,7 +31,7 @@ CALLS = [{"start": "train/0", "goal": "g", "calls": [{"name": "f", "arguments": 
         (
             "tasks.json",
             '["train/0", "train/1"]',
-            lambda file: _listed(file, ["train/0", "train/1"]),
+            lambda file: listed_tasks(file, ["train/0", "train/1"]),
         ),
         ("tasks.jsonl", TASKS, lambda file: TaskFile(file).rows),
         ("written.json", json.dumps(CALLS), lambda file: load_tool_tasks(str(file))),
