@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from agentgym.evaluation.report import Report, compare, failure_lines
 from agentgym.evaluation.runs import read_metrics
-from agentgym.registration.mixture import Mixture
-from agentgym.time_limits import CallTimeout, limit_calls
 from agentgym.trainers.data.run_state import RunState
 from agentgym.trainers.rollout.env_pool import MakeEnv
+from agentgym.trainers.run.environment import has_expert
 from agentgym.trainers.run.evaluation import (
     by_environment,
     evaluate_agent,
@@ -49,7 +45,8 @@ def conclude(
     folder.publish("policy", latest / "policy")
     reports = []
     if config.evaluation.eval_baselines and config.evaluation.eval_episodes:
-        agents = _baselines(make_env, config.environment.env_seconds)
+        known = has_expert(make_env, config.environment.env_seconds)
+        agents = ["random", "expert"] if known else ["random"]
         reports += [_baseline(config, make_env, agent, team=team) for agent in agents]
     found = [state.first, state.last if state.evaluated > 0 else None]
     reports += [from_json(Report, report) for report in found if report is not None]
@@ -93,24 +90,3 @@ def _baseline(config: TrainConfig, make_env: MakeEnv, agent: str, *, team: bool)
     if seats := config.game.learners:
         return join_seats(evaluate_seats(config, make_env, agent, seats))
     return evaluate_agent(config, make_env, agent)
-
-
-def _baselines(make_env: MakeEnv, seconds: float | None) -> list[str]:
-    """Returns the random agent, and the expert if the environment has one."""
-    calls = limit_calls(seconds)
-    for seed in range(3):
-        made = make_env()
-        with contextlib.suppress(CallTimeout):  # a start that takes too long: another one may not
-            has_expert = calls(partial(_have_experts, made, seed))
-            made.close()
-            return ["random", "expert"] if has_expert else ["random"]
-    return ["random"]
-
-
-def _have_experts(made: Any, seed: int) -> bool:
-    """Returns whether an environment, or each one of a mixture, has an expert."""
-    for env in made.envs.values() if isinstance(made, Mixture) else (made,):
-        env.reset(seed=seed)
-        if env.get_wrapper_attr("expert")() is None:
-            return False
-    return True

@@ -75,7 +75,7 @@ class Watch:
             and config.game.scripted
             and config.environment.curriculum == "uniform",
             clone_success=state.cloned,
-            expert=lambda: has_expert(make_env),
+            expert=lambda: has_expert(make_env, config.environment.env_seconds),
         )
 
     def warnings(

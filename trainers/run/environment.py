@@ -17,10 +17,10 @@ from agentgym.registration.making import (
     privileged_ids,
     split_id,
     split_names_tasks,
-    tasks_of,
 )
-from agentgym.registration.mixture import MixedTasks, Mixture
+from agentgym.registration.mixture import Mixture
 from agentgym.textify.text_actions import TextActionEnv
+from agentgym.time_limits import limit_calls
 from agentgym.tools.grammar import call_grammar
 from agentgym.trainers.gateway.task_file import TaskFile
 from agentgym.trainers.policy.grammars import check_grammars
@@ -143,18 +143,26 @@ def _mixed(ids: Sequence[str], makers: Sequence[MakeEnv], mix: Sequence[int] = (
     return lambda: Mixture({id: make() for id, make in zip(ids, makers, strict=True)}, mix)
 
 
-def has_expert(make: MakeEnv) -> bool:
-    """Returns whether a new environment, or each of a mixture, has a scripted expert.
+def has_expert(make: MakeEnv, seconds: float | None = None) -> bool:
+    """Returns whether a new environment, or each one of a mixture, has a scripted expert.
 
-    It is asked in the first training task. An environment that fails has none.
+    An environment that fails has none.
+
+    Args:
+        make: makes an environment.
+        seconds: time limit of the question. None: no limit.
     """
-    with suppress(Exception), closing(make()) as env:
-        tasks = tasks_of(env).split("train")
-        firsts = [tasks[0]]
-        if isinstance(tasks, MixedTasks):
-            firsts = [f"{name} {each[0]}" for name, each in tasks.parts.items()]
-        for task in firsts:
-            env.reset(seed=0, options={"task": task})
+    calls = limit_calls(seconds)
+    for seed in range(3):  # a start that takes too long: another one may not
+        with suppress(Exception):
+            return calls(partial(_have_experts, make(), seed))
+    return False
+
+
+def _have_experts(made: gymnasium.Env[Any, Any], seed: int) -> bool:
+    with suppress(Exception), closing(made):
+        for env in made.envs.values() if isinstance(made, Mixture) else (made,):
+            env.reset(seed=seed)
             if env.get_wrapper_attr("expert")() is None:
                 return False
         return True

@@ -31,7 +31,8 @@ def introduce(trainer: Parts, saved: tuple[int, int, int | None] | None) -> None
     if warning := slow_precision(config, trainer.policy):
         say(f"warning: {warning}")
     if saved is None and blank(trainer):
-        advice = first_clone(has_expert(trainer.make_env)) if trainer.is_main else ""
+        seconds = config.environment.env_seconds
+        advice = first_clone(has_expert(trainer.make_env, seconds)) if trainer.is_main else ""
         say(f"The model starts from random weights. Where random actions rarely succeed, {advice}.")
     if saved is not None:
         iteration, _, epoch = saved

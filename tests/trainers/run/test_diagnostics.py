@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.registration.making import make_env
 from agentgym.registration.mixture import Mixture
 from agentgym.trainers import train
@@ -101,6 +103,20 @@ def test_an_expert_is_asked_in_each_environment_of_a_run():
     assert has_expert(lambda: Mixture({"A": line(), "B": line()}))
     assert not has_expert(lambda: Mixture({"A": line(), "B": Echo()}))
     assert not has_expert(partial(make_env, "NumberLine-v0", wrap=("NoSuchWrapper",)))
+
+
+@pytest.mark.parametrize("slow", [1, 3])
+def test_an_environment_that_does_not_begin_in_time_does_not_stop_the_question(slow: int):
+    begun: list[int] = []
+
+    class Waits(NumberLine):
+        def reset(self, **kwargs: Any) -> Any:
+            begun.append(1)
+            if len(begun) <= slow:
+                threading.Event().wait()
+            return super().reset(**kwargs)
+
+    assert has_expert(Waits, 0.2) == (slow == 1)
 
 
 def test_the_remedy_depends_on_the_share_of_valid_actions():
