@@ -267,8 +267,9 @@ class ContextualBandit(TextEnv):
         """Returns the title of an action, which may have the genre behind it as it is shown."""
         genres = make_world(self.task, len(self.titles)).genres
         shown = [f"{title} ({genre})" for title, genre in zip(self.titles, genres, strict=True)]
-        found = None if action in self._numbers else match_action(action, shown)
-        return super()._parse(self.titles[shown.index(found)] if found else action)
+        known = (*self.titles, *shown)  # as one list: another genre is no note behind a title
+        found = None if action in self._numbers else match_action(action, known)
+        return self.titles[known.index(found) % len(shown)] if found else action
 
     def _advance(self, action: str) -> TimeStep:
         film = self._numbers.get(action)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -185,14 +186,14 @@ def test_attempts_with_different_outcomes_become_rules_for_other_tasks(tmp_path:
 
 
 def test_rules_survive_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def fail(path: Path, text: str, **options: Any) -> None:
-        path.write_bytes(text[:3].encode())
+    def fail(file: int) -> None:
+        os.ftruncate(file, 3)
         raise OSError("No space left on device")
 
     file = tmp_path / "rules.txt"
     file.write_text("Go home\n")
     agent = RulesAgent(Scripted(lambda view: ""), data=str(file))
-    monkeypatch.setattr(Path, "write_text", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="No space left"):
         agent._edit("remember: Go out", agent.rules)
     assert file.read_text() == "Go home\n"

@@ -442,7 +442,7 @@ def test_a_full_disk_while_a_text_is_written(tmp_path: Path, monkeypatch: pytest
         raise FULL[0]
 
     (tmp_path / "report.json").write_text("old")
-    monkeypatch.setattr(Path, "write_text", fail)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(CheckpointError, match=r"report\.json could not be written.*No space"):
         write_text(tmp_path / "report.json", "new")
     assert (tmp_path / "report.json").read_text() == "old"
