@@ -52,8 +52,8 @@ _NOUN = (
     r"(?:answer|action|command|move|query|choice|decision|step|solution|response|statement|code)"
 )
 _VERB = (
-    r"(?:check|list|look|search|run|try|open|read|count|find|get|us|explor|inspect|examin|query|mov"
-    r"|go|tak|select|start|execut|show|play|do)"
+    r"(?:check|list|look|search|run|try|open|read|count|find|get|us|explor|inspect|query|mov|go|tak"
+    r"|select|start|show|play|do|examine|examining|execute|executing)"
 )
 _LEADING = re.compile(
     r"[\W_]{0,9}(?:\d{1,3}[.)] )?(?:(?:thought|reasoning|analysis|step)(?: \d{1,3})?: )?"
@@ -63,8 +63,8 @@ _LEADING = re.compile(
     r"(?:(?:i|we)(?:'ll|'m|'re)?|let me|let us|let's) "
     r"(?!.*\b(?:hat(?:e|ing)|hesitat\w+|den(?:y|ies)|declin\w+|forg[eo]\w+|regret\w*|wonder\w*"
     r"|doubt\w*|stop\w*|quit\w*|skip\w*|dislike|fear|cancel\w*|undo|revers\w+|repeat\w*|keep|asks?"
-    r"|tell|suppose|imagin\w+|remember|recall|consider\w*|(?!need\b)(?<=\bi )\w+ed|ran|chose|went"
-    r"|took|made|found|thought|was|were|you|he|she|him)\b)"
+    r"|tell|suppose|imagine|imagining|remember|recall|consider\w*|(?!need\b)(?<=\bi )\w+ed"
+    r"|ran|chose|went|took|made|found|thought|was|were|you|he|she|him)\b)"
     r"|(?:(?:here (?:is|are)|here's|this is) )?(?:(?:my|the|a|an|our|next|final|best|first"
     r"|following|correct|right|new|updated|corrected|sql|bash|shell|complete|single|simple) ){1,5}"
     rf"{_NOUN}(?: (?:is|to|for|that|which|will|below|here|now|i|we|\w+s)\b[^:\n]{{0,300}})?[:.]$"
