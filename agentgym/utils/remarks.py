@@ -96,7 +96,15 @@ _DENIED = re.compile(
 _LATER = re.compile(r"(?:if|when|once|after)\b.*,")
 _SENTENCE = re.compile(r"[.!;\n]\s{0,9}([^.!;\n]{1,999})")
 _QUOTE = re.compile(r"(?<!\w)'|'(?!\w)")
-_CODE = re.compile(r"`([^`\n]{1,999})`")
+_CODE = re.compile(
+    r"\b(?:run|runs|running|type|execute|use|try|do|enter|call|command|action)\b[^`\n]{0,20}"
+    r"`([^`\n]{1,999})`"
+)
+"""Another command in a sentence, not the name of a file."""
+_PLANNED = re.compile(
+    r"\b(?:see|check|test|verify|look|find out) (?:if|whether)\b|\b(?:i|we) should\b"
+)
+"""Words of a plan, which are neither conditions nor doubts."""
 _LIST = " \t*_#>-("
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 UNMEANT = re.compile(
@@ -181,7 +189,7 @@ def leads_to(before: str, after: str = "", action: str = "", actions: Iterable[s
         ends = len(last.split()) > 1 and before.endswith((".", ":", "!"))  # "submit:" is a command
         if not ends and not _SPOKEN.fullmatch(written):
             return False
-        if not _LEADING.match(last) or UNMEANT.search(last) or _TOLD.search(last):
+        if not _LEADING.match(last) or UNMEANT.search(_PLANNED.sub("", last)) or _TOLD.search(last):
             return False
         if _SHOWN.match(last) or "<<" in before:
             return False

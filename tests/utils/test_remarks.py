@@ -87,6 +87,8 @@ def test_a_block_beside_another_action_is_none(said: str):
         "Looking at the files, I need the oldest one:\n```\nX\n```",
         "Checking the folder:\n```\nX\n```",
         "The file was empty. Let me try again:\n```\nX\n```",
+        "Now let's run the tests to see if they pass.\n```\nX\n```",
+        "We should first open the `a.txt` file.\n```\nX\n```",
     ],
 )
 def test_usual_sentences_lead_to_a_block(said: str):
