@@ -56,9 +56,14 @@ def find_answer_text(text: str) -> list[str]:
     ends = not lead or lead.rstrip().endswith((".", "!")) or _LABEL.search(lead) is not None
     if hashes and answer.strip() and ends:
         found.append(_boxed(answer))
-    elif last.startswith("A:") and before.rstrip().endswith((".", "!", "?")):  # as behind "Q:"
+    elif last.startswith("A:") and _concludes(before.rstrip()):  # as behind "Q:"
         found += [] if _LETTERED.search(before) else [last[2:]]
     return [undecorated(answer) for answer in found]
+
+
+def _concludes(before: str) -> bool:
+    """Whether the last line of a text is a sentence with its mark, or a calculation."""
+    return before.endswith((".", "!", "?")) or "=" in before.rpartition("\n")[2]
 
 
 def _may_be_marked(text: str) -> bool:

@@ -29,6 +29,11 @@ def test_an_answer_is_found_in_every_form(number: int, form: str):
     assert parse_number(final_answer(text.replace("-", "−"))) == number
 
 
+def test_a_calculation_leads_to_an_answer():
+    assert final_answer("Two of 3 are left, so 2 * 4 = 8 apples\nA: 8") == "8"
+    assert final_answer("B: 2 * 4 = 8\nA: 8").startswith("B: 2")
+
+
 def test_choices_are_no_answers():
     assert final_answer("Which one?\nA: 3\nB: 4").startswith("Which one?")
     assert final_answer("Which one?\nB: 4\nA: 3").startswith("Which one?")
