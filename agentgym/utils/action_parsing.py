@@ -29,7 +29,7 @@ from agentgym.utils.marks import (
     undressed,
     without_bold,
 )
-from agentgym.utils.remarks import leads_to, without_note
+from agentgym.utils.remarks import ARTICLES, leads_to, without_note
 
 # Quantifiers are bounded, so that matching takes linear time for every answer.
 _BLANK = r" \t\u00a0\u2009\u202f\u3000"
@@ -61,7 +61,6 @@ _DECORATION = re.compile(r"[<\[`:\r]")
 """A character of everything that `bare` leaves out of an ASCII text, but for white space."""
 _COLON = re.compile("[:\uff1a\ufe55\u2236]")
 _BOLD = re.compile(r"\*\*((?:(?!\*\*)[^\n])+)\*\*")
-_ARTICLES = frozenset(("the", "a", "an"))
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 
 
@@ -320,7 +319,7 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
     if answer.rstrip(CLOSING).endswith("?") and not any("?" in each for each in actions):
         return []
     paragraph = first_paragraph(answer)
-    spoken = _ARTICLES.isdisjoint(known)  # else articles are actions, as in a text word by word
+    spoken = ARTICLES.isdisjoint(known)  # else articles are actions, as in a text word by word
     begins = plain(answer.strip().partition("\n")[0])  # "left" and later "Answer: up" are two
     marked = "" if begins in known else last_answer(paragraph)
     brief = paragraph if any("(" in each for each in known) else without_note(paragraph, known)
@@ -358,7 +357,7 @@ def _without_articles(form: str) -> str:
     words = form.replace("_", " ").split()
     following = (*words[1:], "")
     pairs = zip(words, following, strict=False)
-    kept = [w for w, n in pairs if w not in _ARTICLES or len(n) < 3 or not n[0].isalpha()]
+    kept = [w for w, n in pairs if w not in ARTICLES or len(n) < 3 or not n[0].isalpha()]
     return " ".join(kept)
 
 

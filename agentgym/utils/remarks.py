@@ -45,6 +45,8 @@ _WEAKENED = re.compile(
     r"|\w's (?:move|action|turn|choice|plan|idea)\b)"
 )
 """A note that doubts the action before it, adds one, or tells of one at another time."""
+ARTICLES = frozenset(("the", "a", "an"))
+_NO_LONGER = re.compile(r"\bno longer \w{1,30}")
 _NO_WORD = re.compile(r"\W+")
 LEAD = re.compile(r"[.!?;]\s|\n\s{0,9}\n|,\s{0,9}(?:so|thus|therefore|hence)\b")
 """Before the words that lead to a marked answer."""
@@ -133,7 +135,7 @@ def without_note(answer: str, actions: Iterable[str]) -> str:
     if note is None:
         return answer
     action, text = note[1], normalized(note[2]).casefold()
-    now = re.sub(r"\bno longer \w{1,30}", "", text)
+    now = _NO_LONGER.sub("", text)
     if "?" in text or not _LETTERS.search(text) or UNMEANT.search(now):
         return answer
     if _AMOUNT.match(text) or _WEAKENED.match(now):
@@ -143,9 +145,6 @@ def without_note(answer: str, actions: Iterable[str]) -> str:
     if _words(text).partition(" ")[0] in commands or _names_other(text, action, known):
         return answer
     return action
-
-
-_ARTICLES = frozenset(("the", "a", "an"))
 
 
 def _names_other(text: str, action: str, actions: Iterable[str]) -> bool:
@@ -166,7 +165,7 @@ def _names_other(text: str, action: str, actions: Iterable[str]) -> bool:
 
 def _words(text: str) -> str:
     words = _NO_WORD.sub(" ", text.casefold()).split()
-    return " ".join(word for word in words if word not in _ARTICLES) or " ".join(words)
+    return " ".join(word for word in words if word not in ARTICLES) or " ".join(words)
 
 
 _known_words = lru_cache(maxsize=4096)(_words)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count, product
 
 from agentgym.utils.marks import undressed, without_bold
-from agentgym.utils.remarks import without_note
+from agentgym.utils.remarks import ARTICLES, without_note
 
 Fact = tuple[str, ...]
 Facts = frozenset[Fact]
@@ -70,7 +70,6 @@ class Action:
         return facts - self.deletes | self.adds
 
 
-_ARTICLES = ("the", "a", "an")
 _CALLED = re.compile(r"([a-z][a-z _-]{0,30}?) ?\(([^()]{1,99})\)")
 _JOINED = {f"{verb}{mark}{way}": f"{verb} {way}" for verb, way in (("pick", "up"), ("put", "down"))
            for mark in ("-", "_", "")}  # fmt: skip
@@ -133,7 +132,7 @@ class World:
             text = f"{called[1]} {called[2].replace(',', ' ')}"
         words = text.split()
         words[:1] = [_JOINED.get(word, word) for word in words[:1]]
-        text = " ".join(word for word in words if word not in _ARTICLES)
+        text = " ".join(word for word in words if word not in ARTICLES)
         return self._kinds.sub(lambda found: found[1] or "", text)
 
     def possible(self, facts: Facts) -> list[Action]:
