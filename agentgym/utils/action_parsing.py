@@ -3,14 +3,14 @@
 Capitals, whitespace, trailing punctuation, quotes, code marks, code fences, typographic forms, the
 label "Action:" and text behind the end marks of chat models are ignored when an action is compared
 with the admissible actions. So are articles, marks of a final answer such as a box of LaTeX, a note
-behind an action, and sentences that lead to a code block, if nothing matches with them.
+behind an action, and text around the only code block, if nothing matches with them.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from textwrap import dedent
 from typing import Any
@@ -23,13 +23,14 @@ from agentgym.reading.typography import (
     without_end_marks,
 )
 from agentgym.utils.marks import (
+    ARTICLES,
     CLOSING,
     LONGEST,
     last_answer,
     undressed,
     without_bold,
+    without_note,
 )
-from agentgym.utils.remarks import ARTICLES, leads_to, without_note
 
 # Quantifiers are bounded, so that matching takes linear time for every answer.
 _BLANK = r" \t\u00a0\u2009\u202f\u3000"
@@ -41,7 +42,7 @@ _ACTION_LABEL = re.compile(_LABEL % "action", re.IGNORECASE | re.MULTILINE)
 _ANY_LABEL = re.compile(_LABEL % "(?:thought|action|observation)", re.IGNORECASE | re.MULTILINE)
 OBSERVATION = re.compile(_LABEL % "observation", re.IGNORECASE | re.MULTILINE)
 """The label of an observation, which only a model that imagines the environment writes."""
-_FENCE = re.compile(r"```[\w-]{0,20}\r?\n(.*?)\n?```", re.DOTALL)
+_FENCE = re.compile(r"```[\w-]{0,20}\r?\n((?:(?!\n```).)*)\n?```", re.DOTALL)
 _WORD = r"[\w.+#-]{1,20}"
 _OPENED = re.compile(
     rf"(?<![`~])(?:(`{{3,5}}){_WORD}(?:[ \t][^`]{{0,99}})?|(?<!\w)(`{{3,5}})|(~{{3,5}}){_WORD})"
@@ -226,8 +227,8 @@ def command(answer: str) -> str:
 def code_command(answer: str) -> str:
     """Returns `command` of the only code block in a reply, or of the reply without one.
 
-    Sentences around the block are left out if they lead to it. It is for commands that hold no code
-    blocks themselves. A fence at the end alone closes a block whose start is in the prompt.
+    It is for commands that hold no code blocks themselves. A fence at the end alone closes a block
+    whose start is in the prompt.
     """
     text = without_end_marks(answer[:LONGEST])
     if block := only_block(text):
@@ -236,23 +237,17 @@ def code_command(answer: str) -> str:
     return command(head if fence and not tail and "```" not in head else answer)
 
 
-def only_block(answer: str, actions: Iterable[str] = ()) -> str:
-    """Returns the only code block in a reply whose sentences lead to it, or "".
+def only_block(answer: str) -> str:
+    """Returns the code block in a reply, "" if it has none or several.
 
-    Args:
-        answer: a reply.
-        actions: the known actions. The sentences may name no other one.
+    Whatever the text around it says, the block is the action: models explain it in many words. A
+    fence in a here-document or in quotes is part of a command.
     """
     if not 1 <= answer.count("```") <= 2 or "~~~" in answer:
         return ""
-    blocks = code_blocks(answer)
-    if len(blocks) != 1:
-        return ""
-    before, _, rest = answer.partition("```")
-    after = rest.partition("```")[2]
-    imagined = OBSERVATION.search(after)
-    after = after[: imagined.start()] if imagined else after
-    return blocks[0] if leads_to(before, after, blocks[0], actions) else ""
+    before = answer.partition("```")[0]
+    blocks = [] if "<<" in before or before.count('"') % 2 else code_blocks(answer)
+    return blocks[0] if len(blocks) == 1 else ""
 
 
 def plain(text: str, *, cased: bool = False) -> str:
@@ -323,7 +318,8 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
     begins = plain(answer.strip().partition("\n")[0])  # "left" and later "Answer: up" are two
     marked = "" if begins in known else last_answer(paragraph)
     brief = paragraph if any("(" in each for each in known) else without_note(paragraph, known)
-    block = "" if begins in known else only_block(answer, known)
+    ends = plain(answer.strip().rpartition("\n")[2])  # "**up**" behind a block is another one
+    block = "" if begins in known or ends in known else only_block(answer)
     dressed = (paragraph, marked, without_bold(brief), block)
     parts = (paragraph, *map(undressed, dressed))
     for form in filter(None, dict.fromkeys(map(plain, parts))):

@@ -1,11 +1,12 @@
-"""The marks around an action in a model's reply: labels, boxes, tags and bold type."""
+"""What stands around an action in a model's reply: labels, boxes, tags, bold type and notes."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import lru_cache
 
 from agentgym.reading.typography import normalized
-from agentgym.utils.remarks import LEAD, UNMEANT
 
 LONGEST = 10_000
 """Maximum number of characters of an action that are compared. The rest is ignored."""
@@ -33,6 +34,31 @@ _ASKS = re.compile(
 )
 """The beginning of an action that is a question, as in "My guess: Is it a potato?"."""
 _PAIRED = ("**", "*", "`", '"', "'")
+_LEAD = re.compile(r"[.!?;]\s|\n\s{0,9}\n|,\s{0,9}(?:so|thus|therefore|hence)\b")
+"""Before the words that lead to a marked answer."""
+_UNMEANT = re.compile(
+    r"\b(?:not|no|never|cannot|can't|cant|don't|dont|won't|wont|neither|nor|without|except|but"
+    r"|instead|rather|other|avoid|refuse|reject\w*|wrong|bad|illegal|impossible|invalid|false|format"
+    r"|example|e\.g|instructions?|rules?|template|if|unless|whether|would|could|might|maybe|perhaps"
+    r"|should|opponents?|previous|last)\b|n't\b"
+)
+"""Words of denials, doubts, other turns and quoted instructions."""
+_NOTE = re.compile(r"\s{0,9}([^()\n]{1,300}?)[ \t]{1,9}\(([^()\n]{1,300})\)[.!*_:;, \t\n]{0,9}$")
+_HEAD = re.compile(
+    r"\s{0,9}\*\*([^*\n]{1,300})\*\*(?:[ \t]{0,9}:|[ \t]{1,9}[-\u2013\u2014])[ \t]{1,9}"
+    r"([^\n]{1,999})\s{0,9}$"
+)
+"""The action and the note behind it."""
+_CHANGES = re.compile(
+    r"\W*(?:and|plus|also)\b|.*\b(?:x?\d+x?|one|two|three|four|five|several|few|many|half|twice"
+    r"|thrice|times|again|repeat\w*|then|or|else|after|before|until|till|later|first|next|wait|skip"
+    r"|undo|opposite|only)\b"
+)
+"""Words of a note that may add an action, an amount or a condition to the one before it."""
+_NO_LONGER = re.compile(r"\bno longer \w{1,30}")
+_NO_WORD = re.compile(r"\W+")
+_LETTERS = re.compile(r"[^\W\d_]{2}")
+ARTICLES = frozenset(("the", "a", "an"))
 CLOSING = " \t\r\n.!$*_`\"')]}"
 """Marks behind an answer that do not change it."""
 
@@ -82,4 +108,41 @@ def last_answer(answer: str) -> str:
     if len(marked) != 1 or not end.endswith(tuple(marked)):
         return ""
     ((folded, found),) = marked.items()
-    return "" if UNMEANT.search(LEAD.split(end.removesuffix(folded))[-1]) else found
+    return "" if _UNMEANT.search(_LEAD.split(end.removesuffix(folded))[-1]) else found
+
+
+def without_note(answer: str, actions: Iterable[str]) -> str:
+    """Returns a reply of one line without a note behind its action.
+
+    The note is in parentheses, as in "left (towards the door)", or follows an action in bold type,
+    as in "**left**: the door is there". It stays if it has a word that may deny, doubt or change
+    the action, as in "left (twice)", or names another one or begins as one, as in "left (go up)".
+
+    Args:
+        answer: a reply.
+        actions: the known actions.
+    """
+    note = (_HEAD.match(answer) if "**" in answer else None) or (
+        _NOTE.match(answer) if ")" in answer[-20:] else None
+    )
+    if note is None:
+        return answer
+    action, text = note[1], normalized(note[2]).casefold()
+    now = _NO_LONGER.sub("", text)
+    if "?" in text or not _LETTERS.search(text) or _UNMEANT.search(now) or _CHANGES.match(now):
+        return answer
+    known = [_known_words(each) for each in actions]
+    said, meant = _words(text), _words(action)
+    commands = {each.partition(" ")[0] for each in known if " " in each}
+    words, own = set(said.split()), set(meant.split())
+    others = (each for each in known if each != meant)
+    named = any(f" {each} " in f" {said} " or words <= set(each.split()) - own for each in others)
+    return answer if named or said.partition(" ")[0] in commands else action
+
+
+def _words(text: str) -> str:
+    words = _NO_WORD.sub(" ", text.casefold()).split()
+    return " ".join(word for word in words if word not in ARTICLES) or " ".join(words)
+
+
+_known_words = lru_cache(maxsize=4096)(_words)

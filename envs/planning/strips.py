@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, product
 
-from agentgym.utils.marks import undressed, without_bold
-from agentgym.utils.remarks import ARTICLES, without_note
+from agentgym.utils.marks import ARTICLES, undressed, without_bold, without_note
 
 Fact = tuple[str, ...]
 Facts = frozenset[Fact]
