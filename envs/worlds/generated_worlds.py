@@ -53,11 +53,9 @@ class GeneratedWorlds(TextEnv):
     ## Starting State
     The task determines the first state and a goal that is 2 to 8 actions away, no more than
     `max_turns`, and the world too unless `world` does. Levels of training tasks are no levels of
-    test tasks. Worlds are drawn anew for each task. The worlds of test tasks share their rules
-    with no world of a training task or of a number. Rules differ if a thing has another name: two
-    in five worlds of test tasks equal one of the first two thousand training tasks but for names,
-    most of those of the kinds "dials" and "levers", some "island", and no "rooms" or "row". Within
-    a split, kinds with few worlds, such as "row", repeat some.
+    test tasks. Worlds are drawn anew for each task. The worlds of test tasks equal no world of a
+    training task or of a number, also but for names and the order of variables and actions. Within
+    a split, worlds repeat: there are few of the kinds "row" and "levers".
 
     ## Episode End
     Termination: the goal is reached. Truncation: after `max_turns` turns.

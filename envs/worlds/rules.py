@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -75,15 +76,29 @@ class Rules:
             after[name] = (after[name] + places) % len(self.variables[name])
         return tuple(after.values())
 
-    def content(self) -> list[list[Any]]:
-        """Returns the variables and the cases of actions, sorted.
+    def content(self) -> tuple[Any, ...]:
+        """Returns the variables and the cases of actions with numbers in place of all names.
 
-        Rules that differ in their order, their text or the variables of goals alone have equal
-        contents.
+        Rules have equal contents if they differ in names, in the order of variables and actions, in
+        their text or the variables of goals alone.
         """
-        variables = sorted((name, sorted(values)) for name, values in self.variables.items())
-        actions = sorted((name, sorted(map(_content, self.actions[name]))) for name in self.actions)
-        return [variables, actions]
+        return min(map(self._numbered, permutations(self.variables)))
+
+    def _numbered(self, names: Sequence[str]) -> tuple[Any, ...]:
+        """Returns the contents with the numbers of one order of the variables."""
+        of = {name: i for i, name in enumerate(names)}
+        values = dict.fromkeys(value for name in names for value in self.variables[name])
+        number = {value: i for i, value in enumerate(values)}
+
+        def numbered(case: Case) -> list[list[Any]]:
+            when = ((of[name], sorted(number[v] for v in vs)) for name, vs in case.when.items())
+            put = ((of[name], number[value]) for name, value in case.put.items())
+            add = ((of[name], places) for name, places in case.add.items())
+            copy = ((of[name], of[other]) for name, other in case.copy.items())
+            return [sorted(part) for part in (when, put, add, copy)]
+
+        variables = [[number[value] for value in self.variables[name]] for name in names]
+        return variables, sorted(sorted(map(numbered, cases)) for cases in self.actions.values())
 
     def told(self, action: str) -> str:
         """Returns in words what an action does."""
@@ -91,11 +106,6 @@ class Rules:
             _condition(case) + (_effect(case) or "nothing changes") for case in self.actions[action]
         ]
         return "; else ".join(cases)
-
-
-def _content(case: Case) -> list[list[Any]]:
-    when = {name: sorted(values) for name, values in case.when.items()}
-    return [sorted(part.items()) for part in (when, case.put, case.add, case.copy)]
 
 
 def _condition(case: Case) -> str:

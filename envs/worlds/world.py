@@ -232,8 +232,8 @@ def make_world(
 ) -> World:
     """Returns a world that passes `check_world`.
 
-    Drawn worlds of test tasks and other worlds never share rules (see `Rules.content`). The rules
-    of a file are those of all tasks.
+    Drawn worlds of test tasks and other worlds differ in more than names (see `Rules.content`). The
+    rules of a file are those of all tasks.
 
     Args:
         name: name of the world, which seeds all that is drawn: a task, or "world/" and a number.
