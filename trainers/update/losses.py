@@ -75,7 +75,6 @@ def aggregation_weights(
     turn: Tensor,
     trajectory: Tensor,
     length: float | None = None,
-    dtype: torch.dtype = torch.float32,
     importance: Tensor | None = None,
 ) -> Weights:
     """Returns the weights that aggregate a loss per token into a scalar.
@@ -93,7 +92,6 @@ def aggregation_weights(
         turn: [k] index of each token's turn.
         trajectory: [k] index of each token's trajectory.
         length: the constant of "constant", such as the maximum number of tokens per trajectory.
-        dtype: data type of the weights.
         importance: [k] relative weight of each token, which makes all means above weighted means.
             None: 1.
 
@@ -102,7 +100,7 @@ def aggregation_weights(
     """
     if importance is None:
         importance = torch.ones(turn.shape, device=turn.device)
-    importance = importance.to(dtype)
+    importance = importance.float()
     if how == "token":
         return Weights(importance, importance)
     if how == "turn":
@@ -316,7 +314,6 @@ def value_loss(
     old_values: Tensor | None = None,
     *,
     clip: float | None = None,
-    weights: Weights | None = None,
 ) -> Sum:
     """Returns half the squared error of values, with the clip of PPO if `clip` is set.
 
@@ -327,7 +324,6 @@ def value_loss(
         targets: [k] value targets.
         old_values: [k] values before the update, required with `clip`.
         clip: bound of the change of a value per iteration. None: no clip.
-        weights: aggregation weights.
 
     Raises:
         ValueError: if `clip` is set without old values.
@@ -340,7 +336,7 @@ def value_loss(
         old = wide(old_values).detach()
         moved = old + (values - old).clamp(-clip, clip)
         losses = torch.maximum(losses, 0.5 * (moved - targets).square())
-    return aggregate(losses, weights)
+    return aggregate(losses)
 
 
 def _shares(span: Tensor, importance: Tensor) -> Tensor:

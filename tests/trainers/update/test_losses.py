@@ -171,7 +171,7 @@ def test_gradients(span, dual_clip):
     logprobs = torch.randn(5, generator=generator, dtype=D).mul(0.3).requires_grad_()
     advantages = torch.randn(5, generator=generator, dtype=D)
     weights = aggregation_weights(
-        "turn", torch.tensor([0, 0, 1, 1, 1]), torch.zeros(5, dtype=torch.long), dtype=D
+        "turn", torch.tensor([0, 0, 1, 1, 1]), torch.zeros(5, dtype=torch.long)
     )
 
     def loss(x):
@@ -222,7 +222,7 @@ TRAJECTORY = torch.tensor([0, 0, 0, 0, 1])
     ],
 )
 def test_aggregation_and_parts_that_add_up(how, expected):
-    weights = aggregation_weights(how, TURN, TRAJECTORY, length=8, dtype=D)
+    weights = aggregation_weights(how, TURN, TRAJECTORY, length=8)
     losses = tensor(1, 2, 3, 4, 5)
     assert torch.isclose(aggregate(losses, weights).mean(), tensor(expected).sum())
     parts = [torch.tensor([0, 4]), torch.tensor([1, 2, 3])]
