@@ -20,8 +20,7 @@ from agentgym.trainers.run.thought_information import thought_information
 from agentgym.trainers.system.processes import broadcast_parameters, broadcast_value
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap, with_recomputed
-from agentgym.trainers.update.role_updater import RoleUpdater
-from agentgym.trainers.update.updater import Diverged, Updater
+from agentgym.trainers.update.updater import Diverged
 
 if TYPE_CHECKING:
     from agentgym.trainers.run.parts import Parts
@@ -39,8 +38,6 @@ class Iteration:
         self._number = trainer.state.iteration
         self._rng = trainer.rng(HOOKS, self._number)
         self._hooked = trainer.algorithm.hooks is not None
-        shared = "" in trainer.policies
-        self._updater: Updater | RoleUpdater = trainer.updater if shared else trainer.updaters
         # Whether ratios start from log-probabilities of a pass before the update.
         self._recomputes = trainer.algorithm.recomputes(self._config)
         self._sampling = self._config.sampling()
@@ -70,7 +67,7 @@ class Iteration:
             )
             self._sleep()
             trust = self._set_learning_rates(batch, credit)
-            losses = self._updater.update(
+            losses = trainer.updaters.update(
                 batch, entering, forward, self._number, first_pass=first_pass, check=self._check
             )
         losses |= self._fit_own_critic(batch, credit)
@@ -187,7 +184,7 @@ class Iteration:
         forward = None
         self._sleep()
         if recompute or self._needs_forward:
-            forward = self._updater.evaluate_actions(
+            forward = trainer.updaters.evaluate_actions(
                 batch, reference=trainer.wants_reference, reuse=not self._hooked
             )
             assert forward.logprobs is not None
@@ -240,9 +237,8 @@ class Iteration:
 
     def _set_learning_rates(self, batch: Batch, credit: Credit) -> dict[str, float]:
         """Sets the learning rates, and returns the reliability of the advantages of each role."""
-        config, updaters, parts = self._config, self._trainer.updaters, [("", batch, credit)]
-        if isinstance(self._updater, RoleUpdater):
-            parts = [(r, p.batch, p.credit(credit)) for r, p in updaters.split(batch).items()]
+        config, updaters = self._config, self._trainer.updaters
+        parts = [(r, p.batch, p.credit(credit)) for r, p in updaters.split(batch).items()]
         trust = {
             role: reliability(own.advantages, own.returns, part)
             for role, part, own in parts
