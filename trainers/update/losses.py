@@ -308,6 +308,33 @@ def approximate_kl(log_ratio: Tensor) -> Sum:
     return aggregate(torch.expm1(log_ratio) - log_ratio)
 
 
+def kl_penalty(logprobs: Tensor, reference: Tensor, kind: Literal["k2", "k3"] = "k3") -> Tensor:
+    """Estimates KL(policy || reference) at every token that the policy sampled.
+
+    With x = log reference - log policy:
+
+    - k2 = x^2 / 2: biased. Its gradient in a loss is an unbiased estimate of that of
+      KL(policy || reference).
+    - k3 = exp(x) - 1 - x: unbiased, never negative. Its gradient in a loss is an unbiased estimate
+      of that of KL(reference || policy).
+
+    The gradients are those at tokens that the policy has just sampled, which are constants.
+
+    Source: John Schulman, "Approximating KL Divergence", 2020. GRPO, arXiv 2402.03300, eq. 4, has
+    k3 in its loss.
+
+    Args:
+        logprobs: [k] log-probabilities under the policy, with gradient.
+        reference: [k] log-probabilities under the reference policy.
+        kind: the estimator.
+
+    Returns:
+        [k] estimates.
+    """
+    x = (wide(reference).detach() - wide(logprobs)).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    return 0.5 * x.square() if kind == "k2" else torch.expm1(x) - x
+
+
 def value_loss(
     values: Tensor,
     targets: Tensor,
