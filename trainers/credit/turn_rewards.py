@@ -131,17 +131,16 @@ def turn_credit(
     return Credit(tokens - values.tokens, tokens)
 
 
-def weights_of(advantages: ArrayLike, beta: float, limit: float = 20.0) -> FloatArray:
-    """Returns the weights min(exp(beta A), limit) of advantage-weighted regression.
+def weights_of(advantages: ArrayLike, beta: float) -> FloatArray:
+    """Returns the weights min(exp(beta A), 20) of advantage-weighted regression.
 
     Source: "Advantage-Weighted Regression", arXiv 1910.00177.
 
     Args:
         advantages: advantages of any shape.
         beta: inverse temperature.
-        limit: maximum weight.
     """
-    exponent = np.minimum(beta * np.asarray(advantages, np.float64), np.log(limit))
+    exponent = np.minimum(beta * np.asarray(advantages, np.float64), np.log(20.0))
     return np.exp(exponent).astype(np.float32)
 
 
