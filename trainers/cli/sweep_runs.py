@@ -13,7 +13,6 @@ from agentgym.errors import AgentGymError, ConfigError, UnknownArgumentError
 from agentgym.evaluation.comparison import Group, compare_groups
 from agentgym.evaluation.runs import METRICS, TrainingRun, read_run
 from agentgym.trainers import recipes
-from agentgym.trainers.cli.checks import check_run
 from agentgym.trainers.cli.flags import with_known_names
 from agentgym.trainers.cli.shared_card import share_card
 from agentgym.trainers.cli.subprocesses import (
@@ -24,6 +23,10 @@ from agentgym.trainers.cli.subprocesses import (
 )
 from agentgym.trainers.cli.sweep_settings import Run, flags_of
 from agentgym.trainers.cli.train import read_config
+from agentgym.trainers.players.lineup import Lineup
+from agentgym.trainers.policy.model_defaults import check_model_name
+from agentgym.trainers.run.checks import check_recipe, check_start
+from agentgym.trainers.run.environment import environment_factory, evaluation_factory
 from agentgym.trainers.settings.config import TrainConfig
 from agentgym.trainers.system.checkpoint import write_text
 from agentgym.trainers.system.signals import Interrupted
@@ -34,6 +37,26 @@ OWN = ("--seed", "--run-dir", "--resume", "--no-resume", "--threads")
 """Flags of a run that the sweep sets."""
 LONGEST = 1e6
 """Minutes, about two years: a bound of the time limit, which a timer still counts."""
+
+
+def check_run(recipe: str, config: TrainConfig) -> None:
+    """Raises ConfigError for settings that a run refuses before it loads its model.
+
+    Args:
+        recipe: name of the recipe.
+        config: the settings.
+    """
+    algorithm = recipes.load(recipe).build(config)
+    check_recipe(recipe, config, algorithm)
+    check_model_name(config.model.model)
+    make_env, config = environment_factory(config, None, None)
+    make_eval_env = evaluation_factory(config, make_env, None)
+    for make in dict.fromkeys((make_env, make_eval_env)):
+        env = make()
+        if make is make_env:
+            check_start(config, env)
+            Lineup(config, env, algorithm.outcomes)
+        env.close()
 
 
 def result_of(run: Run, folder: Path) -> TrainingRun:

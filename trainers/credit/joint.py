@@ -27,7 +27,7 @@ from agentgym.trainers.credit.two_clock import (
     require_values,
 )
 from agentgym.trainers.data.batch import Batch, Credit, Values
-from agentgym.trainers.data.trajectory import IntArray, Trajectory, Turn, episode_numbers
+from agentgym.trainers.data.trajectory import IntArray, Trajectory, episode_numbers
 
 
 @dataclass(frozen=True)
@@ -69,24 +69,28 @@ class Joint:
         return cls(batch, joined.with_rewards(rewards), episode, turns, tokens, hops)
 
     @property
+    def begins(self) -> NDArray[np.bool_]:
+        """[M] whether a turn of `batch` is the first one in its turn of the environment."""
+        return ~np.append(False, self.hops[:-1])
+
+    @property
     def clock(self) -> IntArray:
         """[M] turn of the environment in the episode, from 0, of each turn of `batch`."""
-        begins = ~np.append(False, self.hops[:-1])
-        count = np.cumsum(begins)
+        count = np.cumsum(self.begins)
         return count - count[self.batch.turn_offsets[:-1]][self.batch.turn_trajectory]
 
     @property
     def clocks(self) -> list[list[int]]:
         """[E] clock of each turn of the environment in the episode (see `Turn.clock`)."""
-        found = _times(self.source)[1][self.turns][~np.append(False, self.hops[:-1])]
-        owner = self.batch.turn_trajectory[~np.append(False, self.hops[:-1])]
+        found = _times(self.source)[1][self.turns][self.begins]
+        owner = self.batch.turn_trajectory[self.begins]
         return [part.tolist() for part in np.split(found, np.cumsum(np.bincount(owner))[:-1])]
 
     @property
     def shared_turn(self) -> IntArray:
         """[M] index of a turn of the environment for each turn of `source`, of all episodes."""
         found = np.empty_like(self.turns)
-        found[self.turns] = np.cumsum(~np.append(False, self.hops[:-1])) - 1
+        found[self.turns] = np.cumsum(self.begins) - 1
         return found
 
     def returns(self, gamma: float) -> Float64:
@@ -255,8 +259,7 @@ class JointReturns:
         """Returns advantages. `values` are not used."""
         joint = Joint.of(batch)
         returns = joint.returns(self.gamma)
-        first = np.flatnonzero(~np.append(False, joint.hops[:-1]))  # of a turn of the environment
-        clock = joint.clock
+        first, clock = np.flatnonzero(joint.begins), joint.clock
         groups = joint.batch.groups[joint.batch.turn_trajectory] * (clock.max() + 1) + clock
         members = members_of(groups[first])
         found = members.compare(returns[first], scale=self.scale, epsilon=self.epsilon)
@@ -305,7 +308,7 @@ def _joined(batch: Batch, members: IntArray, turns: IntArray) -> Trajectory:
     return replace(
         agents[0],
         segments=[segment for agent in agents for segment in agent.segments],
-        turns=[_moved(found[m], offset[int(owner[m])]) for m in turns],
+        turns=[replace(found[m], segment=found[m].segment + offset[int(owner[m])]) for m in turns],
         terminated=all(agent.terminated for agent in agents),
         truncated=any(agent.truncated for agent in agents),
         success=any(agent.success for agent in agents),
@@ -328,10 +331,6 @@ def _joint_instructions(agents: Sequence[Trajectory]) -> str:
     return "\n\n".join(
         f"Rules of {', '.join(dict.fromkeys(names))}:\n{text}" for text, names in readers.items()
     )
-
-
-def _moved(turn: Turn, segments: int) -> Turn:
-    return replace(turn, segment=turn.segment + segments)
 
 
 def _team_rewards(batch: Batch, turns: IntArray, owner: IntArray, clock: IntArray) -> Float64:

@@ -28,11 +28,9 @@ def normalize_advantages(
     per: Per | None = "batch",
     over: Over = "tokens",
     *,
-    center: bool = True,
-    epsilon: float = 1e-8,
     thought_coef: float = 1.0,
 ) -> Credit:
-    """Returns the credit with advantages (A - mean) / (std + epsilon).
+    """Returns the credit with advantages (A - mean) / (std + 1e-8).
 
     Tokens contribute to mean and std with their weight in the loss (see `Batch.weights`): forced
     tokens do not.
@@ -47,8 +45,6 @@ def normalize_advantages(
             no normalisation.
         over: "tokens" weights all tokens equally. "turns" weights all turns equally, so that long
             actions do not dominate mean and std (StepPO, arXiv 2604.18401).
-        center: whether to subtract the mean.
-        epsilon: added to the standard deviation.
         thought_coef: weight of thought tokens in the loss.
 
     Raises:
@@ -68,10 +64,8 @@ def normalize_advantages(
     mean = _mean(advantages, weight, group)
     advantages -= mean if group is None else mean[group]
     std = np.sqrt(_mean(advantages**2, weight, group))
-    if not center:
-        advantages += mean if group is None else mean[group]
     # Advantages that are equal up to float32 rounding carry no signal. Do not amplify the noise.
-    std = np.where(std > 1e-6 * np.abs(mean), std + epsilon, 1.0)
+    std = np.where(std > 1e-6 * np.abs(mean), std + 1e-8, 1.0)
     advantages /= std if group is None else std[group]
     return replace(credit, advantages=advantages.astype(np.float32))
 

@@ -88,24 +88,18 @@ def _cut(vector: Float64, out: Float64) -> None:
         out[len(rest) :, full] = 0.0
 
 
-def discounted_returns(
-    rewards: ArrayLike, offsets: IntArray, gamma: float, bootstrap: ArrayLike | None = None
-) -> Float64:
+def discounted_returns(rewards: ArrayLike, offsets: IntArray, gamma: float) -> Float64:
     """Returns the discounted return-to-go, G_i = r_i + gamma * G_{i+1} inside each span.
 
     Args:
         rewards: [M] rewards.
         offsets: [N + 1] offsets. Span n is `offsets[n]:offsets[n + 1]` and must not be empty.
         gamma: discount per step.
-        bootstrap: [N] value after the last step of each span (0 if terminated). If None, 0.
 
     Returns:
         float64 [M] returns-to-go.
     """
-    rewards = np.array(rewards, np.float64)
-    last = offsets[1:] - 1
+    rewards = np.asarray(rewards, np.float64)
     decay = np.full(len(rewards), float(gamma))
-    decay[last] = 0.0
-    if bootstrap is not None:
-        rewards[last] += gamma * np.asarray(bootstrap, np.float64)
+    decay[offsets[1:] - 1] = 0.0
     return reverse_scan(rewards, decay)

@@ -21,12 +21,12 @@ from agentgym.trainers.data.trajectory import FloatArray, IntArray
 
 
 def attribute_progress(
-    batch: Batch, contributions: ArrayLike, *, conserve: bool = True, valid_bonus: float = 0.0
+    batch: Batch, contributions: ArrayLike, *, valid_bonus: float = 0.0
 ) -> Batch:
     """Replaces rewards by each turn's predicted contribution to the trajectory's return.
 
         r'_t = c_t + valid_bonus * [the action was valid]
-             + (R - sum_i c_i) * [t is the last turn]        with `conserve`
+             + (R - sum_i c_i) * [t is the last turn]
 
     "SPA-RL: Reinforcing LLM Agents via Stepwise Progress Attribution", arXiv 2505.20732, has
     valid_bonus = 0.5 and no residual term. The residual makes the contributions sum to the return R
@@ -36,7 +36,6 @@ def attribute_progress(
     Args:
         batch: the trajectories.
         contributions: [M] predicted contributions c.
-        conserve: whether to add the residual R - sum_i c_i to the last turn.
         valid_bonus: additional reward for a valid action.
 
     Raises:
@@ -47,32 +46,28 @@ def attribute_progress(
         raise ValueError(
             f"Expected {batch.num_turns} contributions, one per turn, got shape {rewards.shape}."
         )
-    if conserve:
-        starts = batch.turn_offsets[:-1]
-        rewards[batch.turn_offsets[1:] - 1] += np.add.reduceat(batch.rewards - rewards, starts)
+    starts = batch.turn_offsets[:-1]
+    rewards[batch.turn_offsets[1:] - 1] += np.add.reduceat(batch.rewards - rewards, starts)
     if valid_bonus:
         rewards += valid_bonus * np.array([turn.valid for turn in batch.turns], np.float64)
     return batch.with_rewards(rewards)
 
 
-def implicit_process_rewards(
-    batch: Batch, logprobs: ArrayLike, reference: ArrayLike | None = None, *, beta: float = 0.05
-) -> Batch:
+def implicit_process_rewards(batch: Batch, logprobs: ArrayLike, *, beta: float = 0.05) -> Batch:
     """Replaces rewards by the implicit rewards of a model trained on preferences.
 
         r'_t = beta sum_j [log pi_phi(w_{t,j}) - log pi_ref(w_{t,j})]
 
     Source: iStar, "Agentic Reinforcement Learning with Implicit Step Rewards", arXiv 2509.19199.
-    pi_phi is trained with DPO on pairs of better and worse trajectories of a group.
+    pi_phi is trained with DPO on pairs of better and worse trajectories of a group, and pi_ref is
+    the behaviour policy.
 
     Args:
         batch: the trajectories.
         logprobs: [K] log-probabilities under pi_phi.
-        reference: [K] log-probabilities under pi_ref. If None, those of the behaviour policy.
         beta: temperature of the DPO loss that pi_phi was trained with.
     """
-    base = batch.logprobs if reference is None else reference
-    difference = np.asarray(logprobs, np.float64) - np.asarray(base, np.float64)
+    difference = np.asarray(logprobs, np.float64) - np.asarray(batch.logprobs, np.float64)
     return batch.with_rewards(
         beta * np.bincount(batch.token_turn, difference, minlength=batch.num_turns)
     )
@@ -136,17 +131,16 @@ def turn_credit(
     return Credit(tokens - values.tokens, tokens)
 
 
-def weights_of(advantages: ArrayLike, beta: float, limit: float = 20.0) -> FloatArray:
-    """Returns the weights min(exp(beta A), limit) of advantage-weighted regression.
+def weights_of(advantages: ArrayLike, beta: float) -> FloatArray:
+    """Returns the weights min(exp(beta A), 20) of advantage-weighted regression.
 
     Source: "Advantage-Weighted Regression", arXiv 1910.00177.
 
     Args:
         advantages: advantages of any shape.
         beta: inverse temperature.
-        limit: maximum weight.
     """
-    exponent = np.minimum(beta * np.asarray(advantages, np.float64), np.log(limit))
+    exponent = np.minimum(beta * np.asarray(advantages, np.float64), np.log(20.0))
     return np.exp(exponent).astype(np.float32)
 
 

@@ -32,8 +32,6 @@ class ValueHead(nn.Module):
             language model.
         bias: whether layers have biases.
         bins: number of bins of a two-hot head, whose outputs are logits. 1: a scalar head.
-        norm: normalises hidden states by layer norm without parameters, because their scale differs
-            between language models.
         generator: random generator of the initial weights. If None, a new one with seed 0. The
             global generator is never used.
     """
@@ -49,13 +47,11 @@ class ValueHead(nn.Module):
         *,
         detach: bool = True,
         bias: bool = True,
-        norm: bool = True,
         bins: int = 1,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.detach = detach
-        self.norm = norm
         self.hidden_size = hidden_size
         self.bins = bins
         if bins > 1:
@@ -98,10 +94,8 @@ class ValueHead(nn.Module):
             hidden = hidden.detach()
         # Disables an autocast region around the policy.
         with torch.autocast(hidden.device.type, enabled=False):
-            hidden = hidden.float()
-            if self.norm:
-                hidden = nn.functional.layer_norm(hidden, (self.hidden_size,))
-            outputs = self.mlp(hidden)
+            # Its scale differs between language models.
+            outputs = self.mlp(nn.functional.layer_norm(hidden.float(), (self.hidden_size,)))
             return outputs.squeeze(-1) if self.bins == 1 else outputs
 
 

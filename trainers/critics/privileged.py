@@ -21,7 +21,24 @@ def critic_view(sees: str, context: Context) -> Callable[[Batch], Batch] | None:
 
 
 @dataclass(frozen=True)
-class PrivilegedView:
+class View:
+    """Maps a batch to what a critic reads in place of the prompts.
+
+    Attributes:
+        context: the prompt builder, whose tokenizer and length limit are used.
+    """
+
+    context: Context
+
+    def __call__(self, batch: Batch) -> Batch:
+        """Returns the batch with other segments, and its actions moved in them."""
+        return replace(batch, trajectories=[self._trajectory(t) for t in batch.trajectories])
+
+    def _trajectory(self, trajectory: Trajectory) -> Trajectory:
+        raise NotImplementedError
+
+
+class PrivilegedView(View):
     """Maps a batch to one in which the privileged text of a state follows its prompt.
 
     The text is the observations of the other agents of a game, or the hidden state of an
@@ -31,16 +48,7 @@ class PrivilegedView:
     Sources: the critic of "Asymmetric Actor Critic for Image-Based Robot Learning" (arXiv
     1710.06542), from the full state, and the central value function of MAPPO, "The Surprising
     Effectiveness of PPO in Cooperative Multi-Agent Games" (arXiv 2103.01955).
-
-    Attributes:
-        context: the prompt builder, whose tokenizer and length limit are used.
     """
-
-    context: Context
-
-    def __call__(self, batch: Batch) -> Batch:
-        """Returns the batch with longer segments, and its actions moved in them."""
-        return replace(batch, trajectories=[self._trajectory(t) for t in batch.trajectories])
 
     def _trajectory(self, trajectory: Trajectory) -> Trajectory:
         places: dict[int, list[tuple[int, str]]] = defaultdict(list)
@@ -79,8 +87,7 @@ class PrivilegedView:
         return np.concatenate([*pieces, tokens[before:]]).astype(np.int32), begins
 
 
-@dataclass(frozen=True)
-class StateView:
+class StateView(View):
     """Maps a batch to one in which a description of the state replaces every prompt.
 
     The description is the number of the turn and the privileged text. It is much shorter than a
@@ -89,18 +96,10 @@ class StateView:
 
     Source: "Asymmetric Actor Critic for Image-Based Robot Learning" (arXiv 1710.06542), whose
     critic has the state as its input and no images.
-
-    Attributes:
-        context: the prompt builder, whose tokenizer and length limit are used.
     """
 
-    context: Context
-
-    def __call__(self, batch: Batch) -> Batch:
-        """Returns the batch with one segment per turn: description and action."""
-        return replace(batch, trajectories=[self._trajectory(t) for t in batch.trajectories])
-
     def _trajectory(self, trajectory: Trajectory) -> Trajectory:
+        """Returns the trajectory with one segment per turn: description and action."""
         segments: list[Segment] = []
         turns: list[Turn] = []
         for m, turn in enumerate(trajectory.turns):

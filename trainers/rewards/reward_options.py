@@ -40,7 +40,6 @@ class RewardOptions:
         joint: whether the credit is joint (see `credit.returns.is_joint`).
 
     Attributes:
-        acts: whether any setting changes rewards.
         weights: weights of the constrained reward terms, by name. They start at 1.
         counts: how often each action was taken in each state, for the count bonus (see `rarity`).
         metrics: numbers of the last iteration to log.
@@ -62,16 +61,6 @@ class RewardOptions:
         self.weights = dict.fromkeys(self.settings.reward_constraints, 1.0)
         self.counts: dict[str, int] = {}
         self.metrics: dict[str, float] = {}
-        own, loss = self.settings, config.loss
-        self.acts = bool(
-            own.reward_constraints
-            or own.process_reward
-            or own.novelty_bonus
-            or own.count_bonus
-            or own.shape_progress
-            or own.overlong_margin
-            or loss.penalises_rewards
-        )
 
     def __call__(self, batch: Batch, iteration: int, forward: ForwardPass | None = None) -> Batch:
         """Returns the batch with the rewards that credit is assigned from.

@@ -105,7 +105,7 @@ class _Rollout:
         episodes: Sequence[EpisodeSpec],
         context: Context,
         sampling: Sampling,
-        cache: Session | None,
+        cache: Session,
         constrain: bool,
         failures: Bound,
         on_progress: Callable[[int], None] | None,
@@ -187,8 +187,7 @@ class _Rollout:
         ready: list[Playing] = []
         for play, error in self._answered(enough):
             if error is not None:
-                if self.cache is not None:
-                    play.drop(self.cache)
+                play.drop(self.cache)
                 self._fail(play.index, play.slot, error)
                 continue
             play.read(self.context, self.room)
@@ -199,8 +198,7 @@ class _Rollout:
                 if self.on_episode is not None:
                     self.on_episode(play.index, trajectories)
                 self.free.append(play.slot)
-                if self.cache is not None:
-                    play.drop(self.cache)
+                play.drop(self.cache)
             elif play.follow_opening(self.policy):
                 self._step(play)
             else:

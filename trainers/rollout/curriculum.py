@@ -54,20 +54,9 @@ generator to the tasks to play next. The rates are moving averages."""
 
 
 class SuccessWindow(Weighted, SuccessRates):
-    """Prefers tasks with a success rate inside a window, and tasks not played yet.
+    """Prefers tasks with a success rate between `low` and `high`, and tasks not played yet."""
 
-    Args:
-        tasks: the training tasks.
-        first: samples from the first `first` tasks only. None samples from all tasks.
-        low: lowest success rate of the window.
-        high: highest success rate of the window.
-    """
-
-    def __init__(
-        self, tasks: Sequence[str], first: int | None = None, low: float = 0.1, high: float = 0.9
-    ):
-        super().__init__(tasks, first)
-        self.low, self.high = low, high
+    low, high = 0.1, 0.9
 
     def weights(self, names: Sequence[str]) -> NDArray[np.float64]:
         """Returns 1 for tasks inside the window and for new tasks, else 0."""
@@ -108,8 +97,8 @@ class Regret(Curriculum):
     a seat, since the returns of all seats of a zero-sum game cancel.
     """
 
-    def __init__(self, tasks: Sequence[str], first: int | None = None):
-        super().__init__(tasks, first)
+    def __init__(self, tasks: Sequence[str]):
+        super().__init__(tasks)
         self.best: dict[str, dict[str, float]] = {}
         self.mean: dict[str, dict[str, float]] = {}
 
@@ -154,11 +143,10 @@ class Proposed(SuccessRates):
     Args:
         propose: the function.
         tasks: the training tasks.
-        first: the function gets the first `first` tasks only. None: all.
     """
 
-    def __init__(self, propose: Propose, tasks: Sequence[str], first: int | None = None):
-        super().__init__(tasks, first)
+    def __init__(self, propose: Propose, tasks: Sequence[str]):
+        super().__init__(tasks)
         self.propose = propose
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
@@ -167,9 +155,8 @@ class Proposed(SuccessRates):
         Raises:
             ConfigError: if the function returns another number of tasks, or unknown ones.
         """
-        tasks = self.tasks if self.first is None else self.tasks[: self.first]
-        names = list(self.propose(tasks, dict(self.rates), count, rng))
-        unknown = [name for name in names if name not in tasks]
+        names = list(self.propose(self.tasks, dict(self.rates), count, rng))
+        unknown = [name for name in names if name not in self.tasks]
         if len(names) != count or unknown:
             found = f"the unknown {unknown[0]!r}" if unknown else f"{len(names)} tasks"
             raise ConfigError(f"curriculum must return {count} training tasks, got {found}.")
@@ -182,6 +169,10 @@ class Levels(Curriculum):
     Half of the tasks are from the environment that joined last, the others from all that have
     joined, in equal parts. The next one joins when the moving average of the success rate in the
     last one reaches `enough`.
+
+    Args:
+        tasks: the training tasks of several environments.
+        first: samples from the first `first` tasks of each only. None: from all.
     """
 
     enough, memory = 0.7, 0.5
@@ -192,8 +183,8 @@ class Levels(Curriculum):
                 "curriculum = 'levels' needs several environments, from easy to hard: "
                 "--env-id KG-QA-v0:hops=1 KG-QA-v0:hops=2."
             )
-        super().__init__(tasks, first)
-        self.levels = dict(tasks.parts)
+        super().__init__(tasks)
+        self.levels, self.first = dict(tasks.parts), first
         self.joined, self.rate = 1, 0.0
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
@@ -262,16 +253,19 @@ def make_curriculum(
         ConfigError: if there is no such function, the file holds no list of training tasks, or
             "levels" has a single environment.
     """
+    if kind == "levels":
+        return Levels(tasks, first)
+    some = tasks if first is None else tasks[:first]
     if kind in KINDS:
-        return KINDS[kind](tasks, first)
+        return KINDS[kind](some)
     if kind.startswith(MODELS):
         assert describe is not None
         writes = isinstance(tasks, GoalTasks)
         made, prompt = (Written, written_tasks.PROMPT) if writes else (Related, PROMPT)
-        return made(Replies(make_agent(kind), kind, prompt), describe, tasks, first)
+        return made(Replies(make_agent(kind), kind, prompt), describe, some)
     if kind.endswith(TASK_FILE):
-        return Curriculum(listed_tasks(kind, tasks), first)
-    return Proposed(imported(kind, "curriculum"), tasks, first)
+        return Curriculum(listed_tasks(kind, tasks)[:first])
+    return Proposed(imported(kind, "curriculum"), some)
 
 
 def listed_tasks(file: str, tasks: Sequence[str]) -> list[str]:

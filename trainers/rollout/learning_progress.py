@@ -47,8 +47,8 @@ class LearningProgress(Weighted):
 
     rate, slow, explore = 0.5, 0.1, 0.2
 
-    def __init__(self, tasks: Sequence[str], first: int | None = None):
-        super().__init__(tasks, first)
+    def __init__(self, tasks: Sequence[str]):
+        super().__init__(tasks)
         self.words: dict[str, list[int]] = {}
         self.now, self.then = np.zeros(FEATURES + 1), np.zeros(FEATURES + 1)
 
@@ -99,7 +99,6 @@ class Related(SuccessRates):
         ask: answers texts.
         describe: maps a task to its first observation.
         tasks: the training tasks.
-        first: uses the first `first` tasks only. None: all.
     """
 
     within = 0.05, 0.75
@@ -110,11 +109,10 @@ class Related(SuccessRates):
         ask: Callable[[Sequence[str]], Sequence[str]],
         describe: Callable[[str], str],
         tasks: Sequence[str],
-        first: int | None = None,
     ):
-        super().__init__(tasks, first)
+        super().__init__(tasks)
         self.ask, self.describe = ask, describe
-        self.progress = LearningProgress(tasks, first)
+        self.progress = LearningProgress(tasks)
         self.failed: dict[str, str] = {}
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:

@@ -44,15 +44,14 @@ class Curriculum:
 
     Args:
         tasks: the training tasks.
-        first: samples from the first `first` tasks only. None samples from all tasks.
     """
 
-    def __init__(self, tasks: Sequence[str], first: int | None = None):
-        self.tasks, self.first = tasks, first
+    def __init__(self, tasks: Sequence[str]):
+        self.tasks = tasks
 
     def draw(self, count: int, rng: np.random.Generator) -> list[tuple[str, int]]:
         """Returns `count` sampled tasks, each with a seed."""
-        return draw_tasks(self.tasks, count, rng, self.first)
+        return draw_tasks(self.tasks, count, rng)
 
     def observe(self, trajectories: Sequence[Trajectory]) -> None:
         """Updates the curriculum with the trajectories of an iteration."""
@@ -100,8 +99,8 @@ class SuccessRates(Curriculum):
 
     memory = 0.5
 
-    def __init__(self, tasks: Sequence[str], first: int | None = None):
-        super().__init__(tasks, first)
+    def __init__(self, tasks: Sequence[str]):
+        super().__init__(tasks)
         self.rates: dict[str, float] = {}
 
     def observe(self, trajectories: Sequence[Trajectory]) -> None:

@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentgym.trainers.algorithm import PolicyGradient
 from agentgym.trainers.credit.group import weigh_by_difficulty
 from agentgym.trainers.credit.normalize import normalize_advantages, reliability
 from agentgym.trainers.credit.thoughts import share_turn_credit
@@ -21,8 +20,7 @@ from agentgym.trainers.run.thought_information import thought_information
 from agentgym.trainers.system.processes import broadcast_parameters, broadcast_value
 from agentgym.trainers.update.learner import ForwardPass
 from agentgym.trainers.update.mismatch import logprob_gap, with_recomputed
-from agentgym.trainers.update.role_updater import RoleUpdater
-from agentgym.trainers.update.updater import Diverged, Updater
+from agentgym.trainers.update.updater import Diverged
 
 if TYPE_CHECKING:
     from agentgym.trainers.run.parts import Parts
@@ -39,9 +37,7 @@ class Iteration:
         self._trainer, self._config = trainer, trainer.config
         self._number = trainer.state.iteration
         self._rng = trainer.rng(HOOKS, self._number)
-        self._hooks = None if trainer.algorithm.hooks is None else trainer.hooks
-        shared = "" in trainer.policies
-        self._updater: Updater | RoleUpdater = trainer.updater if shared else trainer.updaters
+        self._hooked = trainer.algorithm.hooks is not None
         # Whether ratios start from log-probabilities of a pass before the update.
         self._recomputes = trainer.algorithm.recomputes(self._config)
         self._sampling = self._config.sampling()
@@ -71,7 +67,7 @@ class Iteration:
             )
             self._sleep()
             trust = self._set_learning_rates(batch, credit)
-            losses = self._updater.update(
+            losses = trainer.updaters.update(
                 batch, entering, forward, self._number, first_pass=first_pass, check=self._check
             )
         losses |= self._fit_own_critic(batch, credit)
@@ -146,10 +142,10 @@ class Iteration:
 
     def _batch(self, trajectories: list[Trajectory]) -> Batch:
         """Returns the trajectories to learn from, given those that were played."""
-        accelerator, hooks = self._trainer.accelerator, self._hooks
+        accelerator, hooks = self._trainer.accelerator, self._trainer.hooks
         if self._config.loss.filter_groups:
             trajectories = without_equal_groups(trajectories, self._config.compared_outcome)
-        if hooks is None:
+        if not self._hooked:
             return Batch.of(trajectories)
         learn = hooks.on_rollout_end(trajectories, self._number, self._rng)
         learn, hooks.env_steps = broadcast_value(accelerator, (learn, hooks.env_steps))
@@ -176,7 +172,7 @@ class Iteration:
             self._recomputes
             and not self._needs_forward
             and self._trainer.own_critic is None
-            and self._hooks is None
+            and not self._hooked
             and optimisation.epochs == optimisation.minibatches == 1
             and not self._config.loss.covariance_clip  # which compares all tokens first
             and not self._config.loss.masks_mismatch  # likewise
@@ -188,8 +184,8 @@ class Iteration:
         forward = None
         self._sleep()
         if recompute or self._needs_forward:
-            forward = self._updater.evaluate_actions(
-                batch, reference=trainer.wants_reference, reuse=self._hooks is None
+            forward = trainer.updaters.evaluate_actions(
+                batch, reference=trainer.wants_reference, reuse=not self._hooked
             )
             assert forward.logprobs is not None
             self._check_logprobs(batch, forward.logprobs)
@@ -216,21 +212,14 @@ class Iteration:
         self, batch: Batch, forward: ForwardPass | None
     ) -> tuple[Credit, Credit, Batch]:
         """Returns the credit of a batch, the one that enters the loss, and the rewarded batch."""
-        trainer, loss, hooks, rewarded = self._trainer, self._config.loss, self._hooks, batch
-        signal, number, accelerator = trainer.algorithm.signal, self._number, trainer.accelerator
-        if trainer.rewards.acts:
-            rewarded = trainer.rewards.weighed(rewarded)
-        if hooks is not None:
-            rewarded = hooks.on_rewards(rewarded, forward, number, self._rng)
-        if trainer.rewards.acts:
-            rewarded = trainer.rewards.changed(rewarded, number, forward)
-        values = None if forward is None else forward.values
-        if hooks is None and isinstance(signal, PolicyGradient):
-            credit = checked(signal.credit(rewarded, values), batch)
-        else:
-            if hooks is not None and forward is not None and values is not None:
-                forward = replace(forward, values=hooks.on_values(rewarded, values))
-            credit = checked(signal.assign(rewarded, forward), batch)
+        trainer, loss, hooks = self._trainer, self._config.loss, self._trainer.hooks
+        number, accelerator = self._number, trainer.accelerator
+        rewarded = trainer.rewards.weighed(batch)
+        rewarded = hooks.on_rewards(rewarded, forward, number, self._rng)
+        rewarded = trainer.rewards.changed(rewarded, number, forward)
+        if forward is not None and forward.values is not None:
+            forward = replace(forward, values=hooks.on_values(rewarded, forward.values))
+        credit = checked(trainer.algorithm.signal.assign(rewarded, forward), batch)
         if loss.thought_credit == "turn":
             credit = share_turn_credit(credit, batch)
         entering = credit
@@ -238,21 +227,18 @@ class Iteration:
             entering = normalize_advantages(
                 credit, batch, loss.normalize_advantages, thought_coef=loss.thought_coef
             )
-        if hooks is not None:
-            entering = hooks.on_advantages(batch, entering, number)
+        entering = hooks.on_advantages(batch, entering, number)
         if self._config.reward.group_weight == "difficulty":
             entering = weigh_by_difficulty(entering, batch)
         if accelerator.num_processes > 1:  # whose sums in floating point may differ
             credit, entering = broadcast_value(accelerator, (credit, entering))
-        if hooks is not None:
-            broadcast_parameters(accelerator, hooks.modules())
+        broadcast_parameters(accelerator, hooks.modules())
         return credit, entering, rewarded
 
     def _set_learning_rates(self, batch: Batch, credit: Credit) -> dict[str, float]:
         """Sets the learning rates, and returns the reliability of the advantages of each role."""
-        config, updaters, parts = self._config, self._trainer.updaters, [("", batch, credit)]
-        if isinstance(self._updater, RoleUpdater):
-            parts = [(r, p.batch, p.credit(credit)) for r, p in updaters.split(batch).items()]
+        config, updaters = self._config, self._trainer.updaters
+        parts = [(r, p.batch, p.credit(credit)) for r, p in updaters.split(batch).items()]
         trust = {
             role: reliability(own.advantages, own.returns, part)
             for role, part, own in parts

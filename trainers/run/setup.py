@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState, DistributedType, PartialState, SharedDict
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from accelerate.utils import gather_object
 from torch import nn
@@ -24,7 +25,6 @@ from agentgym.trainers.policy.tiny import SIZES, tiny_policy
 from agentgym.trainers.policy.vllm.engine import VLLMEngine
 from agentgym.trainers.policy.vllm.server import VLLMServer
 from agentgym.trainers.rollout.env_pool import MakeEnv
-from agentgym.trainers.run.accelerators import forget_other_accelerators
 from agentgym.trainers.settings.config import FREE_ON_RESUME, TrainConfig, as_json
 from agentgym.trainers.settings.effects import settings_of_run
 from agentgym.trainers.settings.running import AUTOCAST, ModelConfig
@@ -54,7 +54,7 @@ def make_accelerator(config: TrainConfig, trackers: Iterable[Any] = ()) -> Accel
             raise ConfigError(f"log_with: {name} is not installed (pip install {name}).")
     # With it, only the main process would load weights, and the policies that act need theirs.
     os.environ["FSDP_CPU_RAM_EFFICIENT_LOADING"] = "false"
-    forget_other_accelerators(config.model.device, config.model.mixed_precision)
+    _forget_other_accelerators(config.model.device, config.model.mixed_precision)
     accelerator = Accelerator(
         cpu=config.model.device == "cpu",
         mixed_precision=config.model.mixed_precision,
@@ -71,6 +71,42 @@ def make_accelerator(config: TrainConfig, trackers: Iterable[Any] = ()) -> Accel
             "or 'cpu', or install a build of PyTorch for your GPU."
         )
     return accelerator
+
+
+def _forget_other_accelerators(device: str, mixed_precision: str) -> None:
+    """Lets the next accelerator have another device and precision than those before it.
+
+    accelerate keeps both for all accelerators of a process. Earlier accelerators keep theirs.
+
+    Args:
+        device: the setting `device`.
+        mixed_precision: the setting `mixed_precision`.
+
+    Raises:
+        ConfigError: if they differ from those of an earlier accelerator, and several processes work
+            together, whose groups are made once.
+    """
+    if not AcceleratorState._shared_state:
+        return
+    state = AcceleratorState()
+    if state.mixed_precision == mixed_precision and _device_is(state, device):
+        return
+    if state.distributed_type != DistributedType.NO:
+        raise ConfigError(
+            f"device = {device!r} and mixed_precision = {mixed_precision!r}, but an earlier run in "
+            f"these processes has {state.device.type!r} and {state.mixed_precision!r}, which "
+            "accelerate keeps as long as they live: start this run in processes of its own."
+        )
+    # Not `_reset_state`, which clears the dictionaries that earlier accelerators read.
+    AcceleratorState._shared_state = SharedDict()
+    PartialState._shared_state = SharedDict()
+
+
+def _device_is(state: AcceleratorState, device: str) -> bool:
+    """Whether the device of a state is the one of the setting."""
+    if device == "cpu" or not torch.cuda.is_available():
+        return state.device.type == "cpu"
+    return state.device.type != "cpu"
 
 
 def open_folder(accelerator: Accelerator, recipe: str, config: TrainConfig) -> checkpoint.RunFolder:

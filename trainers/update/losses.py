@@ -75,7 +75,6 @@ def aggregation_weights(
     turn: Tensor,
     trajectory: Tensor,
     length: float | None = None,
-    dtype: torch.dtype = torch.float32,
     importance: Tensor | None = None,
 ) -> Weights:
     """Returns the weights that aggregate a loss per token into a scalar.
@@ -93,7 +92,6 @@ def aggregation_weights(
         turn: [k] index of each token's turn.
         trajectory: [k] index of each token's trajectory.
         length: the constant of "constant", such as the maximum number of tokens per trajectory.
-        dtype: data type of the weights.
         importance: [k] relative weight of each token, which makes all means above weighted means.
             None: 1.
 
@@ -102,7 +100,7 @@ def aggregation_weights(
     """
     if importance is None:
         importance = torch.ones(turn.shape, device=turn.device)
-    importance = importance.to(dtype)
+    importance = importance.float()
     if how == "token":
         return Weights(importance, importance)
     if how == "turn":
@@ -310,13 +308,39 @@ def approximate_kl(log_ratio: Tensor) -> Sum:
     return aggregate(torch.expm1(log_ratio) - log_ratio)
 
 
+def kl_penalty(logprobs: Tensor, reference: Tensor, kind: Literal["k2", "k3"] = "k3") -> Tensor:
+    """Estimates KL(policy || reference) at every token that the policy sampled.
+
+    With x = log reference - log policy:
+
+    - k2 = x^2 / 2: biased. Its gradient in a loss is an unbiased estimate of that of
+      KL(policy || reference).
+    - k3 = exp(x) - 1 - x: unbiased, never negative. Its gradient in a loss is an unbiased estimate
+      of that of KL(reference || policy).
+
+    The gradients are those at tokens that the policy has just sampled, which are constants.
+
+    Source: John Schulman, "Approximating KL Divergence", 2020. GRPO, arXiv 2402.03300, eq. 4, has
+    k3 in its loss.
+
+    Args:
+        logprobs: [k] log-probabilities under the policy, with gradient.
+        reference: [k] log-probabilities under the reference policy.
+        kind: the estimator.
+
+    Returns:
+        [k] estimates.
+    """
+    x = (wide(reference).detach() - wide(logprobs)).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    return 0.5 * x.square() if kind == "k2" else torch.expm1(x) - x
+
+
 def value_loss(
     values: Tensor,
     targets: Tensor,
     old_values: Tensor | None = None,
     *,
     clip: float | None = None,
-    weights: Weights | None = None,
 ) -> Sum:
     """Returns half the squared error of values, with the clip of PPO if `clip` is set.
 
@@ -327,7 +351,6 @@ def value_loss(
         targets: [k] value targets.
         old_values: [k] values before the update, required with `clip`.
         clip: bound of the change of a value per iteration. None: no clip.
-        weights: aggregation weights.
 
     Raises:
         ValueError: if `clip` is set without old values.
@@ -340,7 +363,7 @@ def value_loss(
         old = wide(old_values).detach()
         moved = old + (values - old).clamp(-clip, clip)
         losses = torch.maximum(losses, 0.5 * (moved - targets).square())
-    return aggregate(losses, weights)
+    return aggregate(losses)
 
 
 def _shares(span: Tensor, importance: Tensor) -> Tensor:

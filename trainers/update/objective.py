@@ -22,13 +22,11 @@ from agentgym.trainers.data.batch import Batch, Credit
 from agentgym.trainers.data.trajectory import FloatArray
 from agentgym.trainers.settings import CriticConfig, LossConfig
 from agentgym.trainers.update import losses
-from agentgym.trainers.update.covariance_clip import low_entropy_tokens
-from agentgym.trainers.update.kl_penalty import kl_penalty
 from agentgym.trainers.update.learner import ForwardPass, Output
 from agentgym.trainers.update.metrics import SUMS
 from agentgym.trainers.update.mismatch import importance_weights
 from agentgym.trainers.update.rows import Rows
-from agentgym.trainers.update.token_masks import kept_tokens
+from agentgym.trainers.update.token_masks import kept_tokens, low_entropy_tokens
 
 ROUNDING = 1e-5
 """Largest log ratio, in nats, by which rounding tells a policy from a reference that it equals."""
@@ -243,10 +241,10 @@ def microbatch_loss(
         loss = loss - settings.entropy_coef * losses.aggregate(rewarded, tokens.weights).total
     kl = torch.zeros_like(entropy)
     if tokens.reference is not None:
-        kl = kl_penalty(logprobs, tokens.reference)
+        kl = losses.kl_penalty(logprobs, tokens.reference)
         if not settings.penalises_rewards and settings.surrogate != "squared":
             k2 = settings.kl_in == "loss_k2"
-            penalty = kl_penalty(logprobs, tokens.reference, "k2") if k2 else kl
+            penalty = losses.kl_penalty(logprobs, tokens.reference, "k2") if k2 else kl
             loss = loss + settings.kl_coef * losses.aggregate(penalty, tokens.weights).total
     loss = loss / counts.policy
     value, read = loss.new_zeros(()), torch.zeros((), device=loss.device)

@@ -194,7 +194,7 @@ def test_the_advantages_of_a_turn_add_up_to_that_of_the_joint_action(
     alone = Values(None, critic.turns[first[batch.turn_trajectory]], critic.bootstrap[first])
     whole = gae(Batch.of(leaders), alone).targets
     assert whole is not None
-    sums = np.add.reduceat(deltas, np.flatnonzero(~np.append(False, joint.hops[:-1])))
+    sums = np.add.reduceat(deltas, np.flatnonzero(joint.begins))
     assert sums == pytest.approx(whole - alone.turns, abs=1e-5)
 
 

@@ -50,7 +50,7 @@ def test_values_do_not_depend_on_the_batch():
 
 
 def test_shape_of_poads_head():
-    head = TokenValueHead(32, bias=False, norm=False)
+    head = TokenValueHead(32, bias=False)
     assert [tuple(p.shape) for p in head.parameters()] == [(1024, 32), (512, 1024), (1, 512)]
     assert head(torch.zeros(2, 32)).tolist() == [0, 0]
 

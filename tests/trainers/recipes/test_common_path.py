@@ -187,11 +187,12 @@ def credited(recipe: str, batch: Batch, weight: float) -> Batch:
     seen: list[Batch] = []
     signal = SimpleNamespace(assign=lambda rewarded, forward: seen.append(rewarded))
     algorithm = SimpleNamespace(signal=signal)
-    trainer = SimpleNamespace(rewards=options, algorithm=algorithm, accelerator=None)
+    trainer = SimpleNamespace(
+        rewards=options, algorithm=algorithm, accelerator=None, hooks=MAKERS[recipe]()
+    )
     held = SimpleNamespace(
-        _trainer=trainer, _config=config, _hooks=MAKERS[recipe](), _number=0,
-        _rng=np.random.default_rng(0),
-    )  # fmt: skip
+        _trainer=trainer, _config=config, _number=0, _rng=np.random.default_rng(0)
+    )
     with pytest.raises((AttributeError, TypeError, ValueError)):  # there is no credit
         Iteration._assign_credit(held, batch, None)  # type: ignore[arg-type]
     return seen[0]

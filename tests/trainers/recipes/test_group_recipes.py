@@ -213,7 +213,7 @@ def test_trpa_is_the_gradient_of_its_loss(rng):
     forward = ForwardPass(logprobs.detach().numpy(), reference=reference.numpy())
     found = learn(trpa.LevelPreferences(config), list(batch.trajectories))
     credit = trpa.build(config).signal.assign(Batch.to_learn(found), forward)
-    weights = aggregation_weights(config.loss.aggregation, owner, owner, dtype=torch.float64)
+    weights = aggregation_weights(config.loss.aggregation, owner, owner)
     ours = -(torch.from_numpy(credit.advantages) * logprobs * weights.weight).sum()
     (found,) = torch.autograd.grad(ours / weights.share.sum(), logprobs)
 
