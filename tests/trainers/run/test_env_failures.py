@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import torch
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.callbacks import Callback, CallbackList
-from agentgym.trainers.run import evaluation
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.run import evaluation, iteration
 from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.update.updater import Diverged
 
 
 def trainer_of(folder: Path, *failing: int, **changes: Any) -> Trainer:
@@ -105,6 +108,39 @@ def test_what_fails_between_updates_loses_no_finished_iteration(tmp_path):
         resumed = trainer_of(tmp_path / name, save_every=100, resume=True)
         assert resumed.state.iteration == at, name
         resumed.run()
+
+
+def test_what_fails_in_an_iteration_before_the_update_loses_no_finished_one(tmp_path):
+    """A hook of a recipe, and a callback that reads the episodes."""
+
+    def fails(*args: Any) -> None:
+        if trainer.state.iteration == 2:
+            raise KeyError("room")
+
+    class Reads(Callback):
+        def on_rollout_end(self, trainer: Any, trajectories: Any) -> None:
+            fails()
+
+    for name in ("on_rollout_end", "on_rewards", "on_advantages", "callback"):
+        trainer = trainer_of(tmp_path / name, save_every=100)
+        if name == "callback":
+            trainer.callbacks = CallbackList([Reads()])
+        else:
+            hooks, usual = RecipeHooks(), getattr(RecipeHooks, name)
+            setattr(hooks, name, lambda *args, of=hooks, do=usual: fails() or do(of, *args))
+            trainer.algorithm = replace(trainer.algorithm, hooks=lambda _, made=hooks: made)
+        with pytest.raises(KeyError) as found:
+            trainer.run()
+        assert "Saved after iteration 2. --resume continues the run." in found.value.__notes__
+        assert trainer.saver.saved is not None and trainer.saver.saved[0] == 2, name
+
+
+def test_a_run_that_diverges_before_an_update_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(iteration, "logprob_gap", lambda _, __, number: float(number == 2))
+    trainer = trainer_of(tmp_path, save_every=100, check_logprobs=0.5)
+    with pytest.raises(Diverged) as found:
+        trainer.run()
+    assert "The last good checkpoint is of iteration 0" in found.value.__notes__[-1]
 
 
 def test_a_best_policy_that_could_not_be_written_is_not_recorded(tmp_path, monkeypatch):
