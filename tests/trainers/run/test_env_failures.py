@@ -16,6 +16,7 @@ from agentgym.trainers.api import make_trainer
 from agentgym.trainers.callbacks import Callback, CallbackList
 from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.run import evaluation, iteration
+from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
 from agentgym.trainers.update.updater import Diverged
 
@@ -59,6 +60,44 @@ def test_a_run_learns_the_same_after_failures_and_counts_them(tmp_path, monkeypa
     for name, weight in plain.policy.state_dict().items():
         assert torch.allclose(weight, weights[name], atol=1e-5), name
     assert not any("env_failures" in name for name in plain.rollouts.metrics())
+
+
+@pytest.mark.filterwarnings("ignore:An episode failed")
+@pytest.mark.parametrize(("recipe", "failing"), [("grpo", (3, 9)), ("exit", (40, 60))])
+def test_a_teacher_whose_environment_fails_plays_the_episode_again(tmp_path, recipe, failing):
+    """Behaviour cloning, and the search of `exit`, whose steps fail in copies of environments."""
+    steps = itertools.count()
+    numbers: frozenset[int] = frozenset()
+
+    class Fails(NumberLine):
+        def step(self, action: str) -> Any:
+            if next(steps) in numbers:
+                raise ConnectionError("the server is gone")
+            return super().step(action)
+
+    def run(name: str, *failing: int, share: float) -> tuple[Trainer, list[dict[str, Any]]]:
+        nonlocal steps, numbers
+        options: dict[str, Any] = {"teacher": "search:mcts,budget=8"}
+        if recipe == "grpo":
+            options = {"group_size": 2, "bc_demonstrations": 8, "bc_epochs": 1}
+        trainer = make_trainer(
+            recipe, env=lambda: Fails(size=5, max_turns=4), model="nano", num_envs=4,
+            episodes_per_iteration=8, iterations=1, eval_episodes=0, max_new_tokens=2,
+            device="cpu", threads=1, quiet=True, run_dir=str(tmp_path / name),
+            env_failures=share, **options,
+        )  # fmt: skip
+        steps, numbers = itertools.count(), frozenset(failing)
+        trainer.run()
+        return trainer, read_metrics(tmp_path / name)
+
+    plain, _ = run("plain", share=0.0)
+    trainer, rows = run("failing", *failing, share=0.25)
+    assert sum(row.get("rollout/env_failures", 0.0) for row in rows) == 2
+    weights = trainer.policy.state_dict()
+    for name, weight in plain.policy.state_dict().items():
+        assert torch.equal(weight, weights[name]), name
+    with pytest.raises(ConnectionError):
+        run("without", *failing, share=0.0)
 
 
 def test_without_a_share_the_first_failure_ends_a_run_that_goes_on_with_one(tmp_path):
