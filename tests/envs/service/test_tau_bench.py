@@ -209,7 +209,9 @@ def test_a_clone_of_tau_bench_is_read_as_it_is(tmp_path: Path):
 def test_an_annotated_list_of_tasks_is_read(tmp_path: Path, annotation: str):
     folder = cloned(tmp_path)
     for file in folder.glob("tasks_*.py"):
-        text = re.sub(r"^(\w+) = \[", rf"\1: {annotation} = [", file.read_text(), flags=re.MULTILINE)
+        text = re.sub(
+            r"^(\w+) = \[", rf"\1: {annotation} = [", file.read_text(), flags=re.MULTILINE
+        )
         assert f": {annotation} = [" in text
         file.write_text(text)
     env = Retail(data_dir=str(folder), user=stops)
