@@ -109,11 +109,9 @@ class Trainer:
         self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
         self.hooks = RecipeHooks()
         self.wants_reference = config.loss.kl_coef > 0 or algorithm.signal.reference
+        chosen, slots = config.environment, -(-config.rollout.num_envs // self.world)
         self.pool = EnvPool(
-            self.make_env,
-            -(-config.rollout.num_envs // self.world),
-            config.environment.env_workers,
-            config.environment.env_seconds,
+            self.make_env, slots, chosen.env_workers, chosen.env_seconds, chosen.env_failures
         )
         with ExitStack() as opened:
             opened.enter_context(self.pool)

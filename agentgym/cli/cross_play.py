@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.cli.eval_output import tell_apart, write_json
+from agentgym.cli.out_files import place_of
 from agentgym.evaluation.crossplay import CrossPlay, cross_play, line_ups
 from agentgym.evaluation.exploitability import NashConv, nashconv
 from agentgym.evaluation.pictures import draw_cross_play
@@ -78,8 +79,10 @@ def show_cross_play(
         raise
     finally:  # the finished games are kept after any error
         if result is not None and result.matches:
-            _show(result, values, console, json, picture)
-            if len(result.matches) < total:
+            whole = len(result.matches) == total
+            files = (path and place_of(path, whole=whole) for path in (json, picture))
+            _show(result, values, console, *files)
+            if not whole:
                 console.print(f"Only {len(result.matches)} of {total} games were finished.")
     return 0
 

@@ -28,7 +28,7 @@ from agentgym.cli.eval_output import (
     write_json,
 )
 from agentgym.cli.judging import Judgements, Judges
-from agentgym.cli.out_files import check_out_files, check_replaced
+from agentgym.cli.out_files import check_out_files, check_replaced, place_of
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.difficulty import difficulty_lines
 from agentgym.evaluation.report import Report, compare, failure_lines
@@ -218,15 +218,19 @@ def _run(
 ) -> int:
     """Evaluates agents in environments and shows the reports. Returns the exit status."""
     reports: list[Report] = []
+    whole = False
     try:
         _evaluate_all(plan, reports, notes, usages)
         judgements.read(reports)
+        whole = not any(report.interrupted for report in reports)
     finally:  # the finished episodes are kept after any error
         notes += usages.lines() + judgements.lines()
         if suite is not None:
             notes += summary(suite, reports)
         if save is not None and any(report.interrupted for report in reports):
             notes.append(f"The same command with --resume continues from {save}.")
+        if json is not None:
+            json = place_of(json, whole=whole) if reports or whole else None
         _show(reports, notes, json, usages, judgements)
     return INTERRUPTED if reports and reports[-1].interrupted else 0
 

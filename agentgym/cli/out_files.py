@@ -1,13 +1,15 @@
 """Checks of the files that a command is to write, before the work rather than after it.
 
 Files of episodes and tasks, which others read, are new files. Results, pages and figures replace
-those of an earlier run of the command, so that a script can repeat it, and nothing else.
+those of an earlier run of the command, so that a script can repeat it, and nothing else. Unfinished
+results stand beside them.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -47,6 +49,23 @@ def check_new_file(path: Path) -> None:
     if path.exists():
         raise ConfigError(f"{str(path)!r} exists: give a new name, or delete it first.")
     check_out_files([path])
+
+
+def place_of(path: Path, *, whole: bool) -> Path:
+    """Returns where a result is written: an unfinished one beside an earlier one, as stderr says.
+
+    Args:
+        path: the file of the result.
+        whole: whether the command has finished.
+    """
+    if whole or not path.is_file() or not path.stat().st_size:
+        return path
+    partial = path.with_name(f"{path.stem}.partial{path.suffix}")
+    print(
+        f"The result is unfinished and goes to {str(partial)!r}: {str(path)!r} is kept.",
+        file=sys.stderr,
+    )
+    return partial
 
 
 BEGINNINGS = {".pdf": (b"%PDF",), ".png": (b"\x89PNG",), ".svg": (b"<?xml", b"<svg")}

@@ -37,6 +37,7 @@ from agentgym.utils.arguments import (
     parse_arguments,
     split_arguments,
 )
+from agentgym.utils.importing import place_of
 from agentgym.utils.masking import filled
 from agentgym.wrappers.privileged_text import implements
 from agentgym.wrappers.wrapping import wrap_env
@@ -97,8 +98,8 @@ def make_env(id: str = "", /, *, wrap: Sequence[str] = (), **kwargs: Any) -> Tex
             the settings of a saved run, is read from an environment variable (AGENTGYM_TOKEN).
 
     Raises:
-        ConfigError: for an unknown id, argument or wrapper, a missing argument or masked secret, or
-            a value that the environment or wrapper refuses.
+        ConfigError: for an unknown id, argument or wrapper, a missing argument or masked secret, a
+            value that the environment or wrapper refuses, or an environment of others that fails.
         MissingExtraError: if the environment needs an optional dependency that is not installed.
     """
     if not id and isinstance(kwargs.get("id"), str):  # by keyword, as in `gymnasium.make`
@@ -114,14 +115,18 @@ def make_env(id: str = "", /, *, wrap: Sequence[str] = (), **kwargs: Any) -> Tex
         raise UnknownArgumentError(f"{id} got an unexpected keyword argument {name!r}.")
     try:
         env = as_text_env(gymnasium.make(id, disable_env_checker=True, **kwargs))
-    except AgentGymError:
+    except (AgentGymError, gymnasium.error.UnregisteredEnv):
         raise
     except ValueError as error:  # how a constructor refuses an argument
         raise ConfigError(f"{id}: {error}") from error
-    except TypeError as error:
-        if (refusal := _refusal(id, kwargs, str(error))) is None:
+    except Exception as error:
+        refusal = _refusal(id, kwargs, str(error)) if isinstance(error, TypeError) else None
+        if refusal is None and id.startswith(f"{NAMESPACE}/"):
             raise
-        raise refusal from error
+        raise refusal or ConfigError(
+            f"{id} cannot be made:{place_of(error)} {type(error).__name__}: {error}. Mend the "
+            "environment, or give it other arguments (--env-kwargs)."
+        ) from error
     return wrap_env(env, [wrap] if isinstance(wrap, str) else wrap)
 
 

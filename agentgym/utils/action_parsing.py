@@ -56,6 +56,7 @@ _ASSIGNED = r"^%s[ \t]{0,9}(?::[^=\n]{1,99})?=(?!=)"
 _MAX_BRACES = 16
 _AROUND = "\"'`*_"
 _BEHIND = _AROUND + ".,;:!?"
+_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
 _MARK = re.compile(f"[<\\[{_BEHIND}]")
 """A character of everything that is ignored, but for white space."""
 _DECORATION = re.compile(r"[<\[`:\r]")
@@ -253,7 +254,7 @@ def only_block(answer: str) -> str:
 def plain(text: str, *, cased: bool = False) -> str:
     """Returns the normalised form in which actions are compared.
 
-    Marks are kept if nothing would remain without them, as in "*".
+    Of marks alone, as in "*", the first ones up to a space are kept.
 
     Args:
         text: an agent's action, or an admissible action.
@@ -269,7 +270,8 @@ def _plain(text: str, cased: bool) -> str:
         before = text
         text = text[slice(*find_reply(text))].strip()
         text = unfenced((":" in text and labelled(text)) or text)
-        text = text.lstrip(_AROUND).rstrip(_BEHIND).strip() or text
+        inner = text.lstrip(_AROUND + _SPACE).rstrip(_BEHIND + _SPACE)
+        text = inner or next(iter(text.split()), "")
     return " ".join(text.split())
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import re
 import traceback
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from agentgym.errors import AgentGymError, ConfigError, did_you_mean, module_hint
+
+LOADERS = re.compile(r"importlib|(gymnasium.envs.registration|agentgym.utils.arguments)\.py$")
+"""Files whose lines lead to a module or a constructor."""
 
 
 def user_module(name: str, use: str) -> ModuleType:
@@ -30,16 +34,22 @@ def user_module(name: str, use: str) -> ModuleType:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is None or not f"{name}.".startswith(f"{missing}."):
             raise ConfigError(
-                f"The module {name!r} {use} fails when it is imported:{_place(error)} "
+                f"The module {name!r} {use} fails when it is imported:{place_of(error)} "
                 f"{type(error).__name__}: {error}"
             ) from error
     raise ConfigError(f"There is no module {name!r} {use}.{module_hint(name)}") from None
 
 
-def _place(error: BaseException) -> str:
-    """Returns the first line of the module that led to an error, "" if it has none."""
+def place_of(error: BaseException) -> str:
+    """Returns the first line of a user's code that led to an error, "" if there is none.
+
+    Args:
+        error: the error, which the caller's own line led to.
+    """
     frames = traceback.extract_tb(error.__traceback__)[1:]
-    own = [frame for frame in frames if "importlib" not in frame.filename]
+    if error.__cause__ is not None:  # Gymnasium raises some errors of constructors anew
+        frames += traceback.extract_tb(error.__cause__.__traceback__)
+    own = [frame for frame in frames if not LOADERS.search(frame.filename)]
     return f" {own[0].filename}, line {own[0].lineno}:" if own else ""
 
 

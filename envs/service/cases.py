@@ -94,7 +94,7 @@ def read_program(folder: str, name: str) -> list[Any]:
     path = Path(folder).expanduser() / name
     try:
         for each in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(each, ast.Assign) and isinstance(each.value, ast.List):
+            if isinstance(each, ast.Assign | ast.AnnAssign) and isinstance(each.value, ast.List):
                 return [_literal(entry) for entry in each.value.elts]
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
         raise DataError(f"{path} is not a readable list of tasks: {error!s:.200}") from error

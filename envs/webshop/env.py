@@ -59,8 +59,8 @@ class WebShop(TextEnv):
       such as "Action:" make the action invalid.
     - "lenient": as in the other environments of AgentGym. Capitals, blanks, quotes, code marks and
       labels such as "Action:" are ignored, and typographic characters are read as plain ones, for
-      searches and clicks alike. A reply with two actions is invalid. Every single action that
-      "exact" accepts has the same effect.
+      searches and clicks alike. A reply with two actions is invalid, also "search[x] or nothing".
+      Every single action that "exact" accepts has the same effect.
 
     ## Observation Space
     Text, in one of two forms of the original.

@@ -22,6 +22,8 @@ from agentgym.reading import normalized, without_end_marks
 from agentgym.utils.action_parsing import LONGEST, labelled, plain
 
 BASE_URL = "http://127.0.0.1:3000"
+_MORE = re.compile(r"[\s,;.\"'`*]{0,9}(?:and|or|then)\b", re.IGNORECASE)
+"""Words behind an action that add another one."""
 _NAMED = re.compile(r"\b(?:search|click)[ \t]{0,3}\[", re.IGNORECASE)
 PAGE_SIZE = 10
 LONGEST_KEY = 500
@@ -103,12 +105,14 @@ def parse_leniently(action: str) -> str:
     """Returns a search or click without labels, marks and capitals around it.
 
     Typographic characters are read as plain ones, and text behind an end mark of a chat model is
-    left out. An action that is neither is returned unchanged, and several actions as "".
+    left out. An action that is neither is returned unchanged, and several actions as "", also if
+    words add the second one ("search[lamp] or nothing").
     """
     action = normalized(without_end_marks(action)).strip()
     for text in _readings(action):
         if form := _normal_form(text):
-            return form if len(_NAMED.findall(text)) == 1 else ""
+            behind = text.strip().partition("\n")[0].rpartition("]")[2]
+            return form if len(_NAMED.findall(text)) == 1 and not _MORE.match(behind) else ""
     return action if len(_NAMED.findall(action[:LONGEST])) < 2 else ""
 
 

@@ -146,6 +146,10 @@ def test_finished_games_are_shown_and_written_after_an_error(tmp_path, monkeypat
     file = tmp_path / "result.json"
     words = ["eval", "KuhnPoker-v0", "--agents", "random", "maniac", "--episodes", "40"]
     assert cli.main([*words, "--json", str(file)]) == cli.WRONG_USE
+    first = file.read_bytes()
+    calls.clear()
+    assert cli.main([*words, "--json", str(file)]) == cli.WRONG_USE
+    assert file.read_bytes() == first == (tmp_path / "result.partial.json").read_bytes()
     out, err = capsys.readouterr()
     found = len(json.loads(file.read_text())["matches"])
     assert f"Only {found} of 160 games were finished." in out and "return in" in out

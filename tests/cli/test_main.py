@@ -289,6 +289,30 @@ def test_what_was_found_before_an_error_is_shown_and_written(tmp_path, monkeypat
     assert 0 < len(random["episodes"]) < 50
 
 
+def test_an_unfinished_report_replaces_no_earlier_one(tmp_path, monkeypatch, capsys):
+    path, beside = tmp_path / "reports.json", tmp_path / "reports.partial.json"
+    words = ("eval", "NumberLine-v0", "--agent", "random", "--episodes", "50", "--json", str(path))
+    assert run(*words) == 0
+    before, calls = path.read_bytes(), []
+    act = RandomAgent.act
+
+    def fails(self, views):
+        calls.append(len(views))
+        if len(calls) > 20:
+            raise ChatError("The server is gone.")
+        return act(self, views)
+
+    monkeypatch.setattr(RandomAgent, "act", fails)
+    capsys.readouterr()
+    assert run(*words) == cli.WRONG_USE
+    assert path.read_bytes() == before
+    assert 0 < len(json.loads(beside.read_text())[0]["episodes"]) < 50
+    assert f"{str(path)!r} is kept" in " ".join(capsys.readouterr().err.split())
+    beside.unlink()
+    assert run(*words) == cli.WRONG_USE  # at the first action
+    assert path.read_bytes() == before and not beside.exists()
+
+
 def test_an_evaluation_is_continued(tmp_path, monkeypatch, capsys):
     whole, path, json_path = (tmp_path / name for name in ("whole", "played", "reports"))
     words = ("eval", "NumberLine-v0", "--agent", "expert", "random", "--episodes", "30")

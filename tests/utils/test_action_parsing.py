@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import agentgym  # noqa: F401  # registers the ids
 from agentgym.reading import normalized
+from agentgym.utils import action_parsing
 from agentgym.utils.action_parsing import (
     code_blocks,
     code_command,
@@ -417,3 +418,16 @@ def test_an_action_may_be_the_only_code_block():
     assert match_action("I go left, it is free.\n```\nleft\n```", ("left", "up")) == "left"
     assert match_action("```\nleft\n```\nIt is free.", ("left", "up")) == "left"
     assert match_action("up\n```\nleft\n```", ("left", "up")) is None
+
+
+@pytest.mark.parametrize("piece", ["? ", "! ? ", "* ", "x ? ", '" '])
+def test_marks_around_a_text_are_left_out_at_once(piece: str, monkeypatch: pytest.MonkeyPatch):
+    """Each round reads the whole text."""
+    rounds: list[str] = []
+    find_reply = action_parsing.find_reply
+    monkeypatch.setattr(
+        action_parsing, "find_reply", lambda text: rounds.append(text) or find_reply(text)
+    )
+    plain(piece * 2000)
+    plain("go" + piece * 2000)
+    assert len(rounds) <= 6

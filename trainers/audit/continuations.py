@@ -47,6 +47,10 @@ class Auditor:
         recorded: the trajectories and their policy.
         continuations: number of continuations per state.
         seed: seed of the continuations.
+
+    Attributes:
+        finished: number of trajectories that were played.
+        played: their continuations.
     """
 
     def __init__(self, recorded: Recorded, continuations: int, seed: int = 0):
@@ -59,8 +63,9 @@ class Auditor:
         self.rng = np.random.default_rng(seed)
         self.env = self._make()
         self.envs = [self._make() for _ in range(continuations)]
-        self.env_steps = self.checked = 0
+        self.env_steps = self.checked = self.finished = 0
         self.drift = 0.0
+        self.played = Played(np.empty((0, continuations)), 0, 0, 0.0)
 
     def _make(self) -> TextGym:
         config = self.config
@@ -73,9 +78,9 @@ class Auditor:
         Raises:
             ConfigError: if a replay differs from the record, or other weights have played it.
         """
-        returns = []
+        returns: list[Floats] = []
         for line in self.recorded.trajectories:
-            view = View.start(self.env, line["task"], line["seed"])
+            view = View.start(self.env, line["task"], line["seed"], self.recorded.max_turns)
             for number, turn in enumerate(line["turns"]):
                 self._check_turn(view, line, number)
                 place = f"Raised in a continuation of {_place(line, number)}."
@@ -85,7 +90,9 @@ class Auditor:
                 _follow(view, turn["action"], observation, info)
                 self._check_end(line, number, terminated or truncated)
                 on_turn()
-        return Played(np.array(returns), self.env_steps, self.checked, self.drift)
+            self.finished += 1
+            self.played = Played(np.array(returns), self.env_steps, self.checked, self.drift)
+        return self.played
 
     def _check_turn(self, view: View, line: dict[str, Any], number: int) -> None:
         turn = line["turns"][number]
@@ -118,7 +125,7 @@ class Auditor:
         if over != last and not (last and line.get("truncated")):
             raise ConfigError(
                 f"The replay of task {line['task']} ends after turn {number + 1}, the record after "
-                f"turn {len(line['turns'])}: train without --horizons and --turn-limit."
+                f"turn {len(line['turns'])}: train without --turn-limit."
             )
 
     def _continue(self, view: View) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,18 @@ class Recorded:
         policy: folder of the checkpoint before it.
         trajectories: lines of `trajectories.jsonl`.
         config: settings of the run.
+        max_turns: turn limit of the iteration. None: that of the environment.
     """
 
     iteration: int
     policy: Path
     trajectories: list[dict[str, Any]]
     config: dict[str, Any]
+    max_turns: int | None = None
+
+    def first(self, count: int) -> Recorded:
+        """Returns the first trajectories alone."""
+        return replace(self, trajectories=self.trajectories[:count])
 
 
 def read_run(run: Path, iteration: int | None = None, episodes: int = 24) -> Recorded:
@@ -59,7 +65,9 @@ def read_run(run: Path, iteration: int | None = None, episodes: int = 24) -> Rec
     number = kept[-1] if iteration is None else iteration
     chosen = [line for line in lines if line["iteration"] == number and line["turns"]]
     _check_trajectories(run, chosen)
-    return Recorded(number, policy_before(run, number), chosen[:episodes], config)
+    stages = config.get("horizons") or (None,)
+    stage = min((number - 1) // (config.get("horizon_every") or 1), len(stages) - 1)
+    return Recorded(number, policy_before(run, number), chosen[:episodes], config, stages[stage])
 
 
 def policy_before(run: Path, iteration: int) -> Path:
@@ -104,6 +112,11 @@ def _check_config(run: Path, config: dict[str, Any]) -> None:
     for name, reason in several.items():
         if config.get(name):
             raise ConfigError(f"{run} cannot be audited: it has {reason}.")
+    if config.get("horizons") and not config.get("horizon_every"):
+        raise ConfigError(
+            f"{run} cannot be audited: each task has a turn limit of its own, which is not "
+            "recorded. Train with --horizon-every above 0."
+        )
     if config.get("opponents", "scripted") != "scripted":
         raise ConfigError(
             f"{run} cannot be audited: its opponents are policies ({config['opponents']!r}). "

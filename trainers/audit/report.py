@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from agentgym.errors import ConfigError
 from agentgym.trainers.audit.continuations import Auditor, Played
 from agentgym.trainers.audit.given import given_credit
 from agentgym.trainers.audit.measures import (
@@ -89,11 +90,27 @@ def audit_run(
     Raises:
         ConfigError: if the run cannot be audited, or a credit does not fit its turns. The message
             names the remedy.
+        Exception: another error, or Ctrl-C. Its attribute `audit` is the audit of the trajectories
+            that were played before it, if there are any.
     """
     recorded = read_run(run, iteration, episodes)
     given = dict(given_credit(source, recorded.trajectories) for source in credit)
     auditor = Auditor(recorded, continuations)
-    return judge(recorded, auditor.play(), auditor.gamma, given)
+    try:
+        auditor.play()
+    except ConfigError:  # what was played before is not what was recorded either
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        if auditor.finished:
+            error.audit = _judge_finished(auditor, given)  # type: ignore[union-attr]
+        raise
+    return _judge_finished(auditor, given)
+
+
+def _judge_finished(auditor: Auditor, given: Mapping[str, Floats]) -> Audit:
+    played = auditor.played
+    some = {name: each[: len(played.returns)] for name, each in given.items()}
+    return judge(auditor.recorded.first(auditor.finished), played, auditor.gamma, some)
 
 
 def judge(

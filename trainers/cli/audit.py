@@ -15,6 +15,7 @@ from rich.text import Text
 
 from agentgym.cli.audit_overlay import FILE
 from agentgym.cli.command_line import check_repeats, standard_output
+from agentgym.cli.out_files import place_of
 from agentgym.errors import ConfigError
 from agentgym.trainers.audit.report import Audit, audit_run
 from agentgym.utils.files import replace_text, shown
@@ -53,17 +54,25 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError(f"--continuations must be at least {FEWEST}, got {given.continuations}.")
     if given.episodes < 1:
         raise ConfigError(f"--episodes must be at least 1, got {given.episodes}.")
-    audit = audit_run(
-        given.run,
-        continuations=given.continuations,
-        episodes=given.episodes,
-        iteration=given.iteration,
-        credit=given.credit,
-    )
+    audit: Audit | None = None
     path = given.run / FILE
-    replace_text(path, json.dumps(audit.to_json(), indent=1) + "\n")
-    show(audit, standard_output())
-    print(f"Written to {shown(path)}.")
+    try:
+        audit = audit_run(
+            given.run,
+            continuations=given.continuations,
+            episodes=given.episodes,
+            iteration=given.iteration,
+            credit=given.credit,
+        )
+    except (Exception, KeyboardInterrupt) as error:
+        audit = getattr(error, "audit", None)
+        path = place_of(path, whole=audit is None)
+        raise
+    finally:  # the finished trajectories are kept after any error
+        if audit is not None:
+            replace_text(path, json.dumps(audit.to_json(), indent=1) + "\n")
+            show(audit, standard_output())
+            print(f"Written to {shown(path)}.")
     return 0
 
 

@@ -30,6 +30,9 @@ class RecipeHooks:
     With several processes, the hooks run in all of them, on the same trajectories. The main
     process's results and the weights of its `modules` replace those of the others after each hook.
 
+    An error in a hook, such as an environment's or a judge's, saves the finished iterations with
+    the state that the hooks have then, so a hook changes its state last.
+
     Attributes:
         metrics: numbers of the last iteration to log under `credit/`.
         env_steps: environment steps of the last iteration that the policy did not play (experts,

@@ -209,10 +209,12 @@ def _demonstrations(
     most = config.cloning.bc_demonstrations or max(1, int(budget))
     starts = draw_tasks(tasks, most, rng, config.environment.train_tasks)
     room = action_room(policy, config.sampling(), config.rollout.constrain)
+    failures = pool.failures.bound(most)
     shown: list[Trajectory] = []
     for i, (task, seed) in enumerate(starts):
         check()
-        shown += demonstrate(policy, pool, [seat(EpisodeSpec(task, seed, (i,)))], context, room)
+        one = [seat(EpisodeSpec(task, seed, (i,)))]
+        shown += demonstrate(policy, pool, one, context, room, failures=failures)
         if config.cloning.bc_share and sum(len(trajectory.turns) for trajectory in shown) >= budget:
             break
     return shown

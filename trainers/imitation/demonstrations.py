@@ -31,9 +31,11 @@ from agentgym.trainers.rollout.action_room import Room, action_room
 from agentgym.trainers.rollout.context import Context
 from agentgym.trainers.rollout.env_pool import EnvPool, instructions_of
 from agentgym.trainers.rollout.episode import EpisodeSpec, Play
+from agentgym.trainers.rollout.failures import Bound
 from agentgym.trainers.rollout.recorded import RecordedEnv
 from agentgym.trainers.rollout.seats import GamePlay, GameSpec, SeatPlay
 from agentgym.trainers.settings.config import TrainConfig
+from agentgym.trainers.system.signals import Interrupted
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy.policy import Policy
@@ -62,12 +64,13 @@ def demonstrate(
     room: Room,
     constrain: bool = False,
     teacher: Agent | None = None,
+    failures: Bound | None = None,
 ) -> list[Trajectory]:
     """Plays episodes with a teacher and returns them tokenised as rollouts of the policy.
 
     See `teach`.
     """
-    found = teach(policy, pool, episodes, context, room, constrain, teacher)
+    found = teach(policy, pool, episodes, context, room, constrain, teacher, failures=failures)
     return [each.trajectory for each in found]
 
 
@@ -80,11 +83,13 @@ def teach(
     constrain: bool = False,
     teacher: Agent | None = None,
     advised: bool = False,
+    failures: Bound | None = None,
 ) -> list[Taught]:
     """Plays episodes with a teacher.
 
     In a game (`GameSpec`), the teacher plays all seats, and there is an episode of each. An episode
-    ends after `MANY_TURNS` turns, unless its environment has a higher limit.
+    ends after `MANY_TURNS` turns, unless its environment has a higher limit, and is played again if
+    its environment fails.
 
     Args:
         policy: the policy whose tokenizer is used.
@@ -96,13 +101,13 @@ def teach(
             the policy can compute the probability of the teacher's action under its constraint.
         teacher: the agent that acts after the opening of an episode. None: the scripted expert.
         advised: in games, ask the teacher for its advice in the turns of the opening, too.
+        failures: counts the failures. None: those of the pool, in these episodes.
 
     Raises:
         ConfigError: if the environment has no expert.
     """
-    found: list[Taught] = []
-    for each in episodes:
-        most = _most_turns(pool.env(0))
+
+    def played(each: EpisodeSpec, most: int) -> list[Taught]:
         if isinstance(each, GameSpec) and each.max_turns is None:
             each = replace(each, max_turns=most)
         play: Any = each.begin(0, 0, pool.env(0))
@@ -115,14 +120,28 @@ def teach(
             own = _play_game(policy, play, context, room, constrain, teacher, advised)
         else:
             own = _play(policy, play, context, room, constrain, teacher)
-        found += own
-        if any(
-            len(taught.trajectory.turns) == most and taught.trajectory.stats.at_limit
-            for taught in own
-        ):
-            warn_if_endless(pool.env(0), most)
         if play.timed_out:
             pool.replace(0, play.timed_out)
+        return own
+
+    bound = failures or pool.failures.bound(len(episodes))
+    found: list[Taught] = []
+    waiting = [*reversed(episodes)]
+    while waiting:
+        try:
+            most = _most_turns(pool.env(0))
+            own = played(waiting[-1], most)
+        except (ConfigError, Interrupted):
+            raise
+        except Exception as error:
+            bound.count(error)
+            pool.renew(0)
+            continue
+        waiting.pop()
+        found += own
+        ends = [each.trajectory for each in own if each.trajectory.stats.at_limit]
+        if any(len(each.turns) == most for each in ends):
+            warn_if_endless(pool.env(0), most)
     return found
 
 

@@ -313,7 +313,10 @@ class Policy(LanguageModel):
             self.load_state_dict(renamed, strict=False)
         else:
             self._reference[0].load_state_dict(weights)
-        self._average = weights
+        self._average = {}
+        own = self.reference_weights()
+        if any(each.dtype != own[name].dtype for name, each in weights.items() if name in own):
+            self._average = weights  # more exact than the model's
 
     def load_reference(self, folder: str | Path, **options: Any) -> None:
         """Loads the reference policy that `save` wrote when it was frozen.

@@ -33,7 +33,6 @@ from agentgym.trainers.hooks.base import RecipeHooks
 from agentgym.trainers.rollout.branches import samples_of
 from agentgym.trainers.rollout.env_pool import EnvPool, instructions_by_id
 from agentgym.trainers.rollout.episode import EpisodeSpec
-from agentgym.trainers.rollout.failures import Failures
 from agentgym.trainers.settings import (
     GroupRolloutConfig,
     LossConfig,
@@ -137,8 +136,8 @@ class Guidance(RecipeHooks):
             -(-config.rollout.num_envs // trainer.accelerator.num_processes),
             config.environment.env_workers,
             config.environment.env_seconds,
+            config.environment.env_failures,
         )
-        self._failures = Failures(config.environment.env_failures)
 
     def _hint(self) -> Callable[[Any], str]:
         """Returns the function that maps an environment to a hint."""
@@ -182,7 +181,7 @@ class Guidance(RecipeHooks):
             self.config.sampling(),
             constrain=rollout.constrain,
             continuous=rollout.continuous_batching,
-            failures=self._failures,
+            failures=self.pool.failures,
             on_progress=self.trainer.pulse,
         )
 

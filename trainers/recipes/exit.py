@@ -191,6 +191,7 @@ class Teaching(RecipeHooks):
         room = action_room(trainer.policy, config.sampling(), config.rollout.constrain)
         tasks = [members[0].task for members in own]
         limits = [trainer.turn_limit(task, iteration) for task in tasks]
+        failures = trainer.pool.failures.bound(len(own))
         found = [
             teach(
                 trainer.policy,
@@ -201,6 +202,7 @@ class Teaching(RecipeHooks):
                 constrain=config.rollout.constrain,
                 teacher=self.teacher,
                 advised=self.config.visited,
+                failures=failures,
             )
             for members, order, key, limit in zip(own, turns, keys, limits, strict=True)
         ]

@@ -12,6 +12,8 @@ Kept: buffer size, age limit, P50 baseline, cosines, clip 0.2 / 0.28, masking 2 
 bonus of 0.1 per tool call up to 1, the filters. Changed: void turns have the advantage 0 instead of
 no weight in the loss. Groups are filtered by `filter_groups` (theirs: the 75 % with the largest
 standard deviation), and the median is that of returns (their code: of the mean returns of groups).
+Episodes of different iterations are compared by the environment's rewards alone, as bonuses and
+penalties change over a run.
 Advantages of fresh episodes are standardised over these (`normalize_advantages none`: not, as
 theirs). Those of replayed ones are R - P50 as in the paper, without a standard deviation. As in the
 paper, replayed episodes are no part of the statistics of fresh ones. With `outcome success`,

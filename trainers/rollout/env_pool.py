@@ -15,6 +15,7 @@ import gymnasium
 from agentgym.registration.making import env_name
 from agentgym.registration.mixture import Mixture
 from agentgym.time_limits import BoundedCalls, CallTimeout
+from agentgym.trainers.rollout.failures import Failures
 
 MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -30,18 +31,28 @@ class EnvPool:
             the model continues as soon as half of the slots have finished their step, so slow
             environments do not block the others.
         seconds: time limit of a call into an environment. None: no limit.
+        failures: share of the episodes of a rollout that may fail.
+
+    Attributes:
+        failures: the episodes whose environments failed.
 
     Raises:
         ValueError: if `num_envs` is below 1.
     """
 
     def __init__(
-        self, make_env: MakeEnv, num_envs: int, workers: int = 0, seconds: float | None = None
+        self,
+        make_env: MakeEnv,
+        num_envs: int,
+        workers: int = 0,
+        seconds: float | None = None,
+        failures: float = 0.0,
     ):
         if num_envs < 1:
             raise ValueError(f"num_envs must be at least 1, got {num_envs}.")
         self._make_env = make_env
         self.num_envs = num_envs
+        self.failures = Failures(failures)
         self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
         self._seconds = seconds
         self._calls: dict[int, BoundedCalls] = {}

@@ -51,22 +51,23 @@ class Iteration:
         trajectories = [] if trainer.algorithm.data == "fixed" else self._play()
         collected = time.perf_counter()
         with trainer.stop.during(self._stopping), trainer.log.phases.phase("update"):
-            trainer.callbacks.call("on_rollout_end", trainer, trajectories)
-            self._sleep()
-            first_pass = self._first_pass_recomputes
-            batch, forward = self._batch(trajectories), None
-            if not first_pass:
-                batch, forward = self._evaluate_actions(batch)
-            credit, entering, rewarded = self._assign_credit(batch, forward)
-            alternatives: Alternatives = {}
-            if trainer.is_main:
-                count = self._config.run.transcripts
-                alternatives = find_alternatives(trainer.policies, batch, count, self._sampling)
-            information = thought_information(
-                trainer.policies, trajectories, self._sampling, trainer.accelerator
-            )
-            self._sleep()
-            trust = self._set_learning_rates(batch, credit)
+            with saved_first(trainer):
+                trainer.callbacks.call("on_rollout_end", trainer, trajectories)
+                self._sleep()
+                first_pass = self._first_pass_recomputes
+                batch, forward = self._batch(trajectories), None
+                if not first_pass:
+                    batch, forward = self._evaluate_actions(batch)
+                credit, entering, rewarded = self._assign_credit(batch, forward)
+                alternatives: Alternatives = {}
+                if trainer.is_main:
+                    count = self._config.run.transcripts
+                    alternatives = find_alternatives(trainer.policies, batch, count, self._sampling)
+                information = thought_information(
+                    trainer.policies, trajectories, self._sampling, trainer.accelerator
+                )
+                self._sleep()
+                trust = self._set_learning_rates(batch, credit)
             losses = trainer.updaters.update(
                 batch, entering, forward, self._number, first_pass=first_pass, check=self._check
             )

@@ -23,7 +23,7 @@ from agentgym.trainers.system import checkpoint
 from agentgym.trainers.system.checkpoint import load_tensors
 from agentgym.trainers.system.processes import broadcast_value
 from agentgym.trainers.system.signals import Interrupted
-from agentgym.trainers.update.updater import Updater
+from agentgym.trainers.update.updater import Diverged, Updater
 from agentgym.utils.masking import masked
 from agentgym.utils.serialization import from_json
 
@@ -148,6 +148,8 @@ class Saver:
 def saved_first(trainer: Parts) -> Iterator[None]:
     """Returns a context for what runs between updates: an error in it loses no iteration.
 
+    A run that diverged keeps its last good checkpoint instead.
+
     Args:
         trainer: the trainer of the run, which writes a checkpoint before the error is raised.
     """
@@ -155,7 +157,7 @@ def saved_first(trainer: Parts) -> Iterator[None]:
         yield
     except Exception as error:
         alone = trainer.accelerator.num_processes == 1  # others would wait for this process
-        if alone and not isinstance(error, Interrupted):
+        if alone and not isinstance(error, Interrupted | Diverged):
             trainer.save()
             at = trainer.state.iteration
             error.add_note(f"Saved after iteration {at}. --resume continues the run.")

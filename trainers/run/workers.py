@@ -14,7 +14,6 @@ from agentgym.trainers.policy.policy import Policy
 from agentgym.trainers.policy_agent.agent import make_context
 from agentgym.trainers.rollout.env_pool import EnvPool
 from agentgym.trainers.rollout.executor import Executor, LocalExecutor, OnEpisode, OnProgress
-from agentgym.trainers.rollout.failures import Failures
 from agentgym.trainers.rollout.ray_executor import RayExecutor
 from agentgym.trainers.run.environment import RewardFn, environment_factory
 from agentgym.trainers.run.setup import vllm_engine
@@ -63,7 +62,8 @@ class WorkerSetup:
         make_env, _ = environment_factory(config, self.env, self.reward)
         slots = -(-rollout.num_envs // rollout.rollout_workers)
         chosen = config.environment
-        pool = EnvPool(make_env, slots, chosen.env_workers, chosen.env_seconds)
+        limits = chosen.env_workers, chosen.env_seconds, chosen.env_failures
+        pool = EnvPool(make_env, slots, *limits)
         return _local(config, policy, pool, on_progress)
 
 
@@ -116,7 +116,7 @@ def _local(
         config.sampling(),
         config.rollout.constrain,
         config.rollout.continuous_batching,
-        Failures(config.environment.env_failures),
+        pool.failures,
         on_progress,
         on_episode,
     )

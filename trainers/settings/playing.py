@@ -107,9 +107,9 @@ class EnvironmentConfig:
     depends on their speed, and with it the last bits of a run."""
 
     env_failures: Fraction = 0.0
-    """Share of the episodes of a rollout that may fail: an episode whose environment raises an
-    exception is played again in a fresh environment, with the same seeds. Above the share, the run
-    stops (0: at the first exception)."""
+    """Share of the episodes of a rollout or a teacher that may fail: an episode whose environment
+    raises an exception is played again in a fresh environment, with the same seeds. Above the
+    share, the run stops (0: at the first exception)."""
     env_seconds: Annotated[float, Gt(0)] | None = None
     """Maximum seconds of a reset or a step of an environment. A slower one truncates its episode,
     and its environment is replaced (None: no limit)."""

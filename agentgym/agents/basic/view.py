@@ -47,9 +47,19 @@ class View:
     memory: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, env: gymnasium.Env[Any, Any], task: str, seed: int) -> View:
-        """Resets the environment with a task and a seed, and returns the view of the episode."""
-        observation, info = env.reset(seed=seed, options={"task": task})
+    def start(
+        cls, env: gymnasium.Env[Any, Any], task: str, seed: int, max_turns: int | None = None
+    ) -> View:
+        """Resets the environment with a task and a seed, and returns the view of the episode.
+
+        Args:
+            env: the environment.
+            task: name of the task.
+            seed: seed of the episode.
+            max_turns: turn limit of the episode. None: that of the environment.
+        """
+        limit = {} if max_turns is None else {"max_turns": max_turns}
+        observation, info = env.reset(seed=seed, options={"task": task, **limit})
         return cls(
             instructions=env.get_wrapper_attr("instructions"),
             observation=observation,

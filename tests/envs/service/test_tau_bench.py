@@ -6,6 +6,7 @@ import copy
 import gzip
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,19 @@ def test_a_clone_of_tau_bench_is_read_as_it_is(tmp_path: Path):
     assert env.reset(seed=0, options={"task": "test/0"})[0] == "You are Ann, and patient."
     assert env.case.calls == (Call("calculate", {"expression": "1 + 1"}),)
     assert env.case.outputs == ("2",)
+
+
+@pytest.mark.parametrize("annotation", ["list", "List[Task]"])
+def test_an_annotated_list_of_tasks_is_read(tmp_path: Path, annotation: str):
+    folder = cloned(tmp_path)
+    for file in folder.glob("tasks_*.py"):
+        text = re.sub(
+            r"^(\w+) = \[", rf"\1: {annotation} = [", file.read_text(), flags=re.MULTILINE
+        )
+        assert f": {annotation} = [" in text
+        file.write_text(text)
+    env = Retail(data_dir=str(folder), user=stops)
+    assert env.reset(seed=0, options={"task": "test/0"})[0] == "You are Ann, and patient."
 
 
 @pytest.mark.parametrize(

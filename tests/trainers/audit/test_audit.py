@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agentgym.cli.command_line import INTERRUPTED
 from agentgym.cli.main import main
+from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.errors import ConfigError
 from agentgym.trainers.api import train
 from agentgym.trainers.audit.given import given_credit
@@ -46,6 +48,59 @@ def test_an_audit_is_the_same_when_it_is_repeated(run: Path):
     once, again = (audit_run(run, continuations=4, episodes=2) for _ in range(2))
     assert once.to_json() == again.to_json()
     assert np.array_equal(once.played.returns, again.played.returns)
+
+
+@pytest.mark.parametrize("every", [1, 9])
+def test_continuations_end_at_the_turn_limit_of_their_iteration(tmp_path: Path, every: int):
+    train(
+        "poad", env_id="NumberLine-v0", env_kwargs={"size": 5, "max_turns": 30}, iterations=2,
+        horizons=(2, 4), horizon_every=every, episodes_per_iteration=8, transcripts=8,
+        eval_episodes=0, constrain=True, quiet=True, run_dir=str(tmp_path),
+    )  # fmt: skip
+    recorded, audit = read_run(tmp_path), audit_run(tmp_path, continuations=4)
+    limit = 4 if every == 1 else 2
+    assert recorded.max_turns == limit
+    assert max(len(line["turns"]) for line in recorded.trajectories) == limit
+    turns = [number for line in recorded.trajectories for number, _ in enumerate(line["turns"])]
+    assert audit.played.env_steps <= 4 * sum(limit - number for number in turns)
+
+
+def test_what_was_audited_before_an_error_is_shown_and_written_beside_an_earlier_audit(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    copy, calls = tmp_path / "run", []
+    shutil.copytree(run, copy)
+    (copy / "audit.json").unlink(missing_ok=True)
+    step, lines = NumberLine.step, read_run(copy).trajectories
+    first = [line["turns"] for line in lines][:3]
+
+    def fails(env: NumberLine, action: str) -> Any:
+        calls.append(action)
+        if len(calls) > most:
+            raise KeyboardInterrupt
+        return step(env, action)
+
+    monkeypatch.setattr(NumberLine, "step", fails)
+    words = ["audit", str(copy), "--continuations", "4"]
+    most = 4 * 6 * sum(map(len, first))
+    assert main(words) == INTERRUPTED
+    part = json.loads((copy / "audit.json").read_text())
+    assert 0 < len(part["episodes"]) < len(lines)
+    assert "sign errors" in capsys.readouterr().out
+    most = 10**9
+    assert main(words) == 0
+    whole = json.loads((copy / "audit.json").read_text())
+    count = len(part["episodes"])
+    assert len(whole["episodes"]) == len(lines)
+    assert whole["episodes"][:count] == part["episodes"]
+    calls.clear()
+    most = 4 * 6 * sum(map(len, first))
+    assert main(words) == INTERRUPTED
+    assert json.loads((copy / "audit.json").read_text()) == whole
+    assert json.loads((copy / "audit.partial.json").read_text()) == part
+    calls.clear()
+    most = 1
+    assert main(words) == INTERRUPTED
 
 
 def last_return(lines: list[dict[str, Any]]) -> list[list[float]]:
@@ -159,6 +214,7 @@ def with_turn(**fields: Any) -> Change:
     [
         (without_checkpoints, "--keep"),
         (with_setting(max_staleness=1), "--max-staleness"),
+        (with_setting(horizons=[3], horizon_every=0), "--horizon-every above 0"),
         (with_setting(opponents="mirror"), "--opponents scripted"),
         (with_setting(env_kwargs={"size": 7, "max_turns": 6}), "another version"),
         (with_turn(logprobs=[-9.0]), "Other weights"),

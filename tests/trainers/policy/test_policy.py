@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import pickle
@@ -309,6 +310,25 @@ def test_the_reference_follows_the_policy_slowly(make_model, tokenizer, as_batch
         assert torch.equal(weight, again.reference_weights()[name])
     policy.freeze_reference()
     assert torch.equal(policy.reference_logprobs(collated), policy(collated).logprobs)
+
+
+@pytest.mark.parametrize("adapter", [False, True])
+def test_a_reference_of_the_same_precision_is_kept_once(make_model, tokenizer, adapter):
+    """As after an exchange of references between roles."""
+
+    def made() -> Policy:
+        model = make_model()
+        return with_adapter(model, tokenizer) if adapter else Policy(model, tokenizer)
+
+    policy, other = made(), made()
+    other.freeze_reference()
+    given = copy.deepcopy(other.reference_weights())
+    policy.load_reference_weights(given)
+    kept = policy.reference_weights()
+    assert kept.keys() == given.keys()
+    for name, weight in kept.items():
+        assert torch.equal(weight, given[name])
+        assert weight.data_ptr() != given[name].data_ptr()
 
 
 def test_a_reference_in_low_precision_moves_by_small_steps(make_model, tokenizer):

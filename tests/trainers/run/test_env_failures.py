@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import torch
 from agentgym.envs.numbers.number_line import NumberLine
 from agentgym.trainers.api import make_trainer
 from agentgym.trainers.callbacks import Callback, CallbackList
-from agentgym.trainers.run import evaluation
+from agentgym.trainers.hooks.base import RecipeHooks
+from agentgym.trainers.run import evaluation, iteration
+from agentgym.trainers.run.logger import read_metrics
 from agentgym.trainers.trainer import Trainer
+from agentgym.trainers.update.updater import Diverged
 
 
 def trainer_of(folder: Path, *failing: int, **changes: Any) -> Trainer:
@@ -56,6 +60,44 @@ def test_a_run_learns_the_same_after_failures_and_counts_them(tmp_path, monkeypa
     for name, weight in plain.policy.state_dict().items():
         assert torch.allclose(weight, weights[name], atol=1e-5), name
     assert not any("env_failures" in name for name in plain.rollouts.metrics())
+
+
+@pytest.mark.filterwarnings("ignore:An episode failed")
+@pytest.mark.parametrize(("recipe", "failing"), [("grpo", (3, 9)), ("exit", (40, 60))])
+def test_a_teacher_whose_environment_fails_plays_the_episode_again(tmp_path, recipe, failing):
+    """Behaviour cloning, and the search of `exit`, whose steps fail in copies of environments."""
+    steps = itertools.count()
+    numbers: frozenset[int] = frozenset()
+
+    class Fails(NumberLine):
+        def step(self, action: str) -> Any:
+            if next(steps) in numbers:
+                raise ConnectionError("the server is gone")
+            return super().step(action)
+
+    def run(name: str, *failing: int, share: float) -> tuple[Trainer, list[dict[str, Any]]]:
+        nonlocal steps, numbers
+        options: dict[str, Any] = {"teacher": "search:mcts,budget=8"}
+        if recipe == "grpo":
+            options = {"group_size": 2, "bc_demonstrations": 8, "bc_epochs": 1}
+        trainer = make_trainer(
+            recipe, env=lambda: Fails(size=5, max_turns=4), model="nano", num_envs=4,
+            episodes_per_iteration=8, iterations=1, eval_episodes=0, max_new_tokens=2,
+            device="cpu", threads=1, quiet=True, run_dir=str(tmp_path / name),
+            env_failures=share, **options,
+        )  # fmt: skip
+        steps, numbers = itertools.count(), frozenset(failing)
+        trainer.run()
+        return trainer, read_metrics(tmp_path / name)
+
+    plain, _ = run("plain", share=0.0)
+    trainer, rows = run("failing", *failing, share=0.25)
+    assert sum(row.get("rollout/env_failures", 0.0) for row in rows) == 2
+    weights = trainer.policy.state_dict()
+    for name, weight in plain.policy.state_dict().items():
+        assert torch.equal(weight, weights[name]), name
+    with pytest.raises(ConnectionError):
+        run("without", *failing, share=0.0)
 
 
 def test_without_a_share_the_first_failure_ends_a_run_that_goes_on_with_one(tmp_path):
@@ -105,6 +147,39 @@ def test_what_fails_between_updates_loses_no_finished_iteration(tmp_path):
         resumed = trainer_of(tmp_path / name, save_every=100, resume=True)
         assert resumed.state.iteration == at, name
         resumed.run()
+
+
+def test_what_fails_in_an_iteration_before_the_update_loses_no_finished_one(tmp_path):
+    """A hook of a recipe, and a callback that reads the episodes."""
+
+    def fails(*args: Any) -> None:
+        if trainer.state.iteration == 2:
+            raise KeyError("room")
+
+    class Reads(Callback):
+        def on_rollout_end(self, trainer: Any, trajectories: Any) -> None:
+            fails()
+
+    for name in ("on_rollout_end", "on_rewards", "on_advantages", "callback"):
+        trainer = trainer_of(tmp_path / name, save_every=100)
+        if name == "callback":
+            trainer.callbacks = CallbackList([Reads()])
+        else:
+            hooks, usual = RecipeHooks(), getattr(RecipeHooks, name)
+            setattr(hooks, name, lambda *args, of=hooks, do=usual: fails() or do(of, *args))
+            trainer.algorithm = replace(trainer.algorithm, hooks=lambda _, made=hooks: made)
+        with pytest.raises(KeyError) as found:
+            trainer.run()
+        assert "Saved after iteration 2. --resume continues the run." in found.value.__notes__
+        assert trainer.saver.saved is not None and trainer.saver.saved[0] == 2, name
+
+
+def test_a_run_that_diverges_before_an_update_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(iteration, "logprob_gap", lambda _, __, number: float(number == 2))
+    trainer = trainer_of(tmp_path, save_every=100, check_logprobs=0.5)
+    with pytest.raises(Diverged) as found:
+        trainer.run()
+    assert "The last good checkpoint is of iteration 0" in found.value.__notes__[-1]
 
 
 def test_a_best_policy_that_could_not_be_written_is_not_recorded(tmp_path, monkeypatch):
