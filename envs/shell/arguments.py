@@ -10,6 +10,35 @@ LARGEST = 100_000
 """Number of characters of an output."""
 
 
+class Input:
+    """What a command reads. Commands of one loop or group read one after another.
+
+    Args:
+        text: the input.
+    """
+
+    def __init__(self, text: str = ""):
+        self._text, self._place = text, 0
+
+    def __len__(self) -> int:
+        return len(self._text) - self._place
+
+    def read(self) -> str:
+        """Returns the rest of the input."""
+        rest, self._place = self._text[self._place :], len(self._text)
+        return rest
+
+    def line(self, end: str = "\n") -> str:
+        """Returns the next line with its end, or an empty text behind the last line."""
+        start, stop = self._place, self._text.find(end, self._place)
+        self._place = stop + 1 if stop >= 0 else len(self._text)
+        return self._text[start : self._place]
+
+
+Command = Callable[[Tree, list[str], Input], str]
+"""Returns the output of a command for a tree, its arguments and its input."""
+
+
 def options(
     arguments: list[str], flags: str, valued: str = "", names: dict[str, str] | None = None
 ) -> tuple[dict[str, str], list[str]]:
@@ -109,7 +138,7 @@ def number(text: str) -> int:
     return int(text)
 
 
-def contents(tree: Tree, files: list[str], stdin: str, *, separate: bool = False) -> str:
+def contents(tree: Tree, files: list[str], stdin: Input, *, separate: bool = False) -> str:
     """Returns the content of all files, or the input if there are none. `-` is the input.
 
     Args:
@@ -125,7 +154,7 @@ def contents(tree: Tree, files: list[str], stdin: str, *, separate: bool = False
 
     def read(file: str) -> str:
         nonlocal ended
-        text = stdin if file == "-" else tree.read(file)
+        text = stdin.read() if file == "-" else tree.read(file)
         if text and separate:
             text, ended = "\n" * (not ended) + text, text.endswith("\n")
         return text
@@ -136,7 +165,7 @@ def contents(tree: Tree, files: list[str], stdin: str, *, separate: bool = False
 def filtered(
     tree: Tree,
     files: list[str],
-    stdin: str,
+    stdin: Input,
     edit: Callable[[str], str],
     *,
     separate: bool = False,

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from agentgym.envs.shell.arguments import joined, options, per_operand, some
+from agentgym.envs.shell.arguments import Command, Input, joined, options, per_operand, some
 from agentgym.envs.shell.find import find
 from agentgym.envs.shell.tree import HOME, Failed, Tree, Unknown
 
 
-def _pwd(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _pwd(tree: Tree, arguments: list[str], stdin: Input) -> str:
     return f"{tree.here}\n"
 
 
-def _cd(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _cd(tree: Tree, arguments: list[str], stdin: Input) -> str:
     if len(arguments) > 1:
         raise Failed("too many arguments")
     path = arguments[0] if arguments else HOME
@@ -27,7 +27,7 @@ def _cd(tree: Tree, arguments: list[str], stdin: str) -> str:
     return ""
 
 
-def _ls(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _ls(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, paths = options(arguments, "a1lRAFd")
     status: list[Failed] = []
     folders, files = [], []
@@ -72,7 +72,7 @@ def _entry(tree: Tree, name: str, full: str, found: dict[str, str]) -> str:
     return f"{size}{name}{mark}"
 
 
-def _mkdir(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _mkdir(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, paths = options(arguments, "p")
 
     def make(path: str) -> str:
@@ -82,7 +82,7 @@ def _mkdir(tree: Tree, arguments: list[str], stdin: str) -> str:
     return per_operand(some(paths), make)
 
 
-def _touch(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _touch(tree: Tree, arguments: list[str], stdin: Input) -> str:
     def touch(path: str) -> str:
         if tree.absolute(path) not in tree.folders:
             tree.write(path, "", append=True)
@@ -91,7 +91,7 @@ def _touch(tree: Tree, arguments: list[str], stdin: str) -> str:
     return per_operand(some(options(arguments, "")[1]), touch)
 
 
-def _rm(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _rm(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, paths = options(arguments, "rRf")
 
     def remove(path: str) -> str:
@@ -110,7 +110,7 @@ def _rm(tree: Tree, arguments: list[str], stdin: str) -> str:
     return per_operand(some(paths) if "f" not in found else paths, remove)
 
 
-def _rmdir(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _rmdir(tree: Tree, arguments: list[str], stdin: Input) -> str:
     def remove(path: str) -> str:
         full = tree.existing(path)
         if full in tree.files:
@@ -124,7 +124,7 @@ def _rmdir(tree: Tree, arguments: list[str], stdin: str) -> str:
     return per_operand(some(options(arguments, "")[1]), remove)
 
 
-def _cp(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _cp(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, paths = options(arguments, "rRaf")
 
     def copy(full: str, target: str) -> None:
@@ -135,7 +135,7 @@ def _cp(tree: Tree, arguments: list[str], stdin: str) -> str:
     return _pairs(tree, paths, copy)
 
 
-def _mv(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _mv(tree: Tree, arguments: list[str], stdin: Input) -> str:
     def move(full: str, target: str) -> None:
         tree.check_removable(full)
         if target in tree.folders:
@@ -172,14 +172,14 @@ def _pairs(tree: Tree, paths: list[str], act: Callable[[str, str], None]) -> str
     return per_operand(sources, one)
 
 
-def _echo(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _echo(tree: Tree, arguments: list[str], stdin: Input) -> str:
     bare = arguments[:1] == ["-n"]
     if re.fullmatch("-[neE]*[eE][neE]*", "".join(arguments[bare : bare + 1])):
         raise Unknown("unknown option -e or -E: use quotes with a line break inside")
     return " ".join(arguments[bare:]) + "\n" * (not bare)
 
 
-def _basename(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _basename(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, paths = options(arguments, "a", "s")
     paths, suffix = some(paths), found.get("s", "")
     if not found:
@@ -190,7 +190,7 @@ def _basename(tree: Tree, arguments: list[str], stdin: str) -> str:
     return joined([name if name == suffix else name.removesuffix(suffix) for name in names])
 
 
-def _dirname(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _dirname(tree: Tree, arguments: list[str], stdin: Input) -> str:
     paths = some(options(arguments, "")[1])
     return joined([_above(path.rstrip("/") or path[:1]) for path in paths])
 
@@ -201,7 +201,7 @@ def _above(path: str) -> str:
     return (before.rstrip("/") or "/") if slash else "."
 
 
-COMMANDS = {
+COMMANDS: dict[str, Command] = {
     "pwd": _pwd,
     "cd": _cd,
     "ls": _ls,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from agentgym.envs.shell.arguments import joined, lines, options, per_operand
+from agentgym.envs.shell.arguments import Input, joined, lines, options, per_operand
 from agentgym.envs.shell.patterns import Pattern
 from agentgym.envs.shell.tree import Failed, Tree
 
 _NAMES = {"--ignore-case": "i", "--count": "c", "--recursive": "r", "--invert-match": "v"}
 
 
-def grep(tree: Tree, arguments: list[str], stdin: str) -> str:
+def grep(tree: Tree, arguments: list[str], stdin: Input) -> str:
     """Returns the lines that match a pattern.
 
     Raises:
@@ -36,7 +36,7 @@ def grep(tree: Tree, arguments: list[str], stdin: str) -> str:
         if is_folder(tree, file):
             empty = _shown(file, pattern, [], found, named) if "c" in found else ""
             raise Failed(f"{file[:200]}: Is a directory", empty)
-        hits = _hits(pattern, lines(stdin if file == "-" else tree.read(file)), found)
+        hits = _hits(pattern, lines(stdin.read() if file == "-" else tree.read(file)), found)
         matched = matched or bool(hits)
         return _shown("(standard input)" if file == "-" else file, pattern, hits, found, named)
 

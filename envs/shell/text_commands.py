@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 from agentgym.envs.shell.arguments import (
     LARGEST,
+    Command,
+    Input,
     bounded,
     contents,
     filtered,
@@ -46,7 +48,7 @@ _ADDRESS = re.compile(r"(?:(0*[1-9][0-9]{0,5}|\$)(?:,([0-9]{1,6}|\$))?|/((?:\\.|
 _CAT_NAMES = {"--number": "n", "--number-nonblank": "b"}
 
 
-def _cat(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _cat(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, files = options(arguments, "nb", names=_CAT_NAMES)
     places, marked = itertools.count(1), r"^(?=.)" if "b" in found else r"^(?=.|\n)"
 
@@ -56,30 +58,30 @@ def _cat(tree: Tree, arguments: list[str], stdin: str) -> str:
     return filtered(tree, files, stdin, numbered if found else str)
 
 
-def _tac(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _tac(tree: Tree, arguments: list[str], stdin: Input) -> str:
     return _by_file(tree, arguments, stdin, lambda text: "".join(_ended_lines(text)[::-1]))
 
 
-def _rev(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _rev(tree: Tree, arguments: list[str], stdin: Input) -> str:
     def reverse(text: str) -> str:
         return re.sub(r"[^\n]+", lambda line: line[0][::-1], text)
 
     return _by_file(tree, arguments, stdin, reverse)
 
 
-def _by_file(tree: Tree, arguments: list[str], stdin: str, edit: Callable[[str], str]) -> str:
+def _by_file(tree: Tree, arguments: list[str], stdin: Input, edit: Callable[[str], str]) -> str:
     """Returns the edited contents of the files, each edited alone."""
     files = options(arguments, "")[1]
     return per_operand(files or ["-"], lambda file: edit(contents(tree, [file], stdin)))
 
 
-def _head(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _head(tree: Tree, arguments: list[str], stdin: Input) -> str:
     count, files = _count(arguments)
     stop = number(count)
     return _of_each(tree, files, stdin, lambda found: found[:stop])
 
 
-def _tail(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _tail(tree: Tree, arguments: list[str], stdin: Input) -> str:
     count, files = _count(arguments)
     if count.startswith("+"):
         start = max(0, number(count[1:]) - 1)
@@ -89,7 +91,7 @@ def _tail(tree: Tree, arguments: list[str], stdin: str) -> str:
 
 
 def _of_each(
-    tree: Tree, files: list[str], stdin: str, part: Callable[[list[str]], list[str]]
+    tree: Tree, files: list[str], stdin: Input, part: Callable[[list[str]], list[str]]
 ) -> str:
     """Returns a part of the lines of each file, below its name if there are several."""
     named = 0
@@ -122,14 +124,14 @@ def _count(arguments: list[str]) -> tuple[str, list[str]]:
     return found.get("n", "10"), files
 
 
-def _wc(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _wc(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, files = options(arguments, "lwcm")
     kinds = [kind for kind in "lwmc" if kind in found] or ["l", "w", "c"]
     totals = dict.fromkeys(kinds, 0)
 
     def counted(file: str) -> str:
         folder = file != "-" and tree.absolute(file) in tree.folders
-        text = "" if folder else stdin if file == "-" else tree.read(file)
+        text = "" if folder else stdin.read() if file == "-" else tree.read(file)
         size = len(text.encode("utf-8", "replace"))
         sizes = {"l": text.count("\n"), "w": len(text.split()), "m": len(text), "c": size}
         for kind in kinds:
@@ -148,7 +150,7 @@ def _wc(tree: Tree, arguments: list[str], stdin: str) -> str:
         raise Failed(str(error), total(error.output)) from None
 
 
-def _sort(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _sort(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, files = options(arguments, "nruf", "kt")
     separator = found.get("t")
     if separator is not None and len(separator) != 1:
@@ -186,7 +188,7 @@ def _key(line: str, separator: str | None, start: int, stop: int) -> str:
     return separator.join(line.split(separator)[start - 1 : stop])
 
 
-def _uniq(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _uniq(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, files = options(arguments, "cdu")
     if len(files) > 2:
         raise Failed(f"extra operand {files[2][:200]!r}")
@@ -202,7 +204,7 @@ def _uniq(tree: Tree, arguments: list[str], stdin: str) -> str:
     return ""
 
 
-def _cut(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _cut(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, files = options(arguments, "", "dfc")
     if ("f" in found) == ("c" in found):
         raise Failed("expected -f or -c with a list such as 1,3-4")
@@ -237,21 +239,21 @@ def _range(text: str) -> tuple[int, int]:
     return low, high
 
 
-def _tr(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _tr(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, sets = options(arguments, "ds")
     if len(sets) != (1 if found else 2) or len(found) > 1:
         raise Failed("expected two sets of characters, or -d or -s with one")
-    first = _characters(sets[0])
+    first, text = _characters(sets[0]), stdin.read()
     if "d" in found:
-        return stdin.translate(dict.fromkeys(map(ord, first)))
+        return text.translate(dict.fromkeys(map(ord, first)))
     if "s" in found:
-        groups = ((char, list(group)) for char, group in itertools.groupby(stdin))
+        groups = ((char, list(group)) for char, group in itertools.groupby(text))
         return "".join(char if char in first else "".join(group) for char, group in groups)
     second = _characters(sets[1])
     if not second:
         raise Failed("the second set is empty")
     second = second.ljust(len(first), second[-1])
-    return stdin.translate({ord(a): b for a, b in reversed(list(zip(first, second, strict=False)))})
+    return text.translate({ord(a): b for a, b in reversed(list(zip(first, second, strict=False)))})
 
 
 def _characters(text: str) -> str:
@@ -278,7 +280,7 @@ def _characters(text: str) -> str:
     return found
 
 
-def _sed(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _sed(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, operands = options(arguments, "inEr", "e")
     script = found["e"] if "e" in found else operands.pop(0) if operands else ""
     edit = _Edit(script, extended=bool({"E", "r"} & set(found)), quiet="n" in found)
@@ -360,7 +362,7 @@ class _Edit:
         return re.sub(r"\\(.)|&", lambda m: _ESCAPES.get(m[1], m[1]) or match, self.text)
 
 
-def _base64(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _base64(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, files = options(arguments, "d", "w", names={"--decode": "d"})
     if len(files) > 1:
         raise Failed(f"extra operand {files[1][:200]!r}")
@@ -377,7 +379,7 @@ def _base64(tree: Tree, arguments: list[str], stdin: str) -> str:
         raise Failed("invalid input") from None
 
 
-COMMANDS = {
+COMMANDS: dict[str, Command] = {
     "cat": _cat,
     "tac": _tac,
     "rev": _rev,
