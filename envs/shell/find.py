@@ -56,7 +56,7 @@ class _Entry:
     def size(self) -> int:
         """The number of bytes."""
         if self.folder:
-            raise Unknown("folders have no size: write -type f before it")
+            raise Unknown("the size of a folder is not supported: write -type f before it")
         return len(self.tree.files[self.full].encode("utf-8", "replace"))
 
 

@@ -374,7 +374,8 @@ class _Session:
             raise Unknown("IFS has one character, or blanks, for read")
         names = names or ["REPLY"]
         split = re.escape(blanks) if blanks.strip() else f"[{blanks}]+"
-        parts = re.split(split, text, maxsplit=len(names) - 1) if blanks else [text]
+        several = blanks and len(names) > 1
+        parts = re.split(split, text, maxsplit=len(names) - 1) if several else [text]
         for name, part in zip(names, [*parts, *[""] * len(names)], strict=False):
             if not name.isidentifier():
                 raise Failed(f"{name[:40]}: not a valid identifier")

@@ -7,10 +7,13 @@ exponential time. The longest of the leftmost matches counts, as in POSIX.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 LONGEST = 200
 """Number of characters of a pattern."""
+LARGEST = 100_000
+"""Number of characters of a text in which matches are replaced."""
 _WORK = 200_000
 _DEPTH = 10
 _CLASSES = {
@@ -94,6 +97,36 @@ class Pattern:
             if end is not None:
                 return start, end
         return None
+
+    def replaced(
+        self, line: str, insert: Callable[[tuple[int, int]], str], *, every: bool, first: int = 1
+    ) -> tuple[str, int]:
+        """Returns a text with matches replaced, and how many there were.
+
+        Args:
+            line: the text.
+            insert: returns the new text for the start and the end of a match.
+            every: whether all matches are replaced, not only one.
+            first: the number of the match at which replacement starts.
+
+        Raises:
+            PatternError: if the new text is too long.
+        """
+        done, begin, last, count = "", 0, -1, 0
+        while begin <= len(line) and (match := self.search(line, begin)) is not None:
+            start, end = match
+            done += line[begin:start]
+            if len(done) > LARGEST:
+                raise PatternError("output too large")
+            if end > start or start != last:  # no empty match right after a match
+                count += 1
+                done += insert(match) if count >= first else line[start:end]
+            if end == start:
+                done += line[start : start + 1]
+            begin, last = max(end, start + 1), end
+            if count >= first and not every:
+                break
+        return done + line[begin:], max(0, count - first + 1)
 
     def fullmatch(self, text: str) -> bool:
         """Returns whether the longest match at the start is the whole text."""
