@@ -64,8 +64,14 @@ def options(
         word = left.pop(0)
         if word == "--":
             return found, operands + left
-        if names and word in names:
-            found[names[word]] = ""
+        name, equals, value = word.partition("=")
+        if names and name in names:
+            letter = names[name]
+            if bool(equals) != (letter in valued):
+                raise Unknown(
+                    f"unknown option {word[:40]}: write {name[:40]}" + "=VALUE" * (not equals)
+                )
+            found[letter] = value
             continue
         if len(word) < 2 or word[0] != "-":
             operands.append(word)

@@ -6,7 +6,8 @@ import re
 from contextlib import suppress
 
 from agentgym.envs.shell.arguments import LARGEST, Input, contents, filtered, lines
-from agentgym.envs.shell.awk_reader import Node, Reader, Rule, unescaped
+from agentgym.envs.shell.awk_reader import Node, Reader, Rule
+from agentgym.envs.shell.awk_tokens import unescaped
 from agentgym.envs.shell.awk_values import Field, Values
 from agentgym.envs.shell.formats import formatted
 from agentgym.envs.shell.tree import Failed, Tree, Unknown

@@ -5,9 +5,9 @@ An expression is a tuple whose first item names its kind, as is a statement.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from agentgym.envs.shell.awk_tokens import STATEMENTS, tokens, unescaped
 from agentgym.envs.shell.tree import Unknown
 
 Node = tuple[Any, ...]
@@ -20,28 +20,11 @@ FUNCTIONS = {
     "sqrt": (1, 1), "sprintf": (1, 50),
 }  # fmt: skip
 """Least and greatest number of arguments of each function."""
-_STATEMENTS = ("if", "else", "for", "while", "print", "printf", "next", "exit", "delete", "break")
-_KEYWORDS = {*_STATEMENTS, "continue", "in", "BEGIN", "END", *FUNCTIONS}
+_KEYWORDS = {*STATEMENTS, "continue", "in", "BEGIN", "END", *FUNCTIONS}
 _REFUSED = {"function", "func", "getline", "system", "do", "return", "nextfile", "close", "rand"}
 _REFUSED |= {"srand", "strftime", "systime", "gensub", "asort", "asorti", "exp", "log"}
-_TOKEN = re.compile(
-    r"""(?P<space>(?:[ \t\r]|\\\n|\#[^\n]*)+)
-    |(?P<number>[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+)
-    |(?P<text>"(?:\\.|[^"\\\n])*")
-    |(?P<name>[A-Za-z_]\w*)
-    |(?P<operator>\+\+|--|\*\*|&&|\|\||[-+*/%^=!<>]=|!~|>>|[-+*/%^=!<>~?:,;(){}\[\]$|\n])""",
-    re.VERBOSE | re.DOTALL,
-)
-_PATTERN = re.compile(r"/((?:\\.|\[\^?\]?[^\]\n]*\]|[^/\\\n\[])*)/")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "/": "/"}
 _ASSIGN = ("=", "+=", "-=", "*=", "/=", "%=", "^=")
 _COMPARE = ("<", "<=", "==", "!=", ">", ">=")
-
-
-def unescaped(text: str) -> str:
-    r"""Returns a text with the meaning of `\n` and `\t`, and other backslashes kept."""
-    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[0]), text)
 
 
 class Reader:
@@ -55,7 +38,7 @@ class Reader:
     """
 
     def __init__(self, program: str):
-        self.tokens, self.place, self.depth = _tokens(program), 0, 0
+        self.tokens, self.place, self.depth = tokens(program), 0, 0
         self.in_print = False
 
     @property
@@ -274,7 +257,7 @@ class Reader:
         while (
             self.token[0] in ("number", "text")
             or self._is("$", "(", "-", "+", "!", "++", "--")
-            or (self.token[0] == "name" and self.token[1] not in {*_STATEMENTS, "in", "continue"})
+            or (self.token[0] == "name" and self.token[1] not in {*STATEMENTS, "in", "continue"})
         ):
             if self._is("!"):
                 break
@@ -379,26 +362,3 @@ class Reader:
         self._next("]")
         self.in_print = outer
         return ("element", name, keys)
-
-
-def _tokens(program: str) -> list[tuple[str, str]]:
-    """Returns the kinds and texts of the tokens. Slashes begin a pattern behind an operator."""
-    found: list[tuple[str, str]] = []
-    place = 0
-    while place < len(program):
-        value = found and (
-            found[-1][0] in ("number", "text")
-            or (found[-1][0] == "name" and found[-1][1] not in _STATEMENTS)
-            or found[-1][1] in (")", "]", "$", "++", "--")
-        )
-        match = None if value else _PATTERN.match(program, place)
-        if match is not None:
-            found.append(("pattern", match[1].replace("\\/", "/")))
-        else:
-            match = _TOKEN.match(program, place)
-            if match is None:
-                raise Unknown(f"this awk program is not supported near {program[place:][:20]!r}")
-            if match.lastgroup != "space":
-                found.append((str(match.lastgroup), match[0]))
-        place = match.end()
-    return [*found, ("end", "the end"), ("end", ""), ("end", ""), ("end", "")]

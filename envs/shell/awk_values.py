@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from agentgym.envs.shell.arguments import bounded
-from agentgym.envs.shell.awk_reader import Node, unescaped
+from agentgym.envs.shell.awk_reader import Node
+from agentgym.envs.shell.awk_tokens import unescaped
 from agentgym.envs.shell.formats import formatted
 from agentgym.envs.shell.patterns import Pattern
 from agentgym.envs.shell.tree import Failed, Unknown
@@ -103,7 +104,7 @@ class Values:
         """Returns a value as a number."""
         if isinstance(value, float):
             return value
-        match = _NUMBER.match(value[:100]) if value else None
+        match = _NUMBER.match(value[:100]) if isinstance(value, str) else None
         return float(match[0]) if match else 0.0
 
     def text(self, value: Value) -> str:
@@ -112,7 +113,7 @@ class Values:
             return ""
         if isinstance(value, str):
             return str(value)
-        return str(int(value)) if value.is_integer() else f"{value:.6g}"
+        return str(int(value)) if value == int(value) else f"{value:.6g}"
 
     def true(self, value: Value) -> bool:
         """Whether a value counts as true."""

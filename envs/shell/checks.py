@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from agentgym.envs.shell.parser import Block, Call, Pipeline
+from agentgym.envs.shell.syntax import Block, Call, Expansion, Pipeline, Word
 from agentgym.envs.shell.tree import Failed, Tree
-from agentgym.envs.shell.words import Expansion, Word
 
 VARIABLES = ("HOME", "PWD", "USER", "?")
 """The variables that are always set. `?` is the status of the last command."""

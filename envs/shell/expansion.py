@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 from agentgym.envs.shell.arguments import bounded
 from agentgym.envs.shell.patterns import file_pattern
+from agentgym.envs.shell.syntax import Values, Word
 from agentgym.envs.shell.tree import Failed
-from agentgym.envs.shell.words import Values, Word
 
 LARGEST = 2**63
 """Calculations stay below."""

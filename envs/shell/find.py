@@ -102,11 +102,13 @@ class _Search:
 
     def both(self, words: list[str]) -> Test:
         """Reads tests that all have to succeed."""
-        tests = [self.one(words)]
-        while words and words[0] not in ("-o", "-or", ")"):
-            if words[0] in ("-a", "-and"):
+        tests: list[Test] = []
+        while not tests or (words and words[0] not in ("-o", "-or", ")")):
+            if words and words[0] in ("-a", "-and") and tests:
                 del words[0]
-            tests.append(self.one(words))
+            kind, acts = words[:1], self.acts
+            test = self.one(words)
+            tests.insert(0 if kind == ["-type"] and not acts else len(tests), test)
         return lambda entry: all(test(entry) for test in tests)
 
     def one(self, words: list[str]) -> Test:

@@ -12,6 +12,19 @@ from agentgym.envs.shell.tree import Failed, Unknown
 T = TypeVar("T")
 _DIRECTIVE = re.compile(r"%([-+ 0#]*)([0-9]*)(?:\.([0-9]*))?(.?)", re.DOTALL)
 _WIDEST = 1000
+_ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "0": "\0"}
+
+
+def unescaped(text: str) -> str:
+    r"""Returns a text in which `\n` and `\t` have their meaning."""
+
+    def meant(match: re.Match[str]) -> str:
+        if match[1] not in _ESCAPES:
+            raise Unknown(f"{match[0]} is not supported: use \\n, \\t or \\\\")
+        return _ESCAPES[match[1]]
+
+    return _ESCAPE.sub(meant, text)
 
 
 def count(template: str) -> int:

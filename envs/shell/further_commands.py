@@ -19,12 +19,10 @@ from agentgym.envs.shell.arguments import (
     some,
 )
 from agentgym.envs.shell.awk import awk
-from agentgym.envs.shell.formats import count, formatted
+from agentgym.envs.shell.formats import count, formatted, unescaped
 from agentgym.envs.shell.grep import grep
 from agentgym.envs.shell.tree import Failed, Tree, Unknown
 
-_ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "0": "\0"}
 _WHOLE = re.compile(r"\s*[-+]?[0-9]{1,18}\s*")
 _MOST_NUMBERS = 20_000
 
@@ -97,17 +95,6 @@ def _integer(text: str) -> int:
     if not _WHOLE.fullmatch(text):
         raise Failed(f"{text[:40]}: integer expected", status=2)
     return int(text)
-
-
-def unescaped(text: str) -> str:
-    r"""Returns a text in which `\n` and `\t` have their meaning."""
-
-    def meant(match: re.Match[str]) -> str:
-        if match[1] not in _ESCAPES:
-            raise Unknown(f"{match[0]} is not supported: use \\n, \\t or \\\\")
-        return _ESCAPES[match[1]]
-
-    return _ESCAPE.sub(meant, text)
 
 
 def _printf(tree: Tree, arguments: list[str], stdin: Input) -> str:

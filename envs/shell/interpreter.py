@@ -6,18 +6,18 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 
 from agentgym.envs.shell import file_commands, further_commands, text_commands
 from agentgym.envs.shell.arguments import Command, Input, bounded, number, options
+from agentgym.envs.shell.automaton import NotSupported, PatternError
 from agentgym.envs.shell.checks import check, work
 from agentgym.envs.shell.expansion import calculated, changed
 from agentgym.envs.shell.find import find
-from agentgym.envs.shell.parser import Block, Call, Pipeline, parse
-from agentgym.envs.shell.patterns import NotSupported, PatternError
+from agentgym.envs.shell.outputs import Leave, Output, TooMuch
+from agentgym.envs.shell.parser import parse
+from agentgym.envs.shell.syntax import BLANKS, Block, Call, Expansion, Pipeline, Values, Word
 from agentgym.envs.shell.tree import HOME, Failed, Tree, Unknown
-from agentgym.envs.shell.words import BLANKS, Expansion, Values, Word
 from agentgym.envs.shell.xargs import xargs
 
 COMMANDS: dict[str, Command] = {**file_commands.COMMANDS, **text_commands.COMMANDS}
@@ -42,52 +42,15 @@ def run(tree: Tree, line: str, commands: Mapping[str, Command] = COMMANDS) -> tu
     Raises:
         Failed: for a syntax error or an unknown command, before any command runs.
     """
-    session, out = _Session(tree, commands), _Output()
+    session, out = _Session(tree, commands), Output()
     pipelines = session.read(line)
     try:
         status = session.all(pipelines, Input(), out)
-    except _Leave as leave:
+    except Leave as leave:
         status = leave.status
     except Failed as error:
         return f"{out.shown}sh: {error}\n", False
     return out.shown, status == 0
-
-
-class _TooMuch(Unknown):
-    """Raised when the work of a line exceeds its limit, which ends the line."""
-
-
-class _Leave(Exception):
-    """Raised by break, continue and exit."""
-
-    def __init__(self, kind: str, status: int):
-        super().__init__(kind)
-        self.kind, self.status = kind, status
-
-
-@dataclass
-class _Output:
-    """What commands write.
-
-    Attributes:
-        text: the output.
-        errors: the messages, each with whether it is shown even if errors are dropped.
-        shown: both, in the order in which the pipelines ended.
-    """
-
-    text: str = ""
-    errors: list[tuple[str, bool]] = field(default_factory=list)
-    shown: str = ""
-
-    def add(self, text: str, errors: list[tuple[str, bool]]) -> None:
-        """Adds the output of a pipeline."""
-        self.text = bounded(self.text + text)
-        self.errors += errors
-        self.shown = bounded(self.shown + "".join(message for message, _ in errors) + text)
-
-    def fail(self, message: str, *, loud: bool = False) -> None:
-        """Adds a message of the shell."""
-        self.errors.append((f"sh: {message[:300]}\n", loud))
 
 
 class _Session:
@@ -118,7 +81,7 @@ class _Session:
         check(pipelines, self.commands, arguments=arguments)
         return pipelines
 
-    def all(self, pipelines: list[Pipeline], stdin: Input, out: _Output) -> int:
+    def all(self, pipelines: list[Pipeline], stdin: Input, out: Output) -> int:
         """Runs a list of pipelines and returns its status."""
         status = 0
         for pipeline in pipelines:
@@ -128,7 +91,7 @@ class _Session:
             self.status = status = self._pipeline(pipeline, stdin, out)
         return status
 
-    def _pipeline(self, pipeline: Pipeline, stdin: Input, out: _Output) -> int:
+    def _pipeline(self, pipeline: Pipeline, stdin: Input, out: Output) -> int:
         first, *others = pipeline.calls
         if not others and first.block is not None and first.plain:
             status = self._block(first.block, stdin, out)  # errors and output stay in order
@@ -152,7 +115,7 @@ class _Session:
         values, here = dict(self.values), self.tree.here
         self.depth += deeper
         if self.depth > MOST_DEPTH:
-            raise _TooMuch("too many commands within commands")
+            raise TooMuch("too many commands within commands")
         try:
             yield
         finally:
@@ -162,12 +125,12 @@ class _Session:
 
     def _redirected(
         self, call: Call, stdin: Input
-    ) -> tuple[int, str, list[tuple[str, bool]], _Leave | None]:
+    ) -> tuple[int, str, list[tuple[str, bool]], Leave | None]:
         """Returns the status, the output and the errors of a command behind its redirections.
 
         The last value tells whether a loop or the line ends.
         """
-        done, leave, target = _Output(), None, None
+        done, leave, target = Output(), None, None
         values = self._values(stdin, done)
         try:
             if call.source is not None:
@@ -177,14 +140,14 @@ class _Session:
             if call.target is not None:  # an old file is emptied before the command runs
                 target = self._only(call.target, values)
                 self.tree.write(target, "", append=call.append)
-        except _TooMuch:
+        except TooMuch:
             raise
         except (Failed, PatternError) as error:
             done.fail(str(error), loud=isinstance(error, NotSupported))
             return 1, "", done.errors, None
         try:
             status = self._run(call, stdin, done)
-        except _Leave as error:
+        except Leave as error:
             leave, status = error, error.status
         dropped = bool(call.merged or call.silent)
         errors = [error for error in done.errors if error[1] or not dropped]
@@ -210,7 +173,7 @@ class _Session:
             raise Failed(f"{word.text[:100]}: ambiguous redirect")
         return found[0]
 
-    def _run(self, call: Call, stdin: Input, out: _Output) -> int:
+    def _run(self, call: Call, stdin: Input, out: Output) -> int:
         """Runs a command without its redirections and returns its status."""
         if call.block is not None:
             return self._block(call.block, stdin, out)
@@ -221,7 +184,7 @@ class _Session:
             ]
             self.status = self.status if words else 0
             given = [(name, plus, word.value(values)) for name, plus, word in call.assignments]
-        except _TooMuch:
+        except TooMuch:
             raise
         except (Failed, PatternError) as error:
             name = call.words[0].text if call.words else "sh"
@@ -237,7 +200,7 @@ class _Session:
             self.values[name] = before.get(name, "")
         return status
 
-    def _command(self, words: list[str], stdin: Input, out: _Output) -> int:
+    def _command(self, words: list[str], stdin: Input, out: Output) -> int:
         if words[0] not in self.commands:
             out.fail(f"{words[0][:100]}: command not found", loud=True)
             return 127
@@ -245,7 +208,7 @@ class _Session:
         self._spend(words)
         try:
             out.text = bounded(out.text + self.commands[words[0]](self.tree, words[1:], stdin))
-        except _TooMuch:
+        except TooMuch:
             raise
         except (Failed, PatternError) as error:
             return self._failed(words[0], error, out)
@@ -253,7 +216,7 @@ class _Session:
             self.work += size - len(stdin)
         return 0
 
-    def _failed(self, name: str, error: Exception, out: _Output) -> int:
+    def _failed(self, name: str, error: Exception, out: Output) -> int:
         """Keeps what a command says although it fails, and returns its status."""
         loud = isinstance(error, NotSupported)
         lines = [line for line in str(error).split("\n") if line]
@@ -265,7 +228,7 @@ class _Session:
         """Counts the work of a command that may run often."""
         self.work += work(self.tree, words) if self.depth else 0
         if self.depth and self.work > MOST_WORK:
-            raise _TooMuch("the line reads too much: use fewer files or rounds")
+            raise TooMuch("the line reads too much: use fewer files or rounds")
 
     def _nested(self, name: str, tree: Tree, arguments: list[str], stdin: Input) -> str:
         """Runs a command for find or xargs."""
@@ -275,12 +238,12 @@ class _Session:
 
     # Blocks.
 
-    def _block(self, block: Block, stdin: Input, out: _Output) -> int:
+    def _block(self, block: Block, stdin: Input, out: Output) -> int:
         if block.kind == "(":
             with self._apart(deeper=1):
                 try:
                     return self.all(block.parts[0], stdin, out)
-                except _Leave as leave:
+                except Leave as leave:
                     return leave.status
         self.depth += 1
         try:
@@ -290,14 +253,14 @@ class _Session:
         finally:
             self.depth -= 1
 
-    def _branch(self, block: Block, stdin: Input, out: _Output) -> int:
+    def _branch(self, block: Block, stdin: Input, out: Output) -> int:
         *pairs, last = block.parts if len(block.parts) % 2 else [*block.parts, []]
         for condition, body in zip(pairs[::2], pairs[1::2], strict=True):
             if self.all(condition, stdin, out) == 0:
                 return self.all(body, stdin, out)
         return self.all(last, stdin, out)
 
-    def _loop(self, block: Block, stdin: Input, out: _Output) -> int:
+    def _loop(self, block: Block, stdin: Input, out: Output) -> int:
         status, *condition, body = 0, *block.parts
         blanks, values = self.values.get("IFS", BLANKS), self._values(stdin, out)
         rounds = (path for word in block.words for path in word.expanded(self.tree, values, blanks))
@@ -309,7 +272,7 @@ class _Session:
                     break
                 try:
                     status = self.all(body, stdin, out)
-                except _Leave as leave:
+                except Leave as leave:
                     if leave.kind == "exit":
                         raise
                     if leave.kind == "break":
@@ -320,7 +283,7 @@ class _Session:
 
     # Values.
 
-    def _values(self, stdin: Input, out: _Output) -> Values:
+    def _values(self, stdin: Input, out: Output) -> Values:
         """Returns a function that works out expansions, whose errors go to an output."""
 
         def value(part: Expansion) -> str:
@@ -348,13 +311,13 @@ class _Session:
         }
         return self.values.get(name, fixed.get(name, ""))
 
-    def _output(self, commands: list[Pipeline], stdin: Input, out: _Output) -> str:
+    def _output(self, commands: list[Pipeline], stdin: Input, out: Output) -> str:
         """Returns the output of commands within a word."""
-        inner = _Output()
+        inner = Output()
         with self._apart(deeper=1):
             try:
                 self.status = self.all(commands, stdin, inner)
-            except _Leave as leave:
+            except Leave as leave:
                 self.status = leave.status
         out.errors += inner.errors
         return inner.text.replace("\0", "").rstrip("\n")
@@ -395,7 +358,7 @@ class _Session:
     def _leave(self, kind: str, tree: Tree, arguments: list[str], stdin: Input) -> str:
         if len(arguments) > (kind == "exit"):
             raise Unknown(f"use {kind} without a number")
-        raise _Leave(kind, number(arguments[0]) if arguments else self.status * (kind == "exit"))
+        raise Leave(kind, number(arguments[0]) if arguments else self.status * (kind == "exit"))
 
     def _script(self, tree: Tree, arguments: list[str], stdin: Input) -> str:
         if arguments[:1] == ["-c"] and len(arguments) > 1:
@@ -404,12 +367,12 @@ class _Session:
             script, rest = tree.read(arguments[0]), arguments
         else:
             raise Unknown("use sh -c COMMANDS or sh FILE")
-        out, outer = _Output(), self.arguments
+        out, outer = Output(), self.arguments
         with self._apart(deeper=1):
             self.values, self.arguments = {}, rest
             try:
                 status = self.all(self.read(script, arguments=True), stdin, out)
-            except _Leave as leave:
+            except Leave as leave:
                 status = leave.status
             finally:
                 self.arguments = outer

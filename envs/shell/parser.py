@@ -6,92 +6,16 @@ Syntax that is not supported is an error, never text.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from agentgym.envs.shell.reader import LONGEST, TO_OUTPUT, Reader
+from agentgym.envs.shell.syntax import Block, Call, Pipeline, Word
 from agentgym.envs.shell.tree import Failed
-from agentgym.envs.shell.words import Word
 
 MOST_COMMANDS = 50
 _REDIRECTIONS = (">", ">>", "<", "2>", "<<<")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _INNER = ("then", "elif", "else", "fi", "do", "done", "}")
 _UNKNOWN = ("case", "select", "function", "[[", "let", "declare", "local", "trap", "eval", "source")
-
-
-@dataclass
-class Call:
-    """A command with its arguments and redirections.
-
-    Attributes:
-        words: the command and its arguments.
-        assignments: variables and their values, for this command or, without one, from now on.
-        block: a loop, a condition or a group in place of a command.
-        source: file of the input, if it is redirected.
-        text: the input, if it is given.
-        target: file of the output, if it is redirected.
-        append: whether the output is appended.
-        silent: whether error messages are dropped.
-        merged: whether error messages go where the output goes at this point of the line: "file",
-            "pipe", or "" if they are apart.
-        complains: whether the output is an error message.
-    """
-
-    words: list[Word] = field(default_factory=list)
-    assignments: list[tuple[str, str, Word]] = field(default_factory=list)
-    block: Block | None = None
-    source: Word | None = None
-    text: Word | None = None
-    target: Word | None = None
-    append: bool = False
-    silent: bool = False
-    merged: str = ""
-    complains: bool = False
-
-    @property
-    def empty(self) -> bool:
-        """Whether there is neither a command nor a redirection."""
-        parts = (self.words, self.assignments, self.block, self.target, self.source, self.text)
-        return not any(parts)
-
-    @property
-    def plain(self) -> bool:
-        """Whether nothing is redirected."""
-        parts = (self.source, self.text, self.target, self.silent, self.merged, self.complains)
-        return not any(parts)
-
-
-@dataclass
-class Block:
-    """A compound command.
-
-    Attributes:
-        kind: "for", "while", "until", "if", "{" or "(".
-        name: variable of a for loop.
-        words: its values.
-        parts: the lists of commands: of a loop the condition and the body, of "if" each condition
-            with its body, and the body behind "else".
-    """
-
-    kind: str
-    name: str = ""
-    words: list[Word] = field(default_factory=list)
-    parts: list[list[Pipeline]] = field(default_factory=list)
-
-
-@dataclass
-class Pipeline:
-    """Commands of which each reads the output of the one before.
-
-    Attributes:
-        operator: ";", "&&" or "||", which stands before it.
-        calls: the commands.
-        negated: whether `!` turns its status around.
-    """
-
-    operator: str
-    calls: list[Call]
-    negated: bool = False
 
 
 def parse(line: str) -> list[Pipeline]:

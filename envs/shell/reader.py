@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from agentgym.envs.shell.syntax import Expansion, Pipeline, Word
 from agentgym.envs.shell.tree import HOME, Failed
-from agentgym.envs.shell.words import Expansion, Word
 from agentgym.reading.typography import normalized
-
-if TYPE_CHECKING:
-    from agentgym.envs.shell.parser import Pipeline
 
 LONGEST = 1000
 """Number of characters of a command line."""

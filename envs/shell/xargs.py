@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agentgym.envs.shell.arguments import Command, Input, bounded, lines, number, options
-from agentgym.envs.shell.patterns import PatternError
+from agentgym.envs.shell.automaton import PatternError
 from agentgym.envs.shell.tree import Failed, Tree, Unknown
 
 _ITEM = re.compile(r"""(?:[^\s'"\\]|\\.|'[^'\n]*'|"[^"\n]*")+""", re.DOTALL)
 _PART = re.compile(r"""\\(.)|'([^'\n]*)'|"([^"\n]*)"|(.)""", re.DOTALL)
-_FLAGS, _VALUED = "0rt", "nILPds"
+_FLAGS, _VALUED = "0rti", "nILPds"
+_NAMES = {"--null": "0", "--no-run-if-empty": "r", "--max-args": "n", "--delimiter": "d"}
 
 
 @dataclass
@@ -75,9 +76,9 @@ def xargs(
     end = 0
     while end < len(arguments) and arguments[end].startswith("-"):
         end += 2 if re.fullmatch(f"-[{_FLAGS}]*[{_VALUED}]", arguments[end]) else 1
-    found, extra = options(
-        arguments[:end], "0r", "nILPd", {"--null": "0", "--no-run-if-empty": "r"}
-    )
+    found, extra = options(arguments[:end], "0ri", "nILPd", _NAMES)
+    if "i" in found:
+        found["I"] = "{}"
     words = [*extra, *arguments[end:]] or ["echo"]
     if words[0] not in commands:
         raise Unknown(f"{words[0][:40]}: command not found")

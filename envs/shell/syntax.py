@@ -1,16 +1,12 @@
-"""Words of a command line, and the values that are put into them."""
+"""What a command line consists of: words with the values that are put into them, and commands."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from agentgym.envs.shell.tree import Failed, Tree
-
-if TYPE_CHECKING:
-    from agentgym.envs.shell.parser import Pipeline
 
 MOST_WORDS = 1000
 """Number of words that one word may become."""
@@ -127,9 +123,86 @@ class Word:
             return [self]
         chars: list[Piece] = []
         for piece in self.pieces:
-            split = isinstance(piece, tuple) and piece[1] == "bare"
-            chars += [(char, "bare") for char in piece[0]] if split else [piece]
+            if isinstance(piece, tuple) and piece[1] == "bare":
+                chars += [(char, "bare") for char in piece[0]]
+            else:
+                chars.append(piece)
         return [Word(pieces) for pieces in _braced(chars)]
+
+
+@dataclass
+class Call:
+    """A command with its arguments and redirections.
+
+    Attributes:
+        words: the command and its arguments.
+        assignments: variables and their values, for this command or, without one, from now on.
+        block: a loop, a condition or a group in place of a command.
+        source: file of the input, if it is redirected.
+        text: the input, if it is given.
+        target: file of the output, if it is redirected.
+        append: whether the output is appended.
+        silent: whether error messages are dropped.
+        merged: whether error messages go where the output goes at this point of the line: "file",
+            "pipe", or "" if they are apart.
+        complains: whether the output is an error message.
+    """
+
+    words: list[Word] = field(default_factory=list)
+    assignments: list[tuple[str, str, Word]] = field(default_factory=list)
+    block: Block | None = None
+    source: Word | None = None
+    text: Word | None = None
+    target: Word | None = None
+    append: bool = False
+    silent: bool = False
+    merged: str = ""
+    complains: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is neither a command nor a redirection."""
+        parts = (self.words, self.assignments, self.block, self.target, self.source, self.text)
+        return not any(parts)
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is redirected."""
+        parts = (self.source, self.text, self.target, self.silent, self.merged, self.complains)
+        return not any(parts)
+
+
+@dataclass
+class Block:
+    """A compound command.
+
+    Attributes:
+        kind: "for", "while", "until", "if", "{" or "(".
+        name: variable of a for loop.
+        words: its values.
+        parts: the lists of commands: of a loop the condition and the body, of "if" each condition
+            with its body, and the body behind "else".
+    """
+
+    kind: str
+    name: str = ""
+    words: list[Word] = field(default_factory=list)
+    parts: list[list[Pipeline]] = field(default_factory=list)
+
+
+@dataclass
+class Pipeline:
+    """Commands of which each reads the output of the one before.
+
+    Attributes:
+        operator: ";", "&&" or "||", which stands before it.
+        calls: the commands.
+        negated: whether `!` turns its status around.
+    """
+
+    operator: str
+    calls: list[Call]
+    negated: bool = False
 
 
 def _paths(pieces: list[tuple[str, bool]], tree: Tree) -> list[str]:
@@ -156,7 +229,7 @@ def _braced(chars: list[Piece]) -> list[list[Piece]]:
             continue
         parts = [chars[a + 1 : b] for a, b in zip(cuts, [*cuts[1:], place], strict=True)]
         if len(cuts) == 1:
-            parts = [[(text, "quoted")] for text in _series(parts[0])]
+            parts = [list[Piece]([(text, "quoted")]) for text in _series(parts[0])]
         if not parts:
             continue
         ends = _braced(chars[place + 1 :])
