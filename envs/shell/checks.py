@@ -51,9 +51,8 @@ def _calls(pipeline: Pipeline) -> Iterator[Call]:
     for call in pipeline.calls:
         yield call
         for word in _words(call):
-            for part in word.pieces:
-                for inner in part.commands if isinstance(part, Expansion) else ():
-                    yield from _calls(inner)
+            for inner in word.commands:
+                yield from _calls(inner)
         for inner in [p for part in call.block.parts for p in part] if call.block else ():
             yield from _calls(inner)
 

@@ -19,6 +19,7 @@ from agentgym.envs.shell.arguments import (
     some,
 )
 from agentgym.envs.shell.awk import awk
+from agentgym.envs.shell.diff import diff
 from agentgym.envs.shell.formats import count, formatted, unescaped
 from agentgym.envs.shell.grep import grep
 from agentgym.envs.shell.tree import Failed, Tree, Unknown
@@ -266,6 +267,7 @@ COMMANDS: dict[str, Command] = {
     "paste": _paste,
     "stat": _stat,
     "comm": _comm,
+    "diff": diff,
     "egrep": partial(_grep_extended, "-E"),
     "fgrep": partial(_grep_extended, "-F"),
 }

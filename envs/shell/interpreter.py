@@ -26,6 +26,8 @@ MOST_WORK = 1_000_000
 """Number of characters that commands in loops and the like may read, with 1,000 per command."""
 MOST_DEPTH = 20
 """Depth of scripts within scripts."""
+_FIRST_FILE = 63
+"""Number of the first file that is the output of commands."""
 
 
 def run(tree: Tree, line: str, commands: Mapping[str, Command] = COMMANDS) -> tuple[str, bool]:
@@ -64,6 +66,7 @@ class _Session:
     def __init__(self, tree: Tree, commands: Mapping[str, Command]):
         self.tree, self.values, self.arguments = tree, dict[str, str](), ["sh"]
         self.status = self.work = self.depth = 0
+        self.files: list[str] = []
         own: dict[str, Command] = {
             "read": self._read, "export": self._export, "sh": self._script, "bash": self._script,
             **{name: partial(self._leave, name) for name in ("exit", "break", "continue")},
@@ -88,7 +91,13 @@ class _Session:
             skipped = {"&&": status != 0, "||": status == 0}.get(pipeline.operator, False)
             if skipped:
                 continue
-            self.status = status = self._pipeline(pipeline, stdin, out)
+            outer = len(self.files)
+            try:
+                self.status = status = self._pipeline(pipeline, stdin, out)
+            finally:  # the outputs that were files
+                for path in self.files[outer:]:
+                    self.tree.files.pop(path, None)
+                del self.files[outer:]
         return status
 
     def _pipeline(self, pipeline: Pipeline, stdin: Input, out: Output) -> int:
@@ -288,7 +297,12 @@ class _Session:
 
         def value(part: Expansion) -> str:
             if part.kind == "commands":
-                return self._output(part.commands, stdin, out)
+                return self._output(part.commands, stdin, out).replace("\0", "").rstrip("\n")
+            if part.kind == "file":
+                path = f"/dev/fd/{_FIRST_FILE - len(self.files)}"
+                self.tree.files[path] = self._output(part.commands, stdin, out)
+                self.files.append(path)
+                return path
             if part.kind == "number":
                 return str(calculated(part.rest[0].value(value), self.values))
             found = self._variable(part.name)
@@ -320,7 +334,7 @@ class _Session:
             except Leave as leave:
                 self.status = leave.status
         out.errors += inner.errors
-        return inner.text.replace("\0", "").rstrip("\n")
+        return inner.text
 
     # Commands that are part of the shell.
 

@@ -23,7 +23,6 @@ _REFUSED = {
     "&": "background commands are not supported",
     "&>": "write > FILE 2>&1",
     "<<": "here-documents are not supported: use printf, or <<< TEXT",
-    "<(": "write the output to a file first, or use a pipe",
     ">(": "write to a file, or use a pipe",
 }
 _PLAIN = re.compile(r"[\w./:,=+@%-]+", re.ASCII)
@@ -94,6 +93,9 @@ class Reader:
             return
         if line[self.place] in "&|;><()\n12":
             operator = next((o for o in _OPERATORS if line.startswith(o, self.place)), "")
+            if operator == "<(":
+                self._file()
+                return
             if operator:
                 self.token = _FOR_OUTPUT.get(operator, operator)
                 self.place += len(operator)
@@ -105,6 +107,15 @@ class Reader:
             else:
                 self._part(word)
         self.token = word
+
+    def _file(self) -> None:
+        """Reads commands whose output is a file."""
+        word = Word()
+        inner = self._inner(word, True, self.line, self.place + 2)
+        if inner.token != ")":
+            raise inner.error()
+        self.place, self.token = inner.place, word
+        word.pieces = [Expansion("file", True, commands=word.commands)]
 
     def _part(self, word: Word) -> None:
         """Appends the next character or quoted part to a word."""

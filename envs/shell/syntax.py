@@ -22,7 +22,7 @@ class Expansion:
     """A part of a word that is worked out when the word is used.
 
     Attributes:
-        kind: "variable", "commands" or "number".
+        kind: "variable", "commands", "number", or "file" for the path of the output of commands.
         quoted: whether it is one word, in which `*` and `?` are text.
         name: the variable.
         operator: what becomes of its value: "", "#" (length), "%", "%%", "##", "/", ...
@@ -70,6 +70,12 @@ class Word:
             piece[0] if isinstance(piece, tuple) and piece[1] == "bare" else "\0"
             for piece in self.pieces
         )
+
+    @property
+    def commands(self) -> list[Pipeline]:
+        """The commands within the word."""
+        parts = [piece for piece in self.pieces if isinstance(piece, Expansion)]
+        return [pipeline for part in parts for pipeline in part.commands]
 
     def value(self, values: Values) -> str:
         """Returns the text with its expansions, as one word."""

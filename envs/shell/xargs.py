@@ -73,6 +73,8 @@ def xargs(
         Failed: if a command fails.
         Unknown: for a command that is not known.
     """
+    # -i and its text are an old form of -I
+    arguments = [re.sub(r"^-i(.+)$", r"-I\1", word) for word in arguments]
     end = 0
     while end < len(arguments) and arguments[end].startswith("-"):
         end += 2 if re.fullmatch(f"-[{_FLAGS}]*[{_VALUED}]", arguments[end]) else 1
