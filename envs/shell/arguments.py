@@ -15,13 +15,20 @@ class Input:
 
     Args:
         text: the input.
+
+    Attributes:
+        work: the work of a program that reads it, beyond that of reading.
     """
 
     def __init__(self, text: str = ""):
-        self._text, self._place = text, 0
+        self._text, self._place, self.work = text, 0, 0
 
     def __len__(self) -> int:
         return len(self._text) - self._place
+
+    def rest(self) -> str:
+        """Returns the rest of the input and keeps it."""
+        return self._text[self._place :]
 
     def read(self) -> str:
         """Returns the rest of the input."""

@@ -31,6 +31,14 @@ def awk(tree: Tree, arguments: list[str], stdin: Input) -> str:
     if any(re.match(r"[A-Za-z_]\w*=", name) for name in operands[1:]):
         raise Unknown("NAME=VALUE behind the program is not supported: use -v")
     run = _Run(program, values)
+    try:
+        return _output(tree, program, operands, stdin, run)
+    finally:
+        stdin.work += run.steps
+
+
+def _output(tree: Tree, program: list[Rule], operands: list[str], stdin: Input, run: _Run) -> str:
+    """Returns the output for the lines of all files."""
     if not any(kind != "BEGIN" for kind, *_ in program):
         return run.all([])
     if len(operands) > 2 and "FNR" in operands[0]:

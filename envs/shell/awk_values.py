@@ -12,12 +12,15 @@ from agentgym.envs.shell.arguments import bounded
 from agentgym.envs.shell.awk_reader import Node
 from agentgym.envs.shell.awk_tokens import unescaped
 from agentgym.envs.shell.formats import formatted
-from agentgym.envs.shell.patterns import Pattern
+from agentgym.envs.shell.patterns import Pattern, Work
 from agentgym.envs.shell.tree import Failed, Unknown
 
-MOST_STEPS = 1_000_000
+MOST_STEPS = 300_000
 """Number of expressions of a run."""
 MOST_ITEMS = 20_000
+MOST_PATTERNS = 100
+MOST_STORED = 1_000_000
+"""Number of characters in arrays."""
 _NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
@@ -50,6 +53,7 @@ class Values:
         self.fields: list[str] = []
         self.record = ""
         self.patterns: dict[str, Pattern] = {}
+        self.work, self.stored = Work(), 0
         self.steps = 0
 
     def step(self) -> None:
@@ -123,8 +127,10 @@ class Values:
 
     def pattern(self, source: str) -> Pattern:
         """Returns a compiled pattern."""
+        if len(self.patterns) > MOST_PATTERNS:
+            raise Failed("too many patterns")
         if source not in self.patterns:
-            self.patterns[source] = Pattern(unescaped(source), extended=True)
+            self.patterns[source] = Pattern(unescaped(source), extended=True, work=self.work)
         return self.patterns[source]
 
     def source(self, node: Node) -> str:
@@ -145,8 +151,10 @@ class Values:
                 self.resize(int(self.number(value)))
         elif place[0] == "element":
             array = self.arrays.setdefault(place[1], {})
-            array[self.key(place[2])] = value
-            if len(array) > MOST_ITEMS:
+            key = self.key(place[2])
+            self.stored += len(self.text(value)) - len(self.text(array.get(key)))
+            array[key] = value
+            if len(array) > MOST_ITEMS or self.stored > MOST_STORED:
                 raise Failed("too many elements")
         else:
             number, text = int(self.number(self.value(place[1]))), self.text(value)

@@ -6,7 +6,7 @@ import itertools
 import re
 
 from agentgym.envs.shell.arguments import Input, joined, lines, number, options, per_operand
-from agentgym.envs.shell.patterns import Pattern, file_pattern
+from agentgym.envs.shell.patterns import Pattern, Work, file_pattern
 from agentgym.envs.shell.tree import Failed, Tree, Unknown
 
 _NAMES = {
@@ -109,8 +109,10 @@ class _Patterns:
     def __init__(self, sources: list[str], given: dict[str, str]):
         if "F" in given:
             sources = [re.sub(r"([.*^$\[\\])", r"\\\1", source) for source in sources]
+        work = Work()
         self.all = [
-            Pattern(source, extended="E" in given, ignore_case="i" in given) for source in sources
+            Pattern(source, extended="E" in given, ignore_case="i" in given, work=work)
+            for source in sources
         ]
         self.word, self.whole = "w" in given, "x" in given
 

@@ -11,7 +11,7 @@ from functools import partial
 from agentgym.envs.shell import file_commands, further_commands, text_commands
 from agentgym.envs.shell.arguments import Command, Input, bounded, number, options
 from agentgym.envs.shell.automaton import NotSupported, PatternError
-from agentgym.envs.shell.checks import check, work
+from agentgym.envs.shell.checks import check, steps, work
 from agentgym.envs.shell.expansion import calculated, changed
 from agentgym.envs.shell.find import find
 from agentgym.envs.shell.outputs import Leave, Output, TooMuch
@@ -192,7 +192,10 @@ class _Session:
                 path for word in call.words for path in word.expanded(self.tree, values, blanks)
             ]
             self.status = self.status if words else 0
-            given = [(name, plus, word.value(values)) for name, plus, word in call.assignments]
+            given = [
+                (name, plus, bounded(word.value(values))) for name, plus, word in call.assignments
+            ]
+            bounded("".join(words))
         except TooMuch:
             raise
         except (Failed, PatternError) as error:
@@ -200,7 +203,7 @@ class _Session:
             return self._failed(name, error, out)
         before = dict(self.values)
         for name, plus, value in given:
-            self.values[name] = (self.values.get(name, "") if plus else "") + value
+            self.values[name] = bounded((self.values.get(name, "") if plus else "") + value)
         if not words:
             self._spend([""])
             return self.status  # that of the commands whose output is assigned
@@ -213,17 +216,25 @@ class _Session:
         if words[0] not in self.commands:
             out.fail(f"{words[0][:100]}: command not found", loud=True)
             return 127
-        size = len(stdin)
-        self._spend(words)
         try:
-            out.text = bounded(out.text + self.commands[words[0]](self.tree, words[1:], stdin))
+            out.text = bounded(out.text + self._called(words[0], words[1:], stdin))
         except TooMuch:
             raise
         except (Failed, PatternError) as error:
             return self._failed(words[0], error, out)
-        finally:
-            self.work += size - len(stdin)
         return 0
+
+    def _called(self, name: str, arguments: list[str], stdin: Input) -> str:
+        """Runs a command and counts its work, if it may run often."""
+        self._spend([name, *arguments])
+        size = len(stdin) + (steps(name, stdin.rest()) if self.depth else 0)
+        text = ""
+        try:
+            text = self.commands[name](self.tree, arguments, stdin)
+        finally:
+            self.work += stdin.work + (size - len(stdin) + len(text) if self.depth else 0)
+            stdin.work = 0
+        return text
 
     def _failed(self, name: str, error: Exception, out: Output) -> int:
         """Keeps what a command says although it fails, and returns its status."""
@@ -236,14 +247,13 @@ class _Session:
     def _spend(self, words: list[str]) -> None:
         """Counts the work of a command that may run often."""
         self.work += work(self.tree, words) if self.depth else 0
-        if self.depth and self.work > MOST_WORK:
+        if self.work > MOST_WORK:
             raise TooMuch("the line reads too much: use fewer files or rounds")
 
     def _nested(self, name: str, tree: Tree, arguments: list[str], stdin: Input) -> str:
         """Runs a command for find or xargs."""
         with self._apart(deeper=1):
-            self._spend([name, *arguments])
-            return self.commands[name](tree, arguments, stdin)
+            return self._called(name, arguments, stdin)
 
     # Blocks.
 

@@ -11,7 +11,7 @@ from agentgym.envs.shell.reader import LONGEST, TO_OUTPUT, Reader
 from agentgym.envs.shell.syntax import Block, Call, Pipeline, Word
 from agentgym.envs.shell.tree import Failed
 
-MOST_COMMANDS = 50
+MOST_COMMANDS = 20
 _REDIRECTIONS = (">", ">>", "<", "2>", "<<<")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _INNER = ("then", "elif", "else", "fi", "do", "done", "}")

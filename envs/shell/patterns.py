@@ -24,6 +24,23 @@ Around = tuple[bool, bool, bool, bool]
 """Whether a place is the start and the end of a line, and whether a word is before and behind."""
 
 
+class Work:
+    """The steps of patterns that share a limit."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def step(self) -> None:
+        """Counts a step.
+
+        Raises:
+            PatternError: if there are too many.
+        """
+        self._count += 1
+        if self._count > _WORK:
+            raise PatternError("the pattern takes too long")
+
+
 class Pattern:
     """A compiled pattern.
 
@@ -31,12 +48,20 @@ class Pattern:
         source: the pattern.
         extended: whether `( ) | + ?` are operators without a backslash, as in `grep -E`.
         ignore_case: whether capitals are ignored.
+        work: what it shares its limit with.
 
     Raises:
         PatternError: if the pattern cannot be read.
     """
 
-    def __init__(self, source: str, *, extended: bool = False, ignore_case: bool = False):
+    def __init__(
+        self,
+        source: str,
+        *,
+        extended: bool = False,
+        ignore_case: bool = False,
+        work: Work | None = None,
+    ):
         if len(source) > LONGEST:
             raise PatternError(f"a pattern has at most {LONGEST} characters")
         self._fold = ignore_case
@@ -45,7 +70,7 @@ class Pattern:
         automaton = Automaton(self._source, extended=extended)
         self._sets, self._next, self._start = automaton.sets, automaton.next, automaton.start
         self.groups, self._words = automaton.groups, automaton.words
-        self._work = 0
+        self._step_taken = (work or Work()).step
         self._steps: dict[tuple[States, str], States] = {}
         self._closures: dict[tuple[States, Around], States] = {}
 
@@ -98,7 +123,7 @@ class Pattern:
     def _longest(self, text: str, start: int) -> int | None:
         states, best = frozenset({self._start}), None
         for place in range(start, len(text) + 1):
-            self._count()
+            self._step_taken()
             states = self._closure(states, self._around(text, place))
             if ACCEPT in states:
                 best = place
@@ -165,7 +190,7 @@ class Pattern:
             around, caught = self._around(text, place), {}
             while left:
                 state, found = left.pop()
-                self._count()
+                self._step_taken()
                 if state in caught:
                     continue
                 kind = self._sets[state]
@@ -185,11 +210,6 @@ class Pattern:
         found = caught.get(ACCEPT, (-1,) * (2 * self.groups))
         pairs = zip(found[::2], found[1::2], strict=True)
         return [line[first:last] if 0 <= first <= last else "" for first, last in pairs]
-
-    def _count(self) -> None:
-        self._work += 1
-        if self._work > _WORK:
-            raise PatternError("the pattern takes too long")
 
     def _closure(self, states: States, around: Around) -> States:
         key = (states, around)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from agentgym.envs.shell.arguments import LARGEST, Input, filtered, lines, options, per_operand
 from agentgym.envs.shell.grep import is_folder
-from agentgym.envs.shell.patterns import Pattern
+from agentgym.envs.shell.patterns import Pattern, Work
 from agentgym.envs.shell.tree import Failed, Tree, Unknown
 
 MOST_COMMANDS = 20
@@ -143,6 +143,7 @@ class _Edit:
         self.script, self.place = script, 0
         self.extended, self.quiet = extended, quiet
         self.commands: list[_Command] = []
+        self.work = Work()
         while (match := _SPACE.match(script, self.place)) is not None:
             self.place = match.end()
             if self.place >= len(script):
@@ -213,7 +214,7 @@ class _Edit:
             raise Unknown("an empty pattern is not supported")
         source = source.replace(f"\\{mark}", mark)
         source = re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[0]), source)
-        return Pattern(source, extended=self.extended, ignore_case=ignore_case)
+        return Pattern(source, extended=self.extended, ignore_case=ignore_case, work=self.work)
 
     def _two(self) -> tuple[str, str]:
         """Reads two texts between marks."""
