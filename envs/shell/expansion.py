@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 from agentgym.envs.shell.arguments import bounded
 from agentgym.envs.shell.patterns import file_pattern
-from agentgym.envs.shell.syntax import Values, Word
-from agentgym.envs.shell.tree import Failed
+from agentgym.envs.shell.syntax import BLANKS, Values, Word
+from agentgym.envs.shell.tree import Failed, Unknown
 
 LARGEST = 2**63
 """Calculations stay below."""
@@ -50,6 +50,20 @@ def changed(value: str, change: str, rest: list[Word], values: Values) -> str:
         if pattern.fullmatch(value[:place] if change[0] == "#" else value[place:]):
             return value[place:] if change[0] == "#" else value[:place]
     return value
+
+
+def parted(text: str, blanks: str, count: int) -> list[str]:
+    """Returns a line in at most so many parts, as read does.
+
+    Raises:
+        Unknown: for several characters that are no blanks.
+    """
+    if set(blanks) <= set(BLANKS):
+        text = text.strip(blanks)
+    elif len(blanks) > 1:
+        raise Unknown("IFS has one character, or blanks, for read")
+    split = re.escape(blanks) if blanks.strip() else f"[{blanks}]+"
+    return re.split(split, text, maxsplit=count - 1) if blanks and count > 1 else [text]
 
 
 def _quotient(first: int, second: int) -> int:

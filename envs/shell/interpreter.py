@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -12,7 +11,7 @@ from agentgym.envs.shell import file_commands, further_commands, text_commands
 from agentgym.envs.shell.arguments import Command, Input, bounded, number, options
 from agentgym.envs.shell.automaton import NotSupported, PatternError
 from agentgym.envs.shell.checks import check, steps, work
-from agentgym.envs.shell.expansion import calculated, changed
+from agentgym.envs.shell.expansion import calculated, changed, parted
 from agentgym.envs.shell.find import find
 from agentgym.envs.shell.outputs import Leave, Output, TooMuch
 from agentgym.envs.shell.parser import parse
@@ -355,14 +354,8 @@ class _Session:
         text, blanks = line.removesuffix(end), self.values.get("IFS", BLANKS)
         if "r" not in found and "\\" in text:
             raise Unknown("a backslash needs read -r")
-        if set(blanks) <= set(BLANKS):
-            text = text.strip(blanks)
-        elif len(blanks) > 1:
-            raise Unknown("IFS has one character, or blanks, for read")
         names = names or ["REPLY"]
-        split = re.escape(blanks) if blanks.strip() else f"[{blanks}]+"
-        several = blanks and len(names) > 1
-        parts = re.split(split, text, maxsplit=len(names) - 1) if several else [text]
+        parts = parted(text, blanks, len(names))
         for name, part in zip(names, [*parts, *[""] * len(names)], strict=False):
             if not name.isidentifier():
                 raise Failed(f"{name[:40]}: not a valid identifier")
