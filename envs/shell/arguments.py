@@ -10,6 +10,42 @@ LARGEST = 100_000
 """Number of characters of an output."""
 
 
+class Input:
+    """What a command reads. Commands of one loop or group read one after another.
+
+    Args:
+        text: the input.
+
+    Attributes:
+        work: the work of a program that reads it, beyond that of reading.
+    """
+
+    def __init__(self, text: str = ""):
+        self._text, self._place, self.work = text, 0, 0
+
+    def __len__(self) -> int:
+        return len(self._text) - self._place
+
+    def rest(self) -> str:
+        """Returns the rest of the input and keeps it."""
+        return self._text[self._place :]
+
+    def read(self) -> str:
+        """Returns the rest of the input."""
+        rest, self._place = self._text[self._place :], len(self._text)
+        return rest
+
+    def line(self, end: str = "\n") -> str:
+        """Returns the next line with its end, or an empty text behind the last line."""
+        start, stop = self._place, self._text.find(end, self._place)
+        self._place = stop + 1 if stop >= 0 else len(self._text)
+        return self._text[start : self._place]
+
+
+Command = Callable[[Tree, list[str], Input], str]
+"""Returns the output of a command for a tree, its arguments and its input."""
+
+
 def options(
     arguments: list[str], flags: str, valued: str = "", names: dict[str, str] | None = None
 ) -> tuple[dict[str, str], list[str]]:
@@ -35,8 +71,14 @@ def options(
         word = left.pop(0)
         if word == "--":
             return found, operands + left
-        if names and word in names:
-            found[names[word]] = ""
+        name, equals, value = word.partition("=")
+        if names and name in names:
+            letter = names[name]
+            if bool(equals) != (letter in valued):
+                raise Unknown(
+                    f"unknown option {word[:40]}: write {name[:40]}" + "=VALUE" * (not equals)
+                )
+            found[letter] = value
             continue
         if len(word) < 2 or word[0] != "-":
             operands.append(word)
@@ -109,7 +151,7 @@ def number(text: str) -> int:
     return int(text)
 
 
-def contents(tree: Tree, files: list[str], stdin: str, *, separate: bool = False) -> str:
+def contents(tree: Tree, files: list[str], stdin: Input, *, separate: bool = False) -> str:
     """Returns the content of all files, or the input if there are none. `-` is the input.
 
     Args:
@@ -125,7 +167,7 @@ def contents(tree: Tree, files: list[str], stdin: str, *, separate: bool = False
 
     def read(file: str) -> str:
         nonlocal ended
-        text = stdin if file == "-" else tree.read(file)
+        text = stdin.read() if file == "-" else tree.read(file)
         if text and separate:
             text, ended = "\n" * (not ended) + text, text.endswith("\n")
         return text
@@ -136,7 +178,7 @@ def contents(tree: Tree, files: list[str], stdin: str, *, separate: bool = False
 def filtered(
     tree: Tree,
     files: list[str],
-    stdin: str,
+    stdin: Input,
     edit: Callable[[str], str],
     *,
     separate: bool = False,

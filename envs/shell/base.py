@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from agentgym.core import TextEnv
-from agentgym.envs.shell.interpreter import COMMANDS, Command, run
-from agentgym.envs.shell.parser import LONGEST
+from agentgym.envs.shell.arguments import Command
+from agentgym.envs.shell.interpreter import COMMANDS, run
+from agentgym.envs.shell.reader import LONGEST
 from agentgym.envs.shell.tree import HOME, Failed, Tree
 from agentgym.time_step import TimeStep
 from agentgym.utils.action_parsing import code_command, plain

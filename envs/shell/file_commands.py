@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from agentgym.envs.shell.arguments import joined, options, per_operand, some
+from agentgym.envs.shell.arguments import Command, Input, joined, options, per_operand, some
 from agentgym.envs.shell.find import find
+from agentgym.envs.shell.formats import unescaped
 from agentgym.envs.shell.tree import HOME, Failed, Tree, Unknown
 
 
-def _pwd(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _pwd(tree: Tree, arguments: list[str], stdin: Input) -> str:
     return f"{tree.here}\n"
 
 
-def _cd(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _cd(tree: Tree, arguments: list[str], stdin: Input) -> str:
     if len(arguments) > 1:
         raise Failed("too many arguments")
     path = arguments[0] if arguments else HOME
@@ -27,11 +28,14 @@ def _cd(tree: Tree, arguments: list[str], stdin: str) -> str:
     return ""
 
 
-def _ls(tree: Tree, arguments: list[str], stdin: str) -> str:
-    found, paths = options(arguments, "a1lRAFd")
+_LS_NAMES = {"--all": "a", "--almost-all": "A", "--recursive": "R", "--reverse": "r"}
+
+
+def _ls(tree: Tree, arguments: list[str], stdin: Input) -> str:
+    found, paths = options(arguments, "a1lRAFdrShp", names=_LS_NAMES)
     status: list[Failed] = []
     folders, files = [], []
-    for path in sorted(paths or ["."]):
+    for path in _ordered(tree, sorted(paths or ["."]), "", found):
         try:
             full = tree.existing(path)
         except Failed as error:
@@ -62,17 +66,45 @@ def _listed(tree: Tree, folder: str, found: dict[str, str]) -> str:
     if "a" in found:
         names = sorted([".", "..", *names])
     before = folder.rstrip("/")
+    names = _ordered(tree, names, f"{before}/", found)
     return joined([_entry(tree, name, f"{before}/{name}", found) for name in names])
 
 
 def _entry(tree: Tree, name: str, full: str, found: dict[str, str]) -> str:
     """Returns the line of a file or folder."""
     mark = "/" * (tree.absolute(full) in tree.folders and not name.endswith("/"))
-    size = f"{len(tree.files.get(full, '')):>7} " if "l" in found else ""
+    amount = len(tree.files.get(full, ""))
+    shown = _human(amount) if "h" in found else str(amount)
+    size = f"{shown:>7} " if "l" in found else ""
     return f"{size}{name}{mark}"
 
 
-def _mkdir(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _ordered(tree: Tree, names: list[str], before: str, found: dict[str, str]) -> list[str]:
+    """Returns names in the order of -S, which puts large files first, and of -r."""
+    if "S" in found:
+
+        def size(name: str) -> int:
+            try:
+                full = tree.absolute(before + name)
+            except Failed:
+                return 0
+            if full in tree.folders:
+                raise Unknown("option -S with folders is not supported: name the files")
+            return len(tree.files.get(full, ""))
+
+        names = sorted(names, key=size, reverse=True)
+    return names[::-1] if "r" in found else names
+
+
+def _human(size: int) -> str:
+    """Returns a size with a unit, rounded up, as `ls -h` does."""
+    if size < 1024:
+        return str(size)
+    tenths = -(-size * 10 // 1024)
+    return f"{tenths // 10}.{tenths % 10}K" if tenths < 100 else f"{-(-size // 1024)}K"
+
+
+def _mkdir(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, paths = options(arguments, "p")
 
     def make(path: str) -> str:
@@ -82,7 +114,7 @@ def _mkdir(tree: Tree, arguments: list[str], stdin: str) -> str:
     return per_operand(some(paths), make)
 
 
-def _touch(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _touch(tree: Tree, arguments: list[str], stdin: Input) -> str:
     def touch(path: str) -> str:
         if tree.absolute(path) not in tree.folders:
             tree.write(path, "", append=True)
@@ -91,7 +123,7 @@ def _touch(tree: Tree, arguments: list[str], stdin: str) -> str:
     return per_operand(some(options(arguments, "")[1]), touch)
 
 
-def _rm(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _rm(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, paths = options(arguments, "rRf")
 
     def remove(path: str) -> str:
@@ -110,7 +142,7 @@ def _rm(tree: Tree, arguments: list[str], stdin: str) -> str:
     return per_operand(some(paths) if "f" not in found else paths, remove)
 
 
-def _rmdir(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _rmdir(tree: Tree, arguments: list[str], stdin: Input) -> str:
     def remove(path: str) -> str:
         full = tree.existing(path)
         if full in tree.files:
@@ -124,8 +156,8 @@ def _rmdir(tree: Tree, arguments: list[str], stdin: str) -> str:
     return per_operand(some(options(arguments, "")[1]), remove)
 
 
-def _cp(tree: Tree, arguments: list[str], stdin: str) -> str:
-    found, paths = options(arguments, "rRaf")
+def _cp(tree: Tree, arguments: list[str], stdin: Input) -> str:
+    found, paths = options(arguments, "rRafp")
 
     def copy(full: str, target: str) -> None:
         if full in tree.folders and not {"r", "R", "a"} & set(found):
@@ -135,7 +167,7 @@ def _cp(tree: Tree, arguments: list[str], stdin: str) -> str:
     return _pairs(tree, paths, copy)
 
 
-def _mv(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _mv(tree: Tree, arguments: list[str], stdin: Input) -> str:
     def move(full: str, target: str) -> None:
         tree.check_removable(full)
         if target in tree.folders:
@@ -172,14 +204,17 @@ def _pairs(tree: Tree, paths: list[str], act: Callable[[str, str], None]) -> str
     return per_operand(sources, one)
 
 
-def _echo(tree: Tree, arguments: list[str], stdin: str) -> str:
-    bare = arguments[:1] == ["-n"]
-    if re.fullmatch("-[neE]*[eE][neE]*", "".join(arguments[bare : bare + 1])):
-        raise Unknown("unknown option -e or -E: use quotes with a line break inside")
-    return " ".join(arguments[bare:]) + "\n" * (not bare)
+def _echo(tree: Tree, arguments: list[str], stdin: Input) -> str:
+    words, letters = list(arguments), ""
+    while words and re.fullmatch("-[neE]+", words[0]):
+        letters += words.pop(0)[1:]
+    text = " ".join(words)
+    if letters.replace("n", "").endswith("e"):
+        text = unescaped(text)
+    return text + "\n" * ("n" not in letters)
 
 
-def _basename(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _basename(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, paths = options(arguments, "a", "s")
     paths, suffix = some(paths), found.get("s", "")
     if not found:
@@ -190,7 +225,7 @@ def _basename(tree: Tree, arguments: list[str], stdin: str) -> str:
     return joined([name if name == suffix else name.removesuffix(suffix) for name in names])
 
 
-def _dirname(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _dirname(tree: Tree, arguments: list[str], stdin: Input) -> str:
     paths = some(options(arguments, "")[1])
     return joined([_above(path.rstrip("/") or path[:1]) for path in paths])
 
@@ -201,7 +236,7 @@ def _above(path: str) -> str:
     return (before.rstrip("/") or "/") if slash else "."
 
 
-COMMANDS = {
+COMMANDS: dict[str, Command] = {
     "pwd": _pwd,
     "cd": _cd,
     "ls": _ls,

@@ -9,9 +9,17 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agentgym.envs.shell.arguments import LARGEST, contents, joined, options, per_operand, some
-from agentgym.envs.shell.find import with_find
-from agentgym.envs.shell.interpreter import COMMANDS, Command
+from agentgym.envs.shell.arguments import (
+    LARGEST,
+    Command,
+    Input,
+    contents,
+    joined,
+    options,
+    per_operand,
+    some,
+)
+from agentgym.envs.shell.interpreter import COMMANDS
 from agentgym.envs.shell.tree import HOME, Failed, Tree
 
 OWN = (HOME, "/tmp")
@@ -100,7 +108,7 @@ def _host(tree: Tree) -> Host:
     return tree
 
 
-def _tar(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _tar(tree: Tree, arguments: list[str], stdin: Input) -> str:
     first, *rest = arguments or [""]
     found, names = options([f"-{first.removeprefix('-')}", *rest], "txzv", "fC")
     if "f" not in found or names or len({"t", "x"} & set(found)) != 1:
@@ -113,7 +121,7 @@ def _tar(tree: Tree, arguments: list[str], stdin: str) -> str:
     return joined([name for name, _ in files]) if "v" in found else ""
 
 
-def _stat(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _stat(tree: Tree, arguments: list[str], stdin: Input) -> str:
     host = _host(tree)
 
     def described(path: str) -> str:
@@ -129,7 +137,7 @@ def _stat(tree: Tree, arguments: list[str], stdin: str) -> str:
     return per_operand(some(options(arguments, "")[1]), described)
 
 
-def _chmod(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _chmod(tree: Tree, arguments: list[str], stdin: Input) -> str:
     host = _host(tree)
     mode, *paths = arguments or [""]
     symbolic = _SYMBOLIC.fullmatch(mode)
@@ -155,7 +163,7 @@ def _chmod(tree: Tree, arguments: list[str], stdin: str) -> str:
     return per_operand(paths, change_mode)
 
 
-def _xxd(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _xxd(tree: Tree, arguments: list[str], stdin: Input) -> str:
     found, files = options(arguments, "pr")
     if "p" not in found:
         raise Failed("use xxd -p or xxd -r -p")
@@ -168,7 +176,7 @@ def _xxd(tree: Tree, arguments: list[str], stdin: str) -> str:
         raise Failed("invalid input") from None
 
 
-def _nc(tree: Tree, arguments: list[str], stdin: str) -> str:
+def _nc(tree: Tree, arguments: list[str], stdin: Input) -> str:
     host = _host(tree)
     if len(arguments) != 2 or arguments[0] not in ("localhost", "127.0.0.1"):
         raise Failed("use nc localhost PORT")
@@ -176,7 +184,7 @@ def _nc(tree: Tree, arguments: list[str], stdin: str) -> str:
         pairs = (line.partition("=") for line in host.files[path].splitlines())
         service = {key: value for key, _, value in pairs}
         if service.get("port") == arguments[1]:
-            return _answer(host, service, stdin.strip())
+            return _answer(host, service, stdin.read().strip())
     raise Failed(f"{arguments[1][:20]}: Connection refused")
 
 
@@ -193,7 +201,12 @@ def _answer(host: Host, service: dict[str, str], request: str) -> str:
     return host.files.get(full, "There is no such file.\n")
 
 
-HOST_COMMANDS: dict[str, Command] = with_find(
-    {**COMMANDS, "tar": _tar, "stat": _stat, "chmod": _chmod, "xxd": _xxd, "nc": _nc}
-)
+HOST_COMMANDS: dict[str, Command] = {
+    **COMMANDS,
+    "tar": _tar,
+    "stat": _stat,
+    "chmod": _chmod,
+    "xxd": _xxd,
+    "nc": _nc,
+}
 """The commands of a host."""

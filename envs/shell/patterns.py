@@ -7,49 +7,38 @@ exponential time. The longest of the leftmost matches counts, as in POSIX.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from functools import lru_cache
+
+from agentgym.envs.shell.automaton import ACCEPT, SPECIAL, Automaton, PatternError, Set
 
 LONGEST = 200
 """Number of characters of a pattern."""
+LARGEST = 100_000
+"""Number of characters of a text in which matches are replaced."""
 _WORK = 200_000
-_DEPTH = 10
-_CLASSES = {
-    "alpha": "azAZ",
-    "digit": "09",
-    "alnum": "azAZ09",
-    "upper": "AZ",
-    "lower": "az",
-    "space": "  \t\r",
-    "punct": "!/:@[`{~",
-}
-_ESCAPES = {"w": "azAZ09__", "d": "09", "s": "  \t\r"}
-_SPECIAL = frozenset("\\.*[^$+?|(){}")
-_ACCEPT = 0
 
 States = frozenset[int]
+Around = tuple[bool, bool, bool, bool]
+"""Whether a place is the start and the end of a line, and whether a word is before and behind."""
 
 
-class NotSupported(Exception):
-    """Raised for what other shells understand. The message is shown even behind `2>/dev/null`."""
+class Work:
+    """The steps of patterns that share a limit."""
 
+    def __init__(self) -> None:
+        self._count = 0
 
-class PatternError(Exception):
-    """Raised for a pattern that cannot be read, or one that takes too long."""
+    def step(self) -> None:
+        """Counts a step.
 
-
-class PatternNotSupported(PatternError, NotSupported):
-    """Raised for a pattern that other programs can read."""
-
-
-class _Set:
-    """A set of characters: ranges, possibly negated."""
-
-    def __init__(self, ranges: str, *, negated: bool = False):
-        self.ranges = [ranges[i : i + 2] for i in range(0, len(ranges), 2)]
-        self.negated = negated
-
-    def __contains__(self, char: str) -> bool:
-        return any(low <= char <= high for low, high in self.ranges) != self.negated
+        Raises:
+            PatternError: if there are too many.
+        """
+        self._count += 1
+        if self._count > _WORK:
+            raise PatternError("the pattern takes too long")
 
 
 class Pattern:
@@ -59,29 +48,31 @@ class Pattern:
         source: the pattern.
         extended: whether `( ) | + ?` are operators without a backslash, as in `grep -E`.
         ignore_case: whether capitals are ignored.
+        work: what it shares its limit with.
 
     Raises:
         PatternError: if the pattern cannot be read.
     """
 
-    def __init__(self, source: str, *, extended: bool = False, ignore_case: bool = False):
+    def __init__(
+        self,
+        source: str,
+        *,
+        extended: bool = False,
+        ignore_case: bool = False,
+        work: Work | None = None,
+    ):
         if len(source) > LONGEST:
             raise PatternError(f"a pattern has at most {LONGEST} characters")
         self._fold = ignore_case
-        self._source = source.lower() if ignore_case else source
-        self._literal = not set(source) & _SPECIAL
-        self._extended = extended
-        self._place = 0
-        self._sets: list[_Set | str | None] = [None]
-        self._next: list[list[int]] = [[]]
-        start, end = self._alternatives(0)
-        if self._place < len(self._source):
-            raise PatternError("unmatched )")
-        self._next[end].append(_ACCEPT)
-        self._start = start
-        self._work = 0
+        self._source = _folded(source) if ignore_case else source
+        self._literal = not set(source) & SPECIAL
+        automaton = Automaton(self._source, extended=extended)
+        self._sets, self._next, self._start = automaton.sets, automaton.next, automaton.start
+        self.groups, self._words = automaton.groups, automaton.words
+        self._step_taken = (work or Work()).step
         self._steps: dict[tuple[States, str], States] = {}
-        self._closures: dict[tuple[States, bool, bool], States] = {}
+        self._closures: dict[tuple[States, Around], States] = {}
 
     def search(self, line: str, begin: int = 0) -> tuple[int, int] | None:
         """Returns the start and the end of the first match from a position on, or None."""
@@ -95,6 +86,36 @@ class Pattern:
                 return start, end
         return None
 
+    def replaced(
+        self, line: str, insert: Callable[[tuple[int, int]], str], *, every: bool, first: int = 1
+    ) -> tuple[str, int]:
+        """Returns a text with matches replaced, and how many there were.
+
+        Args:
+            line: the text.
+            insert: returns the new text for the start and the end of a match.
+            every: whether all matches are replaced, not only one.
+            first: the number of the match at which replacement starts.
+
+        Raises:
+            PatternError: if the new text is too long.
+        """
+        done, begin, last, count = "", 0, -1, 0
+        while begin <= len(line) and (match := self.search(line, begin)) is not None:
+            start, end = match
+            done += line[begin:start]
+            if len(done) > LARGEST:
+                raise PatternError("output too large")
+            if end > start or start != last:  # no empty match right after a match
+                count += 1
+                done += insert(match) if count >= first else line[start:end]
+            if end == start:
+                done += line[start : start + 1]
+            begin, last = max(end, start + 1), end
+            if count >= first and not every:
+                break
+        return done + line[begin:], max(0, count - first + 1)
+
     def fullmatch(self, text: str) -> bool:
         """Returns whether the longest match at the start is the whole text."""
         return self._longest(text.lower() if self._fold else text, 0) == len(text)
@@ -102,11 +123,9 @@ class Pattern:
     def _longest(self, text: str, start: int) -> int | None:
         states, best = frozenset({self._start}), None
         for place in range(start, len(text) + 1):
-            self._work += 1
-            if self._work > _WORK:
-                raise PatternError("the pattern takes too long")
-            states = self._closure(states, place == 0, place == len(text))
-            if _ACCEPT in states:
+            self._step_taken()
+            states = self._closure(states, self._around(text, place))
+            if ACCEPT in states:
                 best = place
             if place == len(text):
                 break
@@ -122,22 +141,84 @@ class Pattern:
             reached = {
                 self._next[state][0]
                 for state in states
-                if isinstance(kind := sets[state], _Set) and char in kind
+                if isinstance(kind := sets[state], Set) and char in kind
             }
             found = self._steps[states, char] = frozenset(reached)
         return found
 
-    def _closure(self, states: States, first: bool, last: bool) -> States:
-        key = (states, first, last)
+    def _around(self, text: str, place: int) -> Around:
+        if not self._words:
+            return place == 0, place == len(text), False, False
+        before, behind = (
+            char.isalnum() or char == "_"
+            for char in (text[place - 1 : place], text[place : place + 1])
+        )
+        return place == 0, place == len(text), before, behind
+
+    @staticmethod
+    def _passes(kind: Set | str | None, around: Around) -> bool:
+        """Whether a state is left without a character."""
+        first, last, before, behind = around
+        match kind:
+            case None:
+                return True
+            case "^":
+                return first
+            case "$":
+                return last
+            case "b":
+                return before != behind
+            case "B":
+                return before == behind
+            case "<":
+                return behind and not before
+            case ">":
+                return before and not behind
+            case _:
+                return not isinstance(kind, Set)
+
+    def captured(self, line: str, start: int, end: int) -> list[str]:
+        """Returns what the groups have matched within a match, of which the first ones take most.
+
+        Raises:
+            PatternError: if it takes too long.
+        """
+        text = line.lower() if self._fold else line
+        caught: dict[int, tuple[int, ...]] = {}
+        left = [(self._start, (-1,) * (2 * self.groups))]
+        for place in range(start, end + 1):
+            around, caught = self._around(text, place), {}
+            while left:
+                state, found = left.pop()
+                self._step_taken()
+                if state in caught:
+                    continue
+                kind = self._sets[state]
+                if isinstance(kind, str) and kind[1:]:  # the start or the end of a group
+                    index = 2 * int(kind[1:]) - 2 + (kind[0] == ")")
+                    found = (*found[:index], place, *found[index + 1 :])
+                caught[state] = found
+                if self._passes(kind, around) and state != ACCEPT:
+                    left += [(other, found) for other in reversed(self._next[state])]
+            if place < end:
+                steps = [
+                    (self._next[state][0], found)
+                    for state, found in caught.items()
+                    if isinstance(kind := self._sets[state], Set) and text[place] in kind
+                ]
+                left = steps[::-1]
+        found = caught.get(ACCEPT, (-1,) * (2 * self.groups))
+        pairs = zip(found[::2], found[1::2], strict=True)
+        return [line[first:last] if 0 <= first <= last else "" for first, last in pairs]
+
+    def _closure(self, states: States, around: Around) -> States:
+        key = (states, around)
         found = self._closures.get(key)
         if found is None:
             reached, left = set(states), list(states)
             while left:
                 state = left.pop()
-                kind = self._sets[state]
-                if isinstance(kind, _Set) or (kind == "^" and not first):
-                    continue
-                if kind == "$" and not last:
+                if not self._passes(self._sets[state], around):
                     continue
                 new = [other for other in self._next[state] if other not in reached]
                 reached.update(new)
@@ -145,117 +226,11 @@ class Pattern:
             found = self._closures[key] = frozenset(reached)
         return found
 
-    # Parsing. Every part returns its first and its last state.
 
-    def _state(self, kind: _Set | str | None = None, *following: int) -> int:
-        self._sets.append(kind)
-        self._next.append(list(following))
-        return len(self._sets) - 1
-
-    def _alternatives(self, depth: int) -> tuple[int, int]:
-        if depth > _DEPTH:
-            raise PatternError("too many nested groups")
-        start, end = self._state(), self._state()
-        while True:
-            first, last = self._sequence(depth)
-            self._next[start].append(first)
-            self._next[last].append(end)
-            if not self._operator("|"):
-                return start, end
-
-    def _sequence(self, depth: int) -> tuple[int, int]:
-        start = end = self._state()
-        begun = False
-        while self._place < len(self._source):
-            if self._looking_at("|") or (depth and self._looking_at(")")):
-                break
-            if self._extended and self._looking_at(")"):
-                break  # unmatched
-            first, last = self._atom(depth, begun)
-            first, last = self._repeated(first, last)
-            self._next[end].append(first)
-            end, begun = last, True
-        return start, end
-
-    def _repeated(self, first: int, last: int) -> tuple[int, int]:
-        while True:
-            plus, maybe = self._operator("+"), self._operator("?")
-            star = not plus and not maybe and self._source[self._place : self._place + 1] == "*"
-            if not (plus or maybe or star):
-                return first, last
-            self._place += star
-            end = self._state()
-            self._next[last].append(end)
-            if not maybe:
-                self._next[last].append(first)
-            first = first if plus else self._state(None, first, end)
-            last = end
-
-    def _atom(self, depth: int, begun: bool) -> tuple[int, int]:
-        if self._operator("("):
-            inside = self._alternatives(depth + 1)
-            if not self._operator(")"):
-                raise PatternError("unmatched (")
-            return inside
-        char = self._source[self._place]
-        self._place += 1
-        rest = self._source[self._place :]
-        end = self._state()
-        if char == "^" and not begun:
-            return self._state("^", end), end
-        if char == "$" and (not rest or rest.startswith((")", "|", "\\)", "\\|"))):
-            return self._state("$", end), end
-        if char == ".":
-            return self._state(_Set("", negated=True), end), end
-        if char == "[":
-            return self._state(self._bracket(), end), end
-        if char == "\\":
-            if not rest:
-                raise PatternError("trailing backslash")
-            char = rest[0]
-            self._place += 1
-            if char in _ESCAPES:
-                return self._state(_Set(_ESCAPES[char]), end), end
-            if char.isalnum() or char in "{<>":
-                raise PatternNotSupported(f"\\{char} is not supported")
-        elif char == "{" and self._extended:
-            raise PatternNotSupported("{} is not supported")
-        return self._state(_Set(char * 2), end), end
-
-    def _bracket(self) -> _Set:
-        source, place = self._source, self._place
-        negated = source[place : place + 1] in ("^", "!")
-        place += negated
-        ranges, first = "", True
-        while place < len(source) and (source[place] != "]" or first):
-            first = False
-            if source.startswith("[:", place) and (end := source.find(":]", place)) > 0:
-                name = source[place + 2 : end]
-                if name not in _CLASSES:
-                    raise PatternError(f"unknown character class [:{name[:20]}:]")
-                ranges += _CLASSES[name]
-                place = end + 2
-            elif source[place + 1 : place + 2] == "-" and source[place + 2 : place + 3] not in "]":
-                ranges += source[place] + source[place + 2]
-                place += 3
-            else:
-                ranges += source[place] * 2
-                place += 1
-        if place >= len(source):
-            raise PatternError("unmatched [")
-        self._place = place + 1
-        return _Set(ranges, negated=negated)
-
-    def _looking_at(self, operator: str) -> bool:
-        text = operator if self._extended else f"\\{operator}"
-        return self._source.startswith(text, self._place)
-
-    def _operator(self, operator: str) -> bool:
-        """Skips an operator if it comes next, and returns whether it does."""
-        found = self._looking_at(operator)
-        if found:
-            self._place += 1 if self._extended else 2
-        return found
+def _folded(source: str) -> str:
+    """Returns a pattern without capitals."""
+    source = re.sub(r"\[:(?:upper|lower):\]", "[:alpha:]", source)
+    return re.sub(r"\\.|[^\\]+", lambda m: m[0] if m[0][0] == "\\" else m[0].lower(), source)
 
 
 @lru_cache(maxsize=256)

@@ -18,9 +18,9 @@ class Shell(CommandLine):
     largest number) or a change (move files, edit a setting, write a selection to a file). In half
     of the tasks about a file, its folder is not given.
 
-    Commands run on a tree in memory. No command reaches the system: there are no processes or
-    command substitutions, and the variables are `$HOME`, `$PWD`, `$USER` and `$?`. Sizes of files,
-    outputs and names are bounded, and patterns match in bounded time.
+    Commands run on a tree in memory. No command reaches the system, and there are no processes.
+    Sizes of files, outputs and names are bounded, as are the depth and the work of a line, and
+    patterns match in bounded time.
 
     ## Action Space
     Text, one of:
@@ -34,6 +34,12 @@ class Shell(CommandLine):
       fails. Options and syntax that are not supported are errors, which are shown even behind
       `2>/dev/null`. Outside of plain quotes, typographic quotes, dashes and spaces count as plain
       ones. In quotes they are text.
+      Lines as language models write them are read, too, which the instructions do not mention:
+      `for`, `while`, `until` and `if`, `( )` and `{ }`, `$( )`, `$(( ))`, `<( )` and `<<<`,
+      variables, which last for their line, `{a,b}`, and the commands awk, xargs, test, [, printf,
+      seq, tee, diff, comm, paste, nl, stat -c, md5sum, sha256sum, read, sh -c, true and false.
+      There are no functions, arrays, `case`, `[[ ]]`, here-documents, background commands, links,
+      times, owners and modes of files. awk writes no files and has no functions of one's own.
     - `submit 12` answers a question, `submit` submits the changed files.
 
     ## Observation Space

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agentgym.envs.shell.patterns import NotSupported, PatternError, file_pattern
+from agentgym.envs.shell.automaton import NotSupported, PatternError
+from agentgym.envs.shell.patterns import file_pattern
 
 HOME = "/home/user"
 MOST_CHARACTERS = 100_000

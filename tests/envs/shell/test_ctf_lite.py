@@ -190,3 +190,10 @@ def test_permissions_are_part_of_the_state():
 def test_other_numbers_of_stages_are_refused():
     with pytest.raises(ConfigError, match="stages must be 1 to 3"):
         CTFLite(stages=4)
+
+
+def test_a_loop_tries_few_passwords():
+    output, good = run(
+        host(), "for i in {1..900}; do echo word$i | nc localhost 10; done", HOST_COMMANDS
+    )
+    assert not good and output.count("Send the password") <= 10
