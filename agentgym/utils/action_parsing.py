@@ -50,7 +50,7 @@ _OPENED = re.compile(
     re.ASCII,
 )
 """The fence at the end of a line before a code block, and the word for its language."""
-_CODE = re.compile(r"`([^`]+)`")
+_CODE = re.compile(r"(`|```)(?P<code>[^`]+)\1")
 _FUNCTION = r"^(?:async[ \t]{1,9})?def[ \t]{1,9}%s[ \t]{0,9}\("
 _ASSIGNED = r"^%s[ \t]{0,9}(?::[^=\n]{1,99})?=(?!=)"
 _MAX_BRACES = 16
@@ -216,8 +216,10 @@ def bare(answer: str) -> str:
     text = normalized_code(answer[start:stop])
     text = unfenced(text.replace("\r\n", "\n").strip())
     text = unfenced((":" in text and labelled(text)) or text).strip()
-    marked = _CODE.fullmatch(text) or _BOLD.fullmatch(text)
-    return marked[1].strip() if marked else text
+    if code := _CODE.fullmatch(text):
+        return code["code"].strip()
+    bold = _BOLD.fullmatch(text)
+    return bold[1].strip() if bold else text
 
 
 def command(answer: str) -> str:

@@ -20,6 +20,8 @@ SHOWN = 1500
 """Number of characters of the output that are shown."""
 _SUBMIT = re.compile(r"submit(?:(?:[ \t]*:[ \t]*|[ \t]+)(.*)|[.!])?", re.DOTALL | re.IGNORECASE)
 
+_FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
+
 
 def _without_prompts(text: str) -> str:
     """Returns commands without "$ " if each line begins with it. Else it may be an output."""
@@ -88,6 +90,8 @@ class CommandLine(TextEnv):
         if submitted := _SUBMIT.fullmatch(line):
             state.submitted, state.right = True, self._judge(plain(submitted[1] or "", cased=True))
             return self._look("Right." if state.right else "Wrong.")
+        if (fence := _FENCE.search(line)) and line.count("'", 0, fence.start()) % 2 == 0:
+            return self._invalid("Reply with one command line, or with one code block.")
         if not line or len(line) > LONGEST:
             return self._invalid(f"Reply with a command line of at most {LONGEST} characters.")
         try:

@@ -82,8 +82,8 @@ class Shell(CommandLine):
         "- submit 12: answer a question. This ends the episode.\n"
         "- submit: if the task is a change, submit the files. This ends the episode.\n"
         "Rules:\n"
-        f"- Commands: {', '.join(COMMANDS)}.\n"
-        "- There are no loops and no $( ). Variables: $HOME, $PWD, $USER and $?.\n"
+        f"- Commands: {', '.join(COMMANDS)}, awk, xargs, test and others.\n"
+        "- Loops, $( ) and variables work within a line. There are no here-documents.\n"
         "- Change only the requested files. Delete other files that you make.\n"
         "The reward is 1 if the answer or the files are right."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -73,7 +74,7 @@ def ours(line: str) -> Result:
         tree.make_folder(path)
     output, good = run(tree, line)
     # Errors of the shell itself come before a redirection of errors is made.
-    output = "".join(row for row in output.splitlines(True) if not row.startswith("sh: "))
+    output = re.sub(r"sh: .*\n", "", output)
     return output, good, tree.files, {f for f in tree.folders if f.startswith(HOME)}, tree.here
 
 

@@ -17,6 +17,7 @@ from agentgym.envs.shell.shell import Shell
 from agentgym.envs.shell.tasks import task_of
 from agentgym.envs.shell.tree import HOME, MOST_CHARACTERS, MOST_ENTRIES, Failed, Tree
 from agentgym.errors import SnapshotError
+from agentgym.registration.making import make_env
 
 FILES = {
     "a.txt": "one two\nthree\nfour five six\nthree\n",
@@ -584,3 +585,21 @@ def test_the_work_of_find_is_bounded():
     ):
         output, good = run(made, line)
         assert not good and "reads too much" in output
+
+
+@pytest.mark.parametrize(
+    "said", ["```\nls\n```\nand\n```\npwd\n```", "I list:\n```\nls\n```\nthen\n```\npwd\n```"]
+)
+def test_no_command_of_several_code_blocks_is_run(said: str):
+    env = make_env("Shell-v0")
+    env.reset(seed=0)
+    text, _, _, _, info = env.step(said)
+    assert not info["valid"] and "one code block" in text
+
+
+def test_a_command_is_read_in_code_marks_and_a_fence_in_quotes_is_text():
+    env = make_env("Shell-v0")
+    env.reset(seed=0)
+    assert "notes/" in env.step("```ls```")[0]
+    text, _, _, _, info = env.step("printf '%s\n' 'a\n```\nb'")
+    assert info["valid"] and "a\n```\nb" in text
