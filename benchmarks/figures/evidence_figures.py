@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -42,46 +42,80 @@ def evidence() -> str:
         *(f"Seed {seed}, %" for seed in seeds),
         *("Steps", "Device"),
     )
-    return table(header, [_line(runs, seeds) for _, runs in sorted(lines.items())])
+    usual = _usual_starts(content["runs"].values())
+    return table(header, [_line(runs, seeds, usual) for _, runs in sorted(lines.items())])
 
 
-def _line(runs: dict[int, dict[str, Any]], seeds: list[int]) -> tuple[str, ...]:
+def _clone(run: dict[str, Any]) -> tuple[Any, ...]:
+    """Returns what names the clone of a run."""
+    return run["env"], run["adapter"], run["demonstrations"], run["seed"]
+
+
+def _start(run: dict[str, Any]) -> Any:
+    """Returns the measures of the clone that a run began from, None for a clone."""
+    return run["agents"].get("start")
+
+
+def _usual_starts(runs: Iterable[dict[str, Any]]) -> dict[tuple[Any, ...], Any]:
+    """Returns the measures of most runs' clones, which rounding changes on another processor."""
+    starts: dict[tuple[Any, ...], list[Any]] = {}
+    for run in runs:
+        if _start(run) is not None:
+            starts.setdefault(_clone(run), []).append(_start(run))
+    return {clone: max(found, key=found.count) for clone, found in starts.items()}
+
+
+def _line(
+    runs: dict[int, dict[str, Any]], seeds: list[int], usual: dict[tuple[Any, ...], Any]
+) -> tuple[str, ...]:
     """Returns a row of the table: the runs of a recipe with a rate by seed."""
     run = next(iter(runs.values()))
-    success = {seed: list(each["agents"].values())[-1]["success"] for seed, each in runs.items()}
+
+    def cell(run: dict[str, Any]) -> str:
+        start, shown = _start(run), percent_interval(list(run["agents"].values())[-1]["success"])
+        if start is None or start == usual[_clone(run)]:
+            return shown
+        return f"{shown} from {100 * start['success'][0]:.0f}"
+
     return (
         f"`{run['env']}`",
         run["adapter"],
         run["recipe"],
         str(run["demonstrations"]),
         "-" if run["recipe"] == "clone" else f"{run['lr']:g}",
-        *(percent_interval(success[seed]) if seed in runs else "" for seed in seeds),
+        *(cell(runs[seed]) if seed in runs else "" for seed in seeds),
         f"{np.mean([each['env_steps'] for each in runs.values()]):,.0f}",
         run["device"],
     )
 
 
 def evidence_seeds() -> str:
-    """Returns the reward of recipes with several seeds of a rate, and gains paired by seed."""
+    """Returns the reward of recipes with several seeds of a rate, and gains paired by clone."""
     content = results_if_any("evidence")
     if content is None:
         return NOTHING
-    rewards: dict[tuple[Any, ...], dict[int, float]] = {}
+    lines: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for run in content["runs"].values():
         start = run["env"], run["adapter"], run["demonstrations"]
-        key = *start, run["recipe"] != "clone", run["recipe"], run["lr"]
-        final = list(run["agents"].values())[-1]
-        rewards.setdefault(key, {})[run["seed"]] = final["reward"][0]
+        lines.setdefault((*start, run["recipe"] != "clone", run["recipe"], run["lr"]), []).append(
+            run
+        )
     rows = []
-    for key, seeds in sorted(rewards.items()):
+    for key, runs in sorted(lines.items()):
         env, adapter, demonstrations, trained, recipe, lr = key
-        if len(seeds) == 1 or env not in measured():
+        if len(runs) == 1 or env not in measured():
             continue
-        start, found = (env, adapter, demonstrations), list(seeds.values())
-        clones = next(each for other, each in rewards.items() if other[:4] == (*start, False))
-        grpo = {} if recipe == "grpo" else rewards.get((*start, True, "grpo", lr), {})
-        row = f"`{env}`", adapter, recipe, f"{lr:g}" if trained else "-", str(len(seeds))
-        gains = (_gain(seeds, each) if trained else "-" for each in (clones, grpo))
+        grpo = lines.get((env, adapter, demonstrations, True, "grpo", lr), [])
+        over_clone = [_reward(run) - _start(run)["reward"][0] for run in runs if trained]
+        over_grpo = [
+            _reward(run) - _reward(other)
+            for run in runs
+            for other in grpo
+            if recipe != "grpo" and _clone(run) == _clone(other) and _start(run) == _start(other)
+        ]
+        found = [_reward(run) for run in runs]
+        row = f"`{env}`", adapter, recipe, f"{lr:g}" if trained else "-", str(len(runs))
+        gains = (_over_seeds(each) if len(each) > 1 else "-" for each in (over_clone, over_grpo))
         rows.append((*row, _over_seeds(found), f"{min(found):.2f}", *gains))
     header = (
         *("Environment", "Adapter", "Recipe", "Rate", "Seeds", "Reward", "Worst seed"),
@@ -90,10 +124,8 @@ def evidence_seeds() -> str:
     return table(header, rows)
 
 
-def _gain(seeds: dict[int, float], base: dict[int, float]) -> str:
-    """Returns the mean difference of the seeds of both with its t interval."""
-    both = sorted(seeds.keys() & base.keys())
-    return _over_seeds([seeds[seed] - base[seed] for seed in both]) if len(both) > 1 else "-"
+def _reward(run: dict[str, Any]) -> float:
+    return list(run["agents"].values())[-1]["reward"][0]
 
 
 def evidence_adapters() -> str:
