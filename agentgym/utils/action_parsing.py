@@ -319,11 +319,13 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
         return []
     paragraph = first_paragraph(answer)
     spoken = ARTICLES.isdisjoint(known)  # else articles are actions, as in a text word by word
-    begins = plain(answer.strip().partition("\n")[0])  # "left" and later "Answer: up" are two
+    rows = answer.strip().split("\n")
+    begins = plain(rows[0])  # "left" and later "Answer: up" are two
     marked = "" if begins in known else last_answer(paragraph)
     brief = paragraph if any("(" in each for each in known) else without_note(paragraph, known)
-    ends = plain(answer.strip().rpartition("\n")[2])  # "**up**" behind a block is another one
-    block = "" if begins in known or ends in known else only_block(answer)
+    block, ends = only_block(answer), {plain(undressed(row)) for row in (rows[0], rows[-1])}
+    if block and plain(block) not in ends and not ends.isdisjoint(known):
+        return []  # two answers
     dressed = (paragraph, marked, without_bold(brief), block)
     parts = (paragraph, *map(undressed, dressed))
     for form in filter(None, dict.fromkeys(map(plain, parts))):

@@ -80,6 +80,9 @@ def test_the_only_block_is_the_action(said: str):
     [
         "left\n```\nup\n```",
         "```\nup\n```\n**left**",
+        "Answer: left\n```\nup\n```",
+        "```\nup\n```\n\\boxed{left}",
+        "<answer>left</answer>\n```\nup\n```",
         "```\nup\n```\nor\n```\nleft\n```",
         "Go left:\n```\nup",
     ],
