@@ -50,7 +50,7 @@ _OPENED = re.compile(
     re.ASCII,
 )
 """The fence at the end of a line before a code block, and the word for its language."""
-_CODE = re.compile(r"(`|```)(?P<code>[^`]+)\1")
+_CODE = re.compile(r"`([^`]+)`|```([^`]+)```")
 _FUNCTION = r"^(?:async[ \t]{1,9})?def[ \t]{1,9}%s[ \t]{0,9}\("
 _ASSIGNED = r"^%s[ \t]{0,9}(?::[^=\n]{1,99})?=(?!=)"
 _MAX_BRACES = 16
@@ -216,10 +216,8 @@ def bare(answer: str) -> str:
     text = normalized_code(answer[start:stop])
     text = unfenced(text.replace("\r\n", "\n").strip())
     text = unfenced((":" in text and labelled(text)) or text).strip()
-    if code := _CODE.fullmatch(text):
-        return code["code"].strip()
-    bold = _BOLD.fullmatch(text)
-    return bold[1].strip() if bold else text
+    marked = _CODE.fullmatch(text) or _BOLD.fullmatch(text)
+    return marked[marked.lastindex or 0].strip() if marked else text
 
 
 def command(answer: str) -> str:
@@ -243,13 +241,18 @@ def code_command(answer: str) -> str:
 def only_block(answer: str) -> str:
     """Returns the code block in a reply, "" if it has none or several.
 
-    Whatever the text around it says, the block is the action: models explain it in many words. A
-    fence in a here-document or in quotes is part of a command.
+    Whatever the text around it says, the block is the action, except beside a labelled action, in
+    an imagined observation or in thoughts. A fence in a here-document or in quotes is a command's.
     """
+    answer = answer[slice(*find_answer(answer))]
     if not 1 <= answer.count("```") <= 2 or "~~~" in answer:
         return ""
-    before = answer.partition("```")[0]
-    blocks = [] if "<<" in before or before.count('"') % 2 else code_blocks(answer)
+    before, _, after = (*answer.split("```"), "")[:3]
+    imagined = OBSERVATION.search(before.strip(), 1)
+    beside = imagined or labelled(before) or labelled(OBSERVATION.split(after)[0])
+    marks = before.count('"'), len(re.findall(r"(?<!\w)'|'(?!\w)", before))
+    quoted = "<<" in before or any(count % 2 for count in marks)
+    blocks = [] if beside or quoted else code_blocks(answer)
     return blocks[0] if len(blocks) == 1 else ""
 
 
@@ -324,8 +327,8 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
     marked = "" if begins in known else last_answer(paragraph)
     brief = paragraph if any("(" in each for each in known) else without_note(paragraph, known)
     block, ends = only_block(answer), {plain(undressed(row)) for row in (rows[0], rows[-1])}
-    if block and plain(block) not in ends and not ends.isdisjoint(known):
-        return []  # two answers
+    if block and plain(block) not in ends and not ends.isdisjoint(known):  # two answers
+        return []
     dressed = (paragraph, marked, without_bold(brief), block)
     parts = (paragraph, *map(undressed, dressed))
     for form in filter(None, dict.fromkeys(map(plain, parts))):

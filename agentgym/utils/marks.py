@@ -52,9 +52,12 @@ _HEAD = re.compile(
 _CHANGES = re.compile(
     r"\W*(?:and|plus|also)\b|.*\b(?:x?\d+x?|one|two|three|four|five|several|few|many|half|twice"
     r"|thrice|times|again|repeat\w*|then|or|else|after|before|until|till|later|first|next|wait|skip"
-    r"|undo|opposite|only)\b"
+    r"|undo|opposite|only|all the way|to the end|couple|double|bit|slightly|part(?:ly|ially)"
+    r"|forever|keep|continu\w+|every|each|when|once|as (?:soon|long|far)|provided|assuming"
+    r"|cancel\w*|ignor\w+|mistake|scratch|kidding|joking|correction|oops|hmm+|unsure|uncertain"
+    r"|i guess|either|probably|possibly|undecided|alternat\w+|reverse|backwards)\b"
 )
-"""Words of a note that may add an action, an amount or a condition to the one before it."""
+"""Words of a note that may take back the action before it, or add another one or a condition."""
 _NO_LONGER = re.compile(r"\bno longer \w{1,30}")
 _NO_WORD = re.compile(r"\W+")
 _LETTERS = re.compile(r"[^\W\d_]{2}")

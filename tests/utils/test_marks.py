@@ -22,6 +22,9 @@ ACTIONS = ("left", "right", "up", "go north", "go to the kitchen", "take key", "
             "if it is free",
             "wait",
         ),
+        *("all the way", "to the end", "a couple", "a bit", "slightly", "keep going", "every turn"),
+        *("cancelled", "ignore this", "my mistake", "scratch that", "just kidding", "correction"),
+        *("once it is free", "when it opens", "as soon as it opens", "unsure", "I guess", "either"),
         *("three steps", "two", "10 steps", "half", "a few", "repeat", "again", "x2", "twice"),
         *(
             "later",
@@ -68,6 +71,11 @@ def test_a_note_that_explains_an_action_is_left_out(note: str):
         "It seems the file doesn't exist. We should create it first\n```\nX\n```",
         "The suggested fix did not work, e.g. for `None`:\n\n```\nX\n```\n",
         "```\nX\n```",
+        "```bash\nX",
+        "Now:\n```\nX```",
+        "Thought: I go\nAction:\n```\nX\n```\nObservation: done\nThought: y\nAction: look",
+        "Observation: it isn't there.\n```\nX\n```",
+        "<think>\n```\nleft\n```\n</think>\n```\nX\n```",
     ],
 )
 def test_the_only_block_is_the_action(said: str):
@@ -85,6 +93,11 @@ def test_the_only_block_is_the_action(said: str):
         "<answer>left</answer>\n```\nup\n```",
         "```\nup\n```\nor\n```\nleft\n```",
         "Go left:\n```\nup",
+        "It shows:\n```\nup\n```\nAction: jump",
+        "Action: jump\n```\nup\n```",
+        "Action: jump\n\nObservation:\n```\nup\n```",
+        "jump\n\nObservation:\n```\nup\n```",
+        "<think>\n```\nleft\n```\n</think>\njump",
     ],
 )
 def test_one_of_two_answers_is_none(said: str):
@@ -98,10 +111,23 @@ def test_one_of_two_answers_is_none(said: str):
         'echo "\n```\nls\n```\n" > a.md',
         "```\nls\n```\nand\n```\npwd\n```",
         "~~~\nls\n~~~\n```\npwd\n```",
+        "echo '\n```\nls\n```\n' > a.md",
+        "<think>\n```\nls\n```\n</think>\npwd",
     ],
 )
 def test_a_block_in_a_command_and_several_blocks_are_none(said: str):
     assert code_command(said) == said
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It printed:\n```\na.txt\n```\nAction: ls",
+        "Thought: I look\nAction: ls\n\nObservation:\n```\na.txt\n```",
+    ],
+)
+def test_a_labelled_action_is_the_action_beside_a_block(said: str):
+    assert code_command(said) == "ls"
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ class RecipeHooks:
     With several processes, the hooks run in all of them, on the same trajectories. The main
     process's results and the weights of its `modules` replace those of the others after each hook.
 
-    An error in a hook, such as an environment's or a judge's, saves the finished iterations with
-    the state that the hooks have then, so a hook changes its state last.
+    An error in a hook, such as an environment's or a judge's, saves the finished iterations if the
+    hooks have neither a state nor modules, which it may have left between two iterations.
 
     Attributes:
         metrics: numbers of the last iteration to log under `credit/`.

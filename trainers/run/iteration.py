@@ -53,6 +53,7 @@ class Iteration:
         with trainer.stop.during(self._stopping), trainer.log.phases.phase("update"):
             with saved_first(trainer):
                 trainer.callbacks.call("on_rollout_end", trainer, trajectories)
+            with saved_first(trainer, credits=True):
                 self._sleep()
                 first_pass = self._first_pass_recomputes
                 batch, forward = self._batch(trajectories), None

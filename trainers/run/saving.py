@@ -145,19 +145,24 @@ class Saver:
 
 
 @contextmanager
-def saved_first(trainer: Parts) -> Iterator[None]:
+def saved_first(trainer: Parts, *, credits: bool = False) -> Iterator[None]:
     """Returns a context for what runs between updates: an error in it loses no iteration.
 
     A run that diverged keeps its last good checkpoint instead.
 
     Args:
         trainer: the trainer of the run, which writes a checkpoint before the error is raised.
+        credits: whether it assigns credit. If that changes a state, of hooks or of counts, the
+            error has left it between two iterations, and --resume repeats those since the last
+            checkpoint.
     """
     try:
         yield
     except Exception as error:
         alone = trainer.accelerator.num_processes == 1  # others would wait for this process
-        if alone and not isinstance(error, Interrupted | Diverged):
+        hooks, counts = trainer.hooks, trainer.config.reward.count_bonus
+        changed = credits and (hooks.state_dict() or hooks.modules() or counts)
+        if alone and not changed and not isinstance(error, Interrupted | Diverged):
             trainer.save()
             at = trainer.state.iteration
             error.add_note(f"Saved after iteration {at}. --resume continues the run.")

@@ -174,6 +174,64 @@ def test_what_fails_in_an_iteration_before_the_update_loses_no_finished_one(tmp_
         assert trainer.saver.saved is not None and trainer.saver.saved[0] == 2, name
 
 
+def test_a_run_goes_on_exactly_after_an_error_behind_hooks_that_have_a_state(tmp_path):
+    """The iteration is repeated, and what it adds to a state must not be there twice."""
+
+    class Counts(RecipeHooks):
+        def __init__(self, fails: bool):
+            super().__init__()
+            self.seen, self.fails = 0, fails
+
+        def on_rollout_end(self, fresh: Any, iteration: int, rng: Any) -> Any:
+            self.seen += len(fresh)
+            return super().on_rollout_end(fresh, iteration, rng)
+
+        def on_advantages(self, batch: Any, credit: Any, iteration: int) -> Any:
+            if self.fails and iteration == 2:
+                raise KeyError("room")
+            return credit
+
+        def state_dict(self) -> dict[str, Any]:
+            return {"seen": self.seen}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            self.seen = state["seen"]
+
+    class Stateless(Counts):
+        def state_dict(self) -> dict[str, Any]:
+            return {}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            pass
+
+    def run(name: str, kind: type[Counts], fails: bool, **changes: Any) -> Trainer:
+        trainer = trainer_of(tmp_path / name, save_every=100, **changes)
+        make = lambda _: kind(fails)  # noqa: E731
+        trainer.algorithm = replace(trainer.algorithm, hooks=make)
+        if changes.get("resume"):  # with the hooks of this test
+            start = trainer.folder.latest()
+            assert start is not None
+            trainer.saver.restore(start)
+        trainer.run()
+        return trainer
+
+    cases: list[tuple[str, type[Counts], dict[str, Any]]] = [
+        ("state", Counts, {}),
+        ("counts", Stateless, {"count_bonus": 0.5}),
+        ("none", Stateless, {}),
+    ]
+    for name, kind, changes in cases:
+        plain = run(f"plain-{name}", kind, False, **changes)
+        with pytest.raises(KeyError):
+            run(name, kind, True, **changes)
+        resumed = run(name, kind, False, resume=True, **changes)
+        assert resumed.hooks.state_dict() == plain.hooks.state_dict(), name
+        assert resumed.rewards.counts == plain.rewards.counts, name
+        weights = resumed.policy.state_dict()
+        for key, weight in plain.policy.state_dict().items():
+            assert torch.equal(weight, weights[key]), (name, key)
+
+
 def test_a_run_that_diverges_before_an_update_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(iteration, "logprob_gap", lambda _, __, number: float(number == 2))
     trainer = trainer_of(tmp_path, save_every=100, check_logprobs=0.5)
