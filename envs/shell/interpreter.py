@@ -315,9 +315,10 @@ class _Session:
         return value
 
     def _expanded(self, words: list[Word], values: Values) -> list[str]:
-        """Returns the words that words become."""
         blanks = self.values.get("IFS", BLANKS)
-        return [path for word in words for path in word.expanded(self.paths, values, blanks)]
+        found = [path for word in words for path in word.expanded(self.paths, values, blanks)]
+        self.work += 10 * len(found)
+        return found
 
     def _variable(self, name: str) -> str:
         arguments = self.arguments

@@ -45,6 +45,8 @@ def tree() -> Tree:
             "diff <(seq 1 2 9000) <(seq 2 3 9000)",
         ),
         "echo " + "d/{1..999}* " * 80,
+        "while true; do rm -f " + "{1..999} " * 80 + "; done",
+        "while true; do for i in " + "{1..999} " * 80 + "; do break; done; done",
         "; ".join(["grep -E '(a*)*b' big"] * 20),
         "; ".join(["sed 's/a/a/g;s/a/a/g;s/a/a/g;s/a/a/g' big > q"] * 20),
         "find d " + "-name '*a*b' -o " * 50 + "-name '*a*c'",
