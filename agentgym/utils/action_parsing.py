@@ -234,8 +234,8 @@ def code_command(answer: str) -> str:
     text = without_end_marks(answer[:LONGEST])
     if block := only_block(text):
         return command(block)
-    head, fence, tail = text.rstrip().rpartition("\n```")
-    return command(head if fence and not tail and "```" not in head else answer)
+    head, _, tail = text.rstrip().rpartition("\n```")
+    return command(head if head and not tail and "```" not in head else answer)
 
 
 def only_block(answer: str) -> str:
@@ -248,8 +248,8 @@ def only_block(answer: str) -> str:
     if not 1 <= answer.count("```") <= 2 or "~~~" in answer:
         return ""
     before, _, after = (*answer.split("```"), "")[:3]
-    imagined = OBSERVATION.search(before.strip(), 1)
-    beside = imagined or labelled(before) or labelled(OBSERVATION.split(after)[0])
+    beside = labelled(before) or labelled(OBSERVATION.split(after)[0])
+    beside = beside or OBSERVATION.search(before.strip(), 1)
     marks = before.count('"'), len(re.findall(r"(?<!\w)'|'(?!\w)", before))
     quoted = "<<" in before or any(count % 2 for count in marks)
     blocks = [] if beside or quoted else code_blocks(answer)
@@ -322,9 +322,8 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
         return []
     paragraph = first_paragraph(answer)
     spoken = ARTICLES.isdisjoint(known)  # else articles are actions, as in a text word by word
-    rows = answer.strip().split("\n")
-    begins = plain(rows[0])  # "left" and later "Answer: up" are two
-    marked = "" if begins in known else last_answer(paragraph)
+    rows = answer.strip().split("\n")  # "left" and later "Answer: up" are two:
+    marked = "" if plain(rows[0]) in known else last_answer(paragraph)
     brief = paragraph if any("(" in each for each in known) else without_note(paragraph, known)
     block, ends = only_block(answer), {plain(undressed(row)) for row in (rows[0], rows[-1])}
     if block and plain(block) not in ends and not ends.isdisjoint(known):  # two answers

@@ -26,10 +26,6 @@ class Input:
     def __len__(self) -> int:
         return len(self._text) - self._place
 
-    def rest(self) -> str:
-        """Returns the rest of the input and keeps it."""
-        return self._text[self._place :]
-
     def read(self) -> str:
         """Returns the rest of the input."""
         rest, self._place = self._text[self._place :], len(self._text)

@@ -16,7 +16,7 @@ _CLASSES = {
     "space": "  \t\r",
     "punct": "!/:@[`{~",
 }
-_ESCAPES = {"w": "azAZ09__", "d": "09", "s": "  \t\r"}
+_ESCAPES = {"w": "azAZ09__", "s": "  \t\r"}
 SPECIAL = frozenset("\\.*[^$+?|(){}")
 _WORD_ENDS = frozenset("b<>B")
 """Letters that mean a place next to a word, behind a backslash."""
@@ -105,6 +105,10 @@ class Automaton:
                 break  # unmatched
             place, groups = self._place, self.groups
             first, last = self._atom(depth, begun)
+            if self.sets[first] == "^" and not self._extended:  # what follows is text
+                self.next[end].append(first)
+                end = last
+                continue
             if (interval := self._interval()) is not None:
                 again = self._place
                 copy = partial(self._copy, place, groups, depth, begun)
@@ -184,6 +188,8 @@ class Automaton:
             self.next[last].append(end)
             return self._state(f"({group}", first), end
         char = self._source[self._place]
+        if self._extended and not begun and char in "*+?":
+            raise PatternNotSupported(f"{char} needs something before it")
         self._place += 1
         rest = self._source[self._place :]
         end = self._state()
@@ -206,7 +212,8 @@ class Automaton:
                 self.words = True
                 return self._state(char, end), end
             if char.isalnum() or char in "{":
-                raise PatternNotSupported(f"\\{char} is not supported")
+                hint = ": use [0-9]" * (char == "d")
+                raise PatternNotSupported(f"\\{char} is not supported{hint}")
         elif char == "{" and self._extended:
             raise PatternNotSupported("{} is not supported")
         return self._state(Set(char * 2), end), end

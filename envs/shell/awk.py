@@ -34,7 +34,7 @@ def awk(tree: Tree, arguments: list[str], stdin: Input) -> str:
     try:
         return _output(tree, program, operands, stdin, run)
     finally:
-        stdin.work += run.steps
+        stdin.work += run.steps + run.work.count
 
 
 def _output(tree: Tree, program: list[Rule], operands: list[str], stdin: Input, run: _Run) -> str:
@@ -144,6 +144,7 @@ class _Run(Values):
             self.block([] if after is None else [after])
 
     def _do_each(self, name: str, array: str, body: list[Node]) -> None:
+        self.step(len(self.arrays.get(array, {})))
         for key in list(self.arrays.get(array, {})):
             self.set(("variable", name), Field(key))
             if not self._round(body):

@@ -56,9 +56,9 @@ class Values:
         self.work, self.stored = Work(), 0
         self.steps = 0
 
-    def step(self) -> None:
-        """Counts a step."""
-        self.steps += 1
+    def step(self, count: int = 1) -> None:
+        """Counts steps."""
+        self.steps += count
         if self.steps > MOST_STEPS:
             raise Unknown("the program takes too long")
 
@@ -70,6 +70,11 @@ class Values:
 
     def split(self, text: str, separator: str) -> list[str]:
         """Returns the fields of a text."""
+        found = self._split(text, separator)
+        self.step(len(found))
+        return found
+
+    def _split(self, text: str, separator: str) -> list[str]:
         if separator == " ":
             return text.split()
         if not text:
@@ -98,6 +103,7 @@ class Values:
         """Sets the number of fields."""
         if not 0 <= size <= MOST_ITEMS:
             raise Failed("too many fields")
+        self.step(size)
         self.fields = [*self.fields, *[""] * (size - len(self.fields))][:size]
         self.values["NF"] = float(size)
         self.record = bounded(self.text(self.values["OFS"]).join(self.fields))
@@ -109,13 +115,17 @@ class Values:
         if isinstance(value, float):
             return value
         match = _NUMBER.match(value[:100]) if isinstance(value, str) else None
-        return float(match[0]) if match else 0.0
+        number = float(match[0]) if match else 0.0
+        if not math.isfinite(number):
+            raise Failed("the number is too large")
+        return number
 
     def text(self, value: Value) -> str:
         """Returns a value as a text."""
         if value is None:
             return ""
         if isinstance(value, str):
+            self.step(len(value) // 1000)
             return str(value)
         return str(int(value)) if value == int(value) else f"{value:.6g}"
 

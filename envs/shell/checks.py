@@ -10,8 +10,6 @@ from agentgym.envs.shell.tree import Failed, Tree
 VARIABLES = ("HOME", "PWD", "USER", "?")
 """The variables that are always set. `?` is the status of the last command."""
 _SETTERS = ("read", "export")
-_SEARCHING = ("grep", "egrep", "sed", "awk", "gawk", "mawk")
-_MOST_STEPS = 200_000
 _COSTLY = {"nc": 100_000}
 """Work of commands that ask another computer, where a loop must not guess passwords."""
 
@@ -81,13 +79,6 @@ def _names(call: Call) -> Iterator[str]:
         yield "REPLY"
 
 
-def steps(name: str, text: str) -> int:
-    """Returns a bound of the steps that the pattern of a command takes on a text."""
-    if name not in _SEARCHING:
-        return 0
-    return min(_MOST_STEPS, sum(len(line) ** 2 for line in text.split("\n")))
-
-
 def work(tree: Tree, words: list[str]) -> int:
     """Returns a bound of the characters that a command reads, with 1,000 for its start."""
     deep = words[0] in ("find", "ls")
@@ -98,8 +89,7 @@ def work(tree: Tree, words: list[str]) -> int:
             full = tree.absolute(word)
         except Failed:
             continue
-        text = tree.files.get(full, "")
-        total += len(text) + steps(words[0], text)
+        total += len(tree.files.get(full, ""))
         if deep and full in tree.folders:
             total += len(tree.files) + len(tree.folders)
             total += sum(len(tree.files[file]) for file in tree.below(full)[1])

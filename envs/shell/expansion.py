@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from agentgym.envs.shell.arguments import bounded
-from agentgym.envs.shell.patterns import file_pattern
+from agentgym.envs.shell.patterns import Work, file_pattern
 from agentgym.envs.shell.syntax import BLANKS, Values, Word
 from agentgym.envs.shell.tree import Failed, Unknown
 
@@ -16,7 +16,7 @@ LARGEST = 2**63
 """Calculations stay below."""
 
 
-def changed(value: str, change: str, rest: list[Word], values: Values) -> str:
+def changed(value: str, change: str, rest: list[Word], values: Values, work: Work) -> str:
     """Returns the value of a variable as in `${name%.txt}`.
 
     Args:
@@ -24,6 +24,7 @@ def changed(value: str, change: str, rest: list[Word], values: Values) -> str:
         change: the operator.
         rest: the words behind the operator.
         values: the values of their expansions.
+        work: what patterns of the line have done.
     """
     if change == "":
         return value
@@ -31,7 +32,7 @@ def changed(value: str, change: str, rest: list[Word], values: Values) -> str:
         return str(len(value))
     if change == ":-":
         return value or rest[0].value(values)
-    pattern = file_pattern(rest[0].pattern(values))
+    pattern = file_pattern(rest[0].pattern(values), work)
     if change[0] == "/":
         new = rest[1].value(values) if len(rest) > 1 else ""
         done, begin = "", 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from agentgym.envs.shell.arguments import Command, Input, bounded, number
-from agentgym.envs.shell.patterns import file_pattern
+from agentgym.envs.shell.patterns import Work, file_pattern
 from agentgym.envs.shell.tree import MOST_DEPTH, Failed, Tree, Unknown
 from agentgym.envs.shell.xargs import Runs
 
@@ -77,6 +77,7 @@ class _Search:
         deep: whether the content of a folder comes before it.
         together: words and files of the commands that run once for all files.
         pruned: folders whose content is left out.
+        work: what its patterns have done.
     """
 
     commands: Mapping[str, Command]
@@ -87,6 +88,7 @@ class _Search:
     deep: bool = False
     together: list[tuple[list[str], list[str]]] = field(default_factory=list)
     pruned: set[str] = field(default_factory=set)
+    work: Work = field(default_factory=Work)
 
     # Reading. The words that have been read are removed.
 
@@ -141,10 +143,10 @@ class _Search:
     def valued(self, word: str, value: str) -> Test:
         """Returns a test with a value."""
         if word in ("-name", "-iname"):
-            matches = _matcher(value, ignore_case=word == "-iname")
+            matches = _matcher(value, self.work, ignore_case=word == "-iname")
             return lambda entry: matches(entry.name)
         if word in ("-path", "-ipath", "-wholename"):
-            matches = _matcher(value, ignore_case=word == "-ipath")
+            matches = _matcher(value, self.work, ignore_case=word == "-ipath")
             return lambda entry: matches(entry.shown)
         if word == "-type":
             if value not in ("f", "d"):
@@ -202,6 +204,15 @@ class _Search:
 
     # Actions.
 
+    def start(self, tree: Tree, path: str, test: Test) -> None:
+        """Searches at and below a starting point."""
+        try:
+            _below(tree, path, self, test)
+        except Unknown:
+            raise
+        except Failed as error:
+            self.runs.fail(str(error))
+
     def write(self, text: str) -> bool:
         """Prints a text."""
         self.runs.output = bounded(self.runs.output + text)
@@ -245,13 +256,11 @@ def find(
         paths.append(rest.pop(0))
     search = _Search(commands)
     test = search.either(rest) if rest else lambda entry: True
-    for path in paths or ["."]:
-        try:
-            _below(tree, path, search, test)
-        except Unknown:
-            raise
-        except Failed as error:
-            search.runs.fail(str(error))
+    try:
+        for path in paths or ["."]:
+            search.start(tree, path, test)
+    finally:
+        stdin.work += search.work.count
     for words, found in search.together:
         if found and not search.runs.run(tree, [*words, *found], commands):
             search.runs.status = 1
@@ -261,6 +270,7 @@ def find(
 def _below(tree: Tree, path: str, search: _Search, test: Test) -> None:
     """Searches at and below a starting point."""
     full = tree.existing(path)
+    search.work.step(len(tree.files) + len(tree.folders))
     folders, files = tree.below(full) if full in tree.folders else ([], [])
     for each in sorted([full, *folders, *files], reverse=search.deep):
         below = each[len(full.rstrip("/")) :] if each != full else ""
@@ -274,10 +284,10 @@ def _below(tree: Tree, path: str, search: _Search, test: Test) -> None:
             search.write(f"{entry.shown}\n")
 
 
-def _matcher(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]:
+def _matcher(pattern: str, work: Work, *, ignore_case: bool) -> Callable[[str], bool]:
     """Returns a test of texts by a file name pattern."""
     if set(pattern) & set("*?[\\"):
-        return file_pattern(pattern, ignore_case=ignore_case).fullmatch
+        return file_pattern(pattern, work, ignore_case=ignore_case).fullmatch
     fold = str.lower if ignore_case else str
     return lambda text: fold(text) == fold(pattern)
 

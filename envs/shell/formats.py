@@ -59,6 +59,8 @@ def formatted(
             raise Failed("a field of the format is too wide")
         value = left.pop(0) if left else None
         shape = f"%{flags}{width}" + ("" if places is None else f".{places}")
+        if letter == "c" and isinstance(value, float):
+            raise Unknown("%c of a number is not supported")
         if letter == "s" or letter == "c":
             shown = "" if value is None else text(value)
             return f"{shape}s" % (shown[:1] if letter == "c" else shown)

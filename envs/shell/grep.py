@@ -37,7 +37,8 @@ def grep(tree: Tree, arguments: list[str], stdin: Input) -> str:
         raise Failed("options -E and -F exclude each other", status=2)
     if {"l", "L"} <= set(found):
         raise Unknown("options -l and -L together are not supported")
-    pattern = _Patterns([row for source in sources for row in source.split("\n")], found)
+    work = Work()
+    pattern = _Patterns([row for source in sources for row in source.split("\n")], found, work)
     recursive = bool({"r", "R"} & set(found))
     folders = recursive and any(not operands or is_folder(tree, path) for path in operands or [""])
     named = "h" not in found and (len(operands) > 1 or folders or "H" in found)
@@ -59,11 +60,13 @@ def grep(tree: Tree, arguments: list[str], stdin: Input) -> str:
         return _shown(name, pattern, hits, found, named)
 
     try:
-        output = per_operand(_searched(tree, operands, recursive, found), searched)
+        output = per_operand(_searched(tree, operands, recursive, found, work), searched)
     except Failed as error:
         if "q" in found and matched:
             return ""
         raise Failed("" if "s" in found else str(error), error.output, 2) from None
+    finally:
+        stdin.work += work.count
     if not matched:
         raise Failed("", output)
     return output
@@ -74,7 +77,9 @@ def is_folder(tree: Tree, path: str) -> bool:
     return path not in ("", "-") and tree.absolute(path) in tree.folders
 
 
-def _searched(tree: Tree, paths: list[str], recursive: bool, given: dict[str, str]) -> list[str]:
+def _searched(
+    tree: Tree, paths: list[str], recursive: bool, given: dict[str, str], work: Work
+) -> list[str]:
     """Returns the files that grep searches. Folders remain unless it is recursive."""
     if not paths and not recursive:
         return ["-"]
@@ -85,10 +90,13 @@ def _searched(tree: Tree, paths: list[str], recursive: bool, given: dict[str, st
             start = path.rstrip("/") + "/" if path else ""
             skip = len(full.rstrip("/")) + 1
             files = [file for file in tree.below(full)[1] if tree.readable(file)]
-            if "I" in given:
-                files = [file for file in files if _named(file, given["I"])]
-            if "X" in given:
-                files = [file for file in files if not _named(file, given["X"])]
+            for letter in {"I", "X"} & set(given):
+                kept = file_pattern(given[letter], work)
+                files = [
+                    file
+                    for file in files
+                    if kept.fullmatch(file.rpartition("/")[2]) == (letter == "I")
+                ]
             found += [start + file[skip:] for file in files]
         else:
             found.append(path)
@@ -99,17 +107,12 @@ Hits = list[tuple[int, str]]
 """Numbers and texts of lines."""
 
 
-def _named(file: str, pattern: str) -> bool:
-    return file_pattern(pattern).fullmatch(file.rpartition("/")[2])
-
-
 class _Patterns:
     """The patterns of a search."""
 
-    def __init__(self, sources: list[str], given: dict[str, str]):
+    def __init__(self, sources: list[str], given: dict[str, str], work: Work):
         if "F" in given:
             sources = [re.sub(r"([.*^$\[\\])", r"\\\1", source) for source in sources]
-        work = Work()
         self.all = [
             Pattern(source, extended="E" in given, ignore_case="i" in given, work=work)
             for source in sources

@@ -10,11 +10,12 @@ from functools import partial
 from agentgym.envs.shell import file_commands, further_commands, text_commands
 from agentgym.envs.shell.arguments import Command, Input, bounded, number, options
 from agentgym.envs.shell.automaton import NotSupported, PatternError
-from agentgym.envs.shell.checks import check, steps, work
+from agentgym.envs.shell.checks import check, work
 from agentgym.envs.shell.expansion import calculated, changed, parted
 from agentgym.envs.shell.find import find
 from agentgym.envs.shell.outputs import Leave, Output, TooMuch
 from agentgym.envs.shell.parser import parse
+from agentgym.envs.shell.patterns import Work
 from agentgym.envs.shell.syntax import BLANKS, Block, Call, Expansion, Pipeline, Values, Word
 from agentgym.envs.shell.tree import HOME, Failed, Tree, Unknown
 from agentgym.envs.shell.xargs import xargs
@@ -25,8 +26,6 @@ MOST_WORK = 1_000_000
 """Number of characters that commands in loops and the like may read, with 1,000 per command."""
 MOST_DEPTH = 20
 """Depth of scripts within scripts."""
-_FIRST_FILE = 63
-"""Number of the first file that is the output of commands."""
 
 
 def run(tree: Tree, line: str, commands: Mapping[str, Command] = COMMANDS) -> tuple[str, bool]:
@@ -66,6 +65,8 @@ class _Session:
         self.tree, self.values, self.arguments = tree, dict[str, str](), ["sh"]
         self.status = self.work = self.depth = 0
         self.files: list[str] = []
+        self.patterns = Work()
+        self.paths = partial(tree.expand, work=self.patterns)
         own: dict[str, Command] = {
             "read": self._read, "export": self._export, "sh": self._script, "bash": self._script,
             **{name: partial(self._leave, name) for name in ("exit", "break", "continue")},
@@ -176,7 +177,7 @@ class _Session:
 
     def _only(self, word: Word, values: Values) -> str:
         """Returns the file of a redirection."""
-        found = word.expanded(self.tree, values)
+        found = word.expanded(self.paths, values)
         if len(found) != 1:
             raise Failed(f"{word.text[:100]}: ambiguous redirect")
         return found[0]
@@ -185,15 +186,11 @@ class _Session:
         """Runs a command without its redirections and returns its status."""
         if call.block is not None:
             return self._block(call.block, stdin, out)
-        values, blanks = self._values(stdin, out), self.values.get("IFS", BLANKS)
+        values = self._values(stdin, out)
         try:
-            words = [
-                path for word in call.words for path in word.expanded(self.tree, values, blanks)
-            ]
+            words = self._expanded(call.words, values)
             self.status = self.status if words else 0
-            given = [
-                (name, plus, bounded(word.value(values))) for name, plus, word in call.assignments
-            ]
+            given = [(name, plus, bounded(w.value(values))) for name, plus, w in call.assignments]
             bounded("".join(words))
         except TooMuch:
             raise
@@ -226,8 +223,7 @@ class _Session:
     def _called(self, name: str, arguments: list[str], stdin: Input) -> str:
         """Runs a command and counts its work, if it may run often."""
         self._spend([name, *arguments])
-        size = len(stdin) + (steps(name, stdin.rest()) if self.depth else 0)
-        text = ""
+        size, text = len(stdin), ""
         try:
             text = self.commands[name](self.tree, arguments, stdin)
         finally:
@@ -280,10 +276,9 @@ class _Session:
 
     def _loop(self, block: Block, stdin: Input, out: Output) -> int:
         status, *condition, body = 0, *block.parts
-        blanks, values = self.values.get("IFS", BLANKS), self._values(stdin, out)
-        rounds = (path for word in block.words for path in word.expanded(self.tree, values, blanks))
         try:
-            for value in list(rounds) if block.kind == "for" else itertools.repeat(""):
+            rounds = self._expanded(block.words, self._values(stdin, out))
+            for value in rounds if block.kind == "for" else itertools.repeat(""):
                 if block.kind == "for":
                     self.values[block.name] = value
                 elif (self.all(condition[0], stdin, out) == 0) != (block.kind == "while"):
@@ -308,16 +303,22 @@ class _Session:
             if part.kind == "commands":
                 return self._output(part.commands, stdin, out).replace("\0", "").rstrip("\n")
             if part.kind == "file":
-                path = f"/dev/fd/{_FIRST_FILE - len(self.files)}"
+                path = f"/dev/fd/{63 - len(self.files)}"  # as bash names them
                 self.tree.files[path] = self._output(part.commands, stdin, out)
                 self.files.append(path)
                 return path
             if part.kind == "number":
                 return str(calculated(part.rest[0].value(value), self.values))
             found = self._variable(part.name)
-            return changed(found, part.operator, part.rest, value)
+            return changed(found, part.operator, part.rest, value, self.patterns)
 
         return value
+
+    def _expanded(self, words: list[Word], values: Values) -> list[str]:
+        blanks = self.values.get("IFS", BLANKS)
+        found = [path for word in words for path in word.expanded(self.paths, values, blanks)]
+        self.work += 10 * len(found)
+        return found
 
     def _variable(self, name: str) -> str:
         arguments = self.arguments

@@ -127,6 +127,8 @@ class _Parser(Reader):
     def _block(self) -> Block | None:
         """Returns the loop, the condition or the group that begins here, if there is one."""
         kind = "(" if self.token == "(" else self._word()
+        if kind == "(" and self.line.startswith("(", self.place):
+            raise Failed("(( )) is not supported: use $(( )) or [ ]")
         if kind not in ("for", "while", "until", "if", "{", "("):
             return None
         self.deeper()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 
 from agentgym.envs.shell.automaton import ACCEPT, SPECIAL, Automaton, PatternError, Set
 
@@ -28,16 +27,16 @@ class Work:
     """The steps of patterns that share a limit."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self.count = 0
 
-    def step(self) -> None:
-        """Counts a step.
+    def step(self, count: int = 1) -> None:
+        """Counts steps.
 
         Raises:
             PatternError: if there are too many.
         """
-        self._count += 1
-        if self._count > _WORK:
+        self.count += count
+        if self.count > _WORK:
             raise PatternError("the pattern takes too long")
 
 
@@ -78,6 +77,7 @@ class Pattern:
         """Returns the start and the end of the first match from a position on, or None."""
         text = line.lower() if self._fold else line
         if self._literal:
+            self._step_taken()
             start = text.find(self._source, begin)
             return None if start < 0 else (start, start + len(self._source))
         for start in range(begin, len(text) + 1):
@@ -233,8 +233,7 @@ def _folded(source: str) -> str:
     return re.sub(r"\\.|[^\\]+", lambda m: m[0] if m[0][0] == "\\" else m[0].lower(), source)
 
 
-@lru_cache(maxsize=256)
-def file_pattern(pattern: str, *, ignore_case: bool = False) -> Pattern:
+def file_pattern(pattern: str, work: Work | None = None, *, ignore_case: bool = False) -> Pattern:
     """Returns the pattern of file names such as `*.txt`. A backslash quotes a character."""
     parts, place = [], 0
     while place < len(pattern):
@@ -252,4 +251,4 @@ def file_pattern(pattern: str, *, ignore_case: bool = False) -> Pattern:
                 char = pattern[place]
                 place += 1
             parts.append(f"[{char}]" if char not in "^!" else f"\\{char}")
-    return Pattern("".join(parts), ignore_case=ignore_case)
+    return Pattern("".join(parts), ignore_case=ignore_case, work=work)

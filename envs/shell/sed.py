@@ -36,6 +36,16 @@ def sed(tree: Tree, arguments: list[str], stdin: Input) -> str:
     if not scripts:
         scripts = [operands.pop(0) if operands else ""]
     edit = _Edit("\n".join(scripts), extended=bool({"E", "r"} & set(found)), quiet="n" in found)
+    try:
+        return _edited(tree, operands, stdin, edit, found)
+    finally:
+        stdin.work += edit.work.count
+
+
+def _edited(
+    tree: Tree, operands: list[str], stdin: Input, edit: _Edit, found: dict[str, str]
+) -> str:
+    """Returns the edited lines of files, or edits the files."""
     folder = next((i for i, f in enumerate(operands) if is_folder(tree, f)), len(operands))
     operands = operands[: folder + 1]  # sed stops at a folder
     if "i" not in found and "s" not in found:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from agentgym.envs.shell.tree import Failed, Tree
+from agentgym.envs.shell.tree import Failed
 
 MOST_WORDS = 1000
 """Number of words that one word may become."""
@@ -15,6 +15,7 @@ BLANKS = " \t\n"
 _SPECIAL = frozenset("*?[")
 _LITERAL = re.compile(r"[*?[\\]")
 _SERIES = re.compile(r"(-?[0-9]{1,4})\.\.(-?[0-9]{1,4})|([a-z])\.\.([a-z])|([A-Z])\.\.([A-Z])")
+_OTHER_SERIES = re.compile(r"(-?[0-9]+|[A-Za-z])\.\.(-?[0-9]+|[A-Za-z])(\.\.-?[0-9]+)?")
 
 
 @dataclass
@@ -40,6 +41,8 @@ class Expansion:
 
 Values = Callable[[Expansion], str]
 """Returns the value of an expansion."""
+Paths = Callable[[str], list[str]]
+"""Returns the paths that match a pattern."""
 Piece = tuple[str, str] | Expansion
 """A text with its kind, "bare" or "quoted", or an expansion."""
 
@@ -95,11 +98,11 @@ class Word:
             for piece in self.pieces
         )
 
-    def expanded(self, tree: Tree, values: Values, blanks: str = BLANKS) -> list[str]:
+    def expanded(self, paths: Paths, values: Values, blanks: str = BLANKS) -> list[str]:
         """Returns the words that the word becomes: paths that match it, or else its text.
 
         Args:
-            tree: the file tree.
+            paths: returns the paths that match a pattern.
             values: the values of its expansions.
             blanks: the characters at which unquoted values are split.
         """
@@ -121,7 +124,7 @@ class Word:
                     fields[-1].append((part, not piece.quoted))
             if len(fields) > MOST_WORDS:
                 raise Failed("too many words")
-        return [path for pieces in fields if pieces for path in _paths(pieces, tree)]
+        return [path for pieces in fields if pieces for path in _matching(pieces, paths)]
 
     def braced(self) -> list[Word]:
         """Returns the words that `{a,b}` and `{1..3}` stand for, or the word itself."""
@@ -211,12 +214,12 @@ class Pipeline:
     negated: bool = False
 
 
-def _paths(pieces: list[tuple[str, bool]], tree: Tree) -> list[str]:
+def _matching(pieces: list[tuple[str, bool]], paths: Paths) -> list[str]:
     text = "".join(piece for piece, _ in pieces)
     if not any(bare and _SPECIAL & set(piece) for piece, bare in pieces):
         return [text]
     pattern = "".join(p if bare else _LITERAL.sub(r"\\\g<0>", p) for p, bare in pieces)
-    return tree.expand(pattern) or [text]
+    return paths(pattern) or [text]
 
 
 def _braced(chars: list[Piece]) -> list[list[Piece]]:
@@ -250,7 +253,10 @@ def _series(inside: list[Piece]) -> list[str]:
     """Returns the texts of a series such as 1..3, or none for another text."""
     if not all(isinstance(piece, tuple) for piece in inside):
         return []
-    match = _SERIES.fullmatch("".join(piece[0] for piece in inside if isinstance(piece, tuple)))
+    text = "".join(piece[0] for piece in inside if isinstance(piece, tuple))
+    match = _SERIES.fullmatch(text)
+    if match is None and _OTHER_SERIES.fullmatch(text):
+        raise Failed(f"{{{text[:40]}}} is not supported: use seq")
     if match is None:
         return []
     first, last = (text for text in match.groups() if text is not None)

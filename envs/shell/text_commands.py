@@ -87,7 +87,8 @@ def _tail(tree: Tree, arguments: list[str], stdin: Input) -> str:
     if (size := _characters_of(arguments)) is not None:
         kept, files = number(size[0]), size[1]
         return _of_each(tree, files, stdin, lambda found: ["".join(found)[-kept or LARGEST :]])
-    count, files = _count(arguments)
+    old = re.fullmatch(r"\+[0-9]{1,6}", arguments[0]) if arguments else None
+    count, files = _count(["-n", *arguments] if old else arguments)
     if count.startswith("+"):
         start = max(0, number(count[1:]) - 1)
         return _of_each(tree, files, stdin, lambda found: found[start:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agentgym.envs.shell.automaton import NotSupported, PatternError
-from agentgym.envs.shell.patterns import file_pattern
+from agentgym.envs.shell.patterns import Work, file_pattern
 
 HOME = "/home/user"
 MOST_CHARACTERS = 100_000
@@ -94,6 +94,8 @@ class Tree:
     def read(self, path: str) -> str:
         """Returns the content of a file."""
         full = self.absolute(path)
+        if full == "/dev/null":
+            return ""
         if full in self.folders:
             raise Failed(f"{path[:200]}: Is a directory")
         self.existing(path)
@@ -171,18 +173,18 @@ class Tree:
         entries = [*self.files, *self.folders]
         return sorted(p.rpartition("/")[2] for p in entries if p != "/" and parent(p) == folder)
 
-    def expand(self, pattern: str) -> list[str]:
+    def expand(self, pattern: str, work: Work) -> list[str]:
         """Returns the paths that match a pattern with `*`, `?` and `[...]`, sorted."""
         found = ["/" if pattern.startswith("/") else ""]
         for part in [part for part in pattern.split("/") if part]:
-            found = [path for base in found for path in self._expand_part(base, part)]
+            found = [path for base in found for path in self._expand_part(base, part, work)]
             if len(found) > MOST_ENTRIES:
                 raise Failed("too many matching files")
         if pattern.endswith("/"):  # folders only
             found = [f"{path}/" for path in found if self.absolute(path) in self.folders]
         return found
 
-    def _expand_part(self, base: str, part: str) -> list[str]:
+    def _expand_part(self, base: str, part: str, work: Work) -> list[str]:
         folder = self.absolute(base or ".")
         before = base if base in ("", "/") else f"{base}/"
         plain = part.replace("\\", "")
@@ -192,7 +194,8 @@ class Tree:
         if folder not in self.folders:
             return []
         try:
-            pattern = file_pattern(part)
+            work.step(len(self.files) + len(self.folders))
+            pattern = file_pattern(part, work)
             names = [name for name in self.names(folder) if pattern.fullmatch(name)]
         except PatternError as error:
             raise Failed(str(error)) from None

@@ -44,17 +44,47 @@ def tree() -> Tree:
             "for i in {1..900}; do grep -E '(a*)*b' big; done",
             "diff <(seq 1 2 9000) <(seq 2 3 9000)",
         ),
+        "echo " + "d/{1..999}* " * 80,
+        "while true; do rm -f " + "{1..999} " * 80 + "; done",
+        "while true; do for i in " + "{1..999} " * 80 + "; do break; done; done",
+        "; ".join(["grep -E '(a*)*b' big"] * 20),
+        "; ".join(["sed 's/a/a/g;s/a/a/g;s/a/a/g;s/a/a/g' big > q"] * 20),
+        "find d " + "-name '*a*b' -o " * 50 + "-name '*a*c'",
+        *(
+            f"awk 'BEGIN {{ s = \"a b\"; while (length(s) < 50000) s = s s; for (;;) {body} }}'"
+            for body in ("n = split(s, a)", "t = toupper(s)", 'gsub(/a/, "a", s)', "$0 = s")
+        ),
+        "awk 'BEGIN { for (i = 0; i < 15000; i++) a[i]; for (;;) for (k in a) break }'",
+        "awk 'BEGIN { NF = 20000; for (;;) $1 = 2 }'",
+        'awk \'BEGIN { printf "%d", "1e400" }\'',
     ],
 )
 def test_programs_end(line: str):
     made = Tree()
     made.write("big", "a" * 60_000 + "\n")
+    made.make_folder("d")
+    for number in range(400):
+        made.write(f"d/{number}{'a' * 90}", "x")
     try:
         output, good = run(made, line)
     except Failed:
         return
     assert not good and len(output) < 100_100
     assert not any(path.startswith("/dev") for path in made.files)
+
+
+def test_searches_in_loops_count_what_they_do():
+    made = tree()
+    made.write("log", "10:00 INFO something happens here\n" * 100)
+    assert run(made, "for i in {1..20}; do grep -c INFO log; done") == ("100\n" * 20, True)
+
+
+def test_file_patterns_do_not_wear_out():
+    made = tree()
+    for number in range(400):
+        made.write(f"d/{number}.txt", "")
+    for _ in range(200):
+        assert run(made, "echo d/*.txt | wc -w") == ("400\n", True)
 
 
 def test_variables_last_for_their_line():
@@ -68,6 +98,7 @@ def test_variables_last_for_their_line():
     "line",
     [
         *("awk '{ print > \"q\" }' a.txt", "awk '{ system(\"ls\") }' a.txt", "awk -f q a.txt"),
+        *("awk 'BEGIN { printf \"%c\", 65 }'", "grep -E '*.txt' a.txt", "grep '\\d' a.txt"),
         *(
             "awk 'function f() { } { f() }' a.txt",
             "awk '{ print | \"sort\" }' a.txt",
@@ -84,3 +115,13 @@ def test_what_programs_cannot_do_is_told_and_changes_nothing(line: str):
     made = tree()
     output, good = run(made, f"{line} 2>/dev/null")
     assert not good and output.strip() and made == tree()
+
+
+@pytest.mark.parametrize(
+    "line", ["(( 5 > 3 ))", "x=5; (( $x > 3 ))", "echo {1..9..2}", "ls {a..Z}"]
+)
+def test_what_lines_cannot_hold_is_told_and_changes_nothing(line: str):
+    made = tree()
+    with pytest.raises(Failed, match="not supported"):
+        run(made, line)
+    assert made == tree()

@@ -180,6 +180,9 @@ printf 'no newline'; printf '%s %s\n' a; printf '%%\n'; printf '%x %o %c\n' 255 
 grep -in 'THREE' a.txt --count
 grep -c '' a.txt
 grep -- -1 b.txt
+tail +2 d/b.csv
+printf '* a\n*b\nc\n' > m; grep '^*' m; sed 's/^*/-/' m; grep '\(^*b\)' m; grep '^.*b' m
+cat /dev/null > a.txt; wc -c a.txt; grep e b.txt /dev/null; wc -l < /dev/null
 """
 FILES_OF_COMMANDS = r"""
 comm -12 <(sort a.txt) <(sort b.txt)
