@@ -18,7 +18,7 @@ from agentgym.certify.processes import Processes
 from agentgym.certify.remote import certify_url, is_url
 from agentgym.cli.command_line import KeyValues, standard_output
 from agentgym.cli.eval_output import write_json
-from agentgym.cli.out_files import check_out_files, check_replaced, place_of
+from agentgym.cli.out_files import check_out_files, check_replaced, result_path
 from agentgym.errors import ConfigError
 from agentgym.utils.arguments import parse_arguments
 from agentgym.utils.printable import printable
@@ -86,7 +86,7 @@ def run_certification(
                 show(report, console)
     finally:  # the finished certificates are kept after any error
         if json is not None and reports:
-            place = place_of(json, whole=len(reports) == len(envs))
+            place = result_path(json, whole=len(reports) == len(envs))
             write_json(place, [report.to_json() for report in reports])
         if openenv is not None and reports:
             write_json(openenv, reports[0].to_openenv())

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentgym.cli.eval_output import tell_apart, write_json
-from agentgym.cli.out_files import place_of
+from agentgym.cli.out_files import result_path
 from agentgym.evaluation.crossplay import CrossPlay, cross_play, line_ups
 from agentgym.evaluation.exploitability import NashConv, nashconv
 from agentgym.evaluation.pictures import draw_cross_play
@@ -80,7 +80,7 @@ def show_cross_play(
     finally:  # the finished games are kept after any error
         if result is not None and result.matches:
             whole = len(result.matches) == total
-            files = (path and place_of(path, whole=whole) for path in (json, picture))
+            files = (path and result_path(path, whole=whole) for path in (json, picture))
             _show(result, values, console, *files)
             if not whole:
                 console.print(f"Only {len(result.matches)} of {total} games were finished.")

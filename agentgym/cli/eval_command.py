@@ -28,7 +28,7 @@ from agentgym.cli.eval_output import (
     write_json,
 )
 from agentgym.cli.judging import Judgements, Judges
-from agentgym.cli.out_files import check_out_files, check_replaced, place_of
+from agentgym.cli.out_files import check_out_files, check_replaced, result_path
 from agentgym.errors import ConfigError, MissingExtraError
 from agentgym.evaluation.difficulty import difficulty_lines
 from agentgym.evaluation.report import Report, compare, failure_lines
@@ -230,7 +230,7 @@ def _run(
         if save is not None and any(report.interrupted for report in reports):
             notes.append(f"The same command with --resume continues from {save}.")
         if json is not None:
-            json = place_of(json, whole=whole) if reports or whole else None
+            json = result_path(json, whole=whole) if reports or whole else None
         _show(reports, notes, json, usages, judgements)
     return INTERRUPTED if reports and reports[-1].interrupted else 0
 

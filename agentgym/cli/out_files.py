@@ -51,7 +51,7 @@ def check_new_file(path: Path) -> None:
     check_out_files([path])
 
 
-def place_of(path: Path, *, whole: bool) -> Path:
+def result_path(path: Path, *, whole: bool) -> Path:
     """Returns where a result is written: an unfinished one beside an earlier one, as stderr says.
 
     Args:

@@ -37,7 +37,7 @@ from agentgym.utils.arguments import (
     parse_arguments,
     split_arguments,
 )
-from agentgym.utils.importing import place_of
+from agentgym.utils.importing import user_line
 from agentgym.utils.masking import filled
 from agentgym.wrappers.privileged_text import implements
 from agentgym.wrappers.wrapping import wrap_env
@@ -124,7 +124,7 @@ def make_env(id: str = "", /, *, wrap: Sequence[str] = (), **kwargs: Any) -> Tex
         if refusal is None and id.startswith(f"{NAMESPACE}/"):
             raise
         raise refusal or ConfigError(
-            f"{id} cannot be made:{place_of(error)} {type(error).__name__}: {error}. Mend the "
+            f"{id} cannot be made:{user_line(error)} {type(error).__name__}: {error}. Mend the "
             "environment, or give it other arguments (--env-kwargs)."
         ) from error
     return wrap_env(env, [wrap] if isinstance(wrap, str) else wrap)

@@ -34,13 +34,13 @@ def user_module(name: str, use: str) -> ModuleType:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is None or not f"{name}.".startswith(f"{missing}."):
             raise ConfigError(
-                f"The module {name!r} {use} fails when it is imported:{place_of(error)} "
+                f"The module {name!r} {use} fails when it is imported:{user_line(error)} "
                 f"{type(error).__name__}: {error}"
             ) from error
     raise ConfigError(f"There is no module {name!r} {use}.{module_hint(name)}") from None
 
 
-def place_of(error: BaseException) -> str:
+def user_line(error: BaseException) -> str:
     """Returns the first line of a user's code that led to an error, "" if there is none.
 
     Args:

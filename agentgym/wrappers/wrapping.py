@@ -17,7 +17,7 @@ from agentgym.utils.arguments import (
     parse_arguments,
     split_arguments,
 )
-from agentgym.utils.importing import place_of, user_module
+from agentgym.utils.importing import user_line, user_module
 from agentgym.wrappers.answer_format import AnswerFormat
 from agentgym.wrappers.extract_action import ExtractAction
 
@@ -76,7 +76,7 @@ def _wrapped(env: TextGym, spec: str) -> TextGym:
         if ":" not in name:  # a fault of AgentGym
             raise
         raise ConfigError(
-            f"Wrapper {name!r} fails:{place_of(error)} {type(error).__name__}: {error}"
+            f"Wrapper {name!r} fails:{user_line(error)} {type(error).__name__}: {error}"
         ) from error
     for kind, space in (("observations", env.observation_space), ("actions", env.action_space)):
         if not isinstance(space, Text):

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from agentgym.cli.audit_overlay import FILE
 from agentgym.cli.command_line import check_repeats, standard_output
-from agentgym.cli.out_files import place_of
+from agentgym.cli.out_files import result_path
 from agentgym.errors import ConfigError
 from agentgym.trainers.audit.report import Audit, audit_run
 from agentgym.utils.files import replace_text, shown
@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
         )
     except (Exception, KeyboardInterrupt) as error:
         audit = getattr(error, "audit", None)
-        path = place_of(path, whole=audit is None)
+        path = result_path(path, whole=audit is None)
         raise
     finally:  # the finished trajectories are kept after any error
         if audit is not None:
