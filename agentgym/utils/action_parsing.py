@@ -250,8 +250,8 @@ def only_block(answer: str) -> str:
     before, _, after = (*answer.split("```"), "")[:3]
     beside = labelled(before) or labelled(OBSERVATION.split(after)[0])
     beside = beside or OBSERVATION.search(before.strip(), 1)
-    marks = before.count('"'), len(re.findall(r"(?<!\w)'|'(?!\w)", before))
-    quoted = "<<" in before or any(count % 2 for count in marks)
+    opened = len(re.findall(r"(?<![^\s=(])'", before)) > len(re.findall(r"(?<=\S)'(?!\w)", before))
+    quoted = "<<" in before or before.count('"') % 2 or opened
     blocks = [] if beside or quoted else code_blocks(answer)
     return blocks[0] if len(blocks) == 1 else ""
 

@@ -70,6 +70,7 @@ def test_a_note_that_explains_an_action_is_left_out(note: str):
         'I open "a.txt" to read what\'s in it:\n```bash\nX\n```\n\nObservation: not there',
         "It seems the file doesn't exist. We should create it first\n```\nX\n```",
         "The suggested fix did not work, e.g. for `None`:\n\n```\nX\n```\n",
+        "The tests' output isn't there, so I list the users' files:\n```\nX\n```",
         "```\nX\n```",
         "```bash\nX",
         "Now:\n```\nX```",
