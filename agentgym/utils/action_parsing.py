@@ -326,7 +326,7 @@ def _match_loosely(answer: str, actions: Sequence[str], known: Sequence[str]) ->
     marked = "" if plain(rows[0]) in known else last_answer(paragraph)
     brief = paragraph if any("(" in each for each in known) else without_note(paragraph, known)
     block, ends = only_block(answer), {plain(undressed(row)) for row in (rows[0], rows[-1])}
-    if block and plain(block) not in ends and not ends.isdisjoint(known):  # two answers
+    if block and plain(undressed(block)) not in ends and not ends.isdisjoint(known):  # two
         return []
     dressed = (paragraph, marked, without_bold(brief), block)
     parts = (paragraph, *map(undressed, dressed))

@@ -139,3 +139,8 @@ def test_long_replies_take_linear_time(part: str):
     assert match_action(f"{said}\n```\nleft\n```\n{said}", ACTIONS) is None
     assert match_action(f"left ({said})", ACTIONS) is None
     assert code_command(said)
+
+
+def test_a_marked_answer_in_a_block_is_one_answer():
+    assert match_action("```bash\nThe answer is left", ACTIONS) == "left"
+    assert match_action("I choose:\n```\n\\boxed{left}\n```", ACTIONS) == "left"
