@@ -33,7 +33,7 @@ class Field(str):
 
 
 Value = float | str | None
-"""A number, a text, or None for what has not been set."""
+"""A number, a text, or None for an unset variable."""
 
 
 class Values:

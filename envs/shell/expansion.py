@@ -24,7 +24,7 @@ def changed(value: str, change: str, rest: list[Word], values: Values, work: Wor
         change: the operator.
         rest: the words behind the operator.
         values: the values of their expansions.
-        work: what patterns of the line have done.
+        work: the work of the patterns of the line.
     """
     if change == "":
         return value

@@ -70,14 +70,14 @@ class _Search:
 
     Attributes:
         commands: the commands that actions may run.
-        runs: what has been done.
+        runs: the work that has been done.
         least: least depth below the starting point.
         most: most depth below it.
         acts: whether there is an action.
         deep: whether the content of a folder comes before it.
         together: words and files of the commands that run once for all files.
         pruned: folders whose content is left out.
-        work: what its patterns have done.
+        work: the work of its patterns.
     """
 
     commands: Mapping[str, Command]

@@ -232,7 +232,7 @@ class _Session:
         return text
 
     def _failed(self, name: str, error: Exception, out: Output) -> int:
-        """Keeps what a command says although it fails, and returns its status."""
+        """Keeps the messages of a command that fails, and returns its status."""
         loud = isinstance(error, NotSupported)
         lines = [line for line in str(error).split("\n") if line]
         out.errors += [(f"{name[:100]}: {line[:300]}\n", loud) for line in lines]

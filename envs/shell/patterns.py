@@ -47,7 +47,7 @@ class Pattern:
         source: the pattern.
         extended: whether `( ) | + ?` are operators without a backslash, as in `grep -E`.
         ignore_case: whether capitals are ignored.
-        work: what it shares its limit with.
+        work: the work that it shares its limit with.
 
     Raises:
         PatternError: if the pattern cannot be read.

@@ -18,7 +18,7 @@ _NAMES = {
 }  # fmt: skip
 _UNITS = "KMGTPE"
 Order = Callable[[str], object]
-"""Returns what a line is sorted by."""
+"""Returns the key by which a line is sorted."""
 
 
 def sort(tree: Tree, arguments: list[str], stdin: Input) -> str:

@@ -35,7 +35,6 @@ from agentgym.trainers.rollout.failures import Bound
 from agentgym.trainers.rollout.recorded import RecordedEnv
 from agentgym.trainers.rollout.seats import GamePlay, GameSpec, SeatPlay
 from agentgym.trainers.settings.config import TrainConfig
-from agentgym.trainers.system.signals import Interrupted
 
 if TYPE_CHECKING:
     from agentgym.trainers.policy.policy import Policy
@@ -123,6 +122,8 @@ def teach(
         if play.timed_out:
             pool.replace(0, play.timed_out)
         return own
+
+    from agentgym.trainers.system.signals import Interrupted  # imports torch
 
     bound = failures or pool.failures.bound(len(episodes))
     found: list[Taught] = []

@@ -110,7 +110,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "critic_steps": 20,
         "critic_lr": 2e-3,
         "tau": 0.5,
-        "iterations": 20,
+        "iterations": 30,  # rounding decides how many
         "episodes_per_iteration": 64,
         "replayed": 128,
         "lr": 1e-3,

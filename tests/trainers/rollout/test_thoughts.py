@@ -23,6 +23,7 @@ from agentgym.trainers.data.packing import pack, unpack
 from agentgym.trainers.data.trajectory import Trajectory
 from agentgym.trainers.hooks.answers import answer
 from agentgym.trainers.policy.action_format import ActionFormat
+from agentgym.trainers.policy.ensemble import Sessions
 from agentgym.trainers.policy.sampling import Sample, Sampling
 from agentgym.trainers.policy.tiny import tiny_tokenizer
 from agentgym.trainers.rollout.collector import collect
@@ -133,8 +134,8 @@ class Thinker:
     def encode(self, text: str) -> list[int]:
         return TOKENIZER(text)["input_ids"]
 
-    def session(self, **_: bool) -> None:
-        return None
+    def session(self, **_: bool) -> Sessions:
+        return Sessions({})
 
     def act(self, requests: Any, sampling: Any, cache: Any) -> list[Sample]:
         texts = [self.replies[int(request.rng.integers(3))] for request in requests]
