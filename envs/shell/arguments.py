@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 from agentgym.envs.shell.tree import Failed, Tree, Unknown
@@ -40,6 +41,37 @@ class Input:
 
 Command = Callable[[Tree, list[str], Input], str]
 """Returns the output of a command for a tree, its arguments and its input."""
+
+
+def repeated(arguments: list[str], flags: str, name: str) -> tuple[list[str], list[str]]:
+    """Returns the values of an option that may be given several times, and the other arguments.
+
+    Args:
+        arguments: the arguments.
+        flags: letters of options without a value, which may stand before it, as in `-ne`.
+        name: its long name. Its letter is e.
+
+    Raises:
+        Failed: for a value that is missing.
+    """
+    values: list[str] = []
+    rest: list[str] = []
+    left = list(arguments)
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            rest += [word, *left]
+            break
+        match = re.fullmatch(rf"-([{flags}]*)e(.*)|--(){name}=(.*)", word, re.DOTALL)
+        if match is None:
+            rest.append(word)
+            continue
+        rest += [f"-{match[1]}"] if match[1] else []
+        value = match[2] or match[4]
+        if not value and not left:
+            raise Failed("option -e needs a value")
+        values.append(value or left.pop(0))
+    return values, rest
 
 
 def options(

@@ -5,7 +5,15 @@ from __future__ import annotations
 import itertools
 import re
 
-from agentgym.envs.shell.arguments import Input, joined, lines, number, options, per_operand
+from agentgym.envs.shell.arguments import (
+    Input,
+    joined,
+    lines,
+    number,
+    options,
+    per_operand,
+    repeated,
+)
 from agentgym.envs.shell.patterns import Pattern, Work, file_pattern
 from agentgym.envs.shell.tree import Failed, Tree, Unknown
 
@@ -26,7 +34,7 @@ def grep(tree: Tree, arguments: list[str], stdin: Input) -> str:
     Raises:
         Failed: with the output, if no line matches or a file cannot be read.
     """
-    sources, rest = _sources(arguments)
+    sources, rest = repeated(arguments, "ivcnrRlLEFhHowqsxa", "regexp")
     found, operands = options(rest, "ivcnrRlLEFhHowqsxa", "mABCIX", _NAMES)
     if any(word.startswith(("-I", "-X")) for word in rest):
         raise Unknown("unknown option -I or -X")
@@ -136,28 +144,6 @@ class _Patterns:
                 return match
             begin = start + 1
         return None
-
-
-def _sources(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Returns the patterns of -e, and the other arguments."""
-    sources: list[str] = []
-    rest: list[str] = []
-    left = list(arguments)
-    while left:
-        word = left.pop(0)
-        if word == "--":
-            rest += [word, *left]
-            break
-        match = re.fullmatch(r"-([ivcnrRlLEFhHowqsxa]*)e(.*)|--()regexp=(.*)", word, re.DOTALL)
-        if match is None:
-            rest.append(word)
-            continue
-        rest += [f"-{match[1]}"] if match[1] else []
-        source = match[2] or match[4]
-        if not source and not left:
-            raise Failed("option -e needs a value")
-        sources.append(source or left.pop(0))
-    return sources, rest
 
 
 def _hits(pattern: _Patterns, rows: list[str], given: dict[str, str]) -> Hits:

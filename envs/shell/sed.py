@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field
 
-from agentgym.envs.shell.arguments import LARGEST, Input, filtered, lines, options, per_operand
+from agentgym.envs.shell.arguments import (
+    LARGEST,
+    Input,
+    filtered,
+    lines,
+    options,
+    per_operand,
+    repeated,
+)
 from agentgym.envs.shell.grep import is_folder
 from agentgym.envs.shell.patterns import Pattern, Work
 from agentgym.envs.shell.tree import Failed, Tree, Unknown
@@ -31,7 +40,10 @@ def sed(tree: Tree, arguments: list[str], stdin: Input) -> str:
         Failed: if a file cannot be read.
         Unknown: for a script that is not supported.
     """
-    scripts, rest = _scripts(arguments)
+    scripts, rest = repeated(arguments, "nErs", "expression")
+    before = itertools.takewhile("--".__ne__, rest)
+    if any(re.fullmatch(r"-[nErs]*i[^nErs].*", word) for word in before):
+        raise Unknown("a suffix of -i is not supported")
     found, operands = options(rest, "inErs", "", _NAMES)
     if not scripts:
         scripts = [operands.pop(0) if operands else ""]
@@ -61,30 +73,6 @@ def _edited(
         return ""
 
     return per_operand(operands, rewrite, 2)
-
-
-def _scripts(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Returns the scripts of -e, and the other arguments."""
-    scripts: list[str] = []
-    rest: list[str] = []
-    left = list(arguments)
-    while left:
-        word = left.pop(0)
-        if word == "--":
-            rest += [word, *left]
-            break
-        match = re.fullmatch(r"-([nErs]*)e(.*)|--()expression=(.*)", word, re.DOTALL)
-        if match is None:
-            if re.fullmatch(r"-[nErs]*i[^nErs].*", word):
-                raise Unknown("a suffix of -i is not supported")
-            rest.append(word)
-            continue
-        rest += [f"-{match[1]}"] if match[1] else []
-        script = match[2] or match[4]
-        if not script and not left:
-            raise Failed("option -e needs a value")
-        scripts.append(script or left.pop(0))
-    return scripts, rest
 
 
 Address = int | str | Pattern

@@ -126,8 +126,7 @@ def teach(
     from agentgym.trainers.system.signals import Interrupted  # imports torch
 
     bound = failures or pool.failures.bound(len(episodes))
-    found: list[Taught] = []
-    waiting = [*reversed(episodes)]
+    found, waiting = list[Taught](), [*reversed(episodes)]
     while waiting:
         try:
             most = _most_turns(pool.env(0))

@@ -4,8 +4,7 @@ It is the trainer's interface to a model: `act` (batched generation, optionally 
 candidates), `forward` (log-probs under the distribution that was sampled from, with gradients),
 `hidden` (hidden states for critics), `score_candidates` (a softmax over admissible actions).
 
-Shapes: B rows, S positions, k action tokens, b bootstrap positions, V vocabulary, H hidden, C
-candidates.
+Shapes: B rows, S positions, k action tokens, b bootstraps, V vocabulary, H hidden, C candidates.
 """
 
 from __future__ import annotations
